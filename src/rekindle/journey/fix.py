@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ from rekindle.api.source import source_patch, source_unpatch
 from rekindle.errors import RekindleError, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
+from rekindle.host.places import own_directories
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import Installer, pip_of, run_installer
 from rekindle.interpreters.snapshot import PackageSnapshot, package_places
@@ -50,13 +52,6 @@ from rekindle.scripts.quoting import paste_line, paste_with
 MOST_FIXES = 3
 _JOBS = re.compile(r"^(?:-j|--jobs=|--parallel=)(\d+)$")
 _JOB_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
-_CACHES = {
-    "triton": ("TRITON_CACHE_DIR", "~/.triton/cache"),
-    "torchinductor": ("TORCHINDUCTOR_CACHE_DIR", "{tmp}/torchinductor_{user}"),
-    "torch-extensions": ("TORCH_EXTENSIONS_DIR", "~/.cache/torch_extensions"),
-    "pip": ("PIP_CACHE_DIR", "~/.cache/pip"),
-    "uv": ("UV_CACHE_DIR", "~/.cache/uv"),
-}
 _BUILD_FOLDERS = (".", "build", "_build", "cmake-build-release", "cmake-build-debug")
 
 Undo = Callable[[], None]
@@ -113,53 +108,59 @@ def fix_command(
     call = Call(command=tuple(command))
     diagnosis = explain_command(call.command, out=out, err=err, env=call.env)
     attempts: list[FixAttempt] = []
-    settled: list[tuple[Undo, Undo]] = []
+    settles: list[Undo] = []
     shown: set[tuple[str, ...]] = set()
     repeats = 0
-    while diagnosis.exit_code and repeats < MOST_FIXES:
-        offered = next((offer for offer in _offers(diagnosis, call, host) if offer[2].shown not in shown), None)
-        if offered is None:
-            break
-        match, action, fix = offered
-        shown.add(fix.shown)
-        for line in (f"{match.title} ({match.id})", *(f"  {line}" for line in fix.shown)):
-            say(line)
-        attempt = FixAttempt(cause=match.id, title=match.title, action=action, shown=fix.shown, outcome="printed")
-        if fix.by_person:
-            attempts.append(attempt)
-            continue
-        if not confirm("do this, and run the command again?"):
-            attempts.append(replace(attempt, outcome="refused"))
-            break
-        try:
-            undo, settle = fix.do() if fix.do else (_nothing, _nothing)
-        except RekindleError as error:
-            say(f"that could not be done: {error.message}")
-            attempts.append(replace(attempt, outcome="undone", said=error.message))
-            continue
-        repeats += 1
-        after = explain_command(fix.call.command, out=out, err=err, env=fix.call.env)
-        if after.exit_code and _same_cause(diagnosis, after) and not isinstance(action, FewerJobs):
-            undo()
-            say("that was not it: undone")
-            attempts.append(replace(attempt, outcome="undone"))
-            continue
-        settled.append((undo, settle))
-        call, diagnosis = fix.call, after
-        if after.exit_code:
-            say("not yet" if isinstance(action, FewerJobs) else "that helped: now something else fails")
-            attempts.append(replace(attempt, outcome="helped"))
-        else:
-            say("fixed: it passes now")
-            attempts.append(replace(attempt, outcome="fixed"))
-    if diagnosis.exit_code and settled:
-        for undo, _ in reversed(settled):
-            undo()
+    # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
+    with contextlib.ExitStack() as undoing:
+        while diagnosis.exit_code and repeats < MOST_FIXES:
+            offered = next((offer for offer in _offers(diagnosis, call, host) if offer[2].shown not in shown), None)
+            if offered is None:
+                break
+            match, action, fix = offered
+            shown.add(fix.shown)
+            for line in (f"{match.title} ({match.id})", *(f"  {line}" for line in fix.shown)):
+                say(line)
+            attempt = FixAttempt(cause=match.id, title=match.title, action=action, shown=fix.shown, outcome="printed")
+            if fix.by_person:
+                attempts.append(attempt)
+                continue
+            if not confirm("do this, and run the command again?"):
+                attempts.append(replace(attempt, outcome="refused"))
+                break
+            try:
+                undo, settle = fix.do() if fix.do else (_nothing, _nothing)
+            except RekindleError as error:
+                say(f"that could not be done: {error.message}")
+                attempts.append(replace(attempt, outcome="undone", said=error.message))
+                continue
+            with contextlib.ExitStack() as trying:
+                trying.callback(undo)
+                repeats += 1
+                after = explain_command(fix.call.command, out=out, err=err, env=fix.call.env)
+                kept = isinstance(action, FewerJobs) or not (after.exit_code and _same_cause(diagnosis, after))
+                if kept:
+                    undoing.push(trying.pop_all())
+            if not kept:
+                say("that was not it: undone")
+                attempts.append(replace(attempt, outcome="undone"))
+                continue
+            settles.append(settle)
+            call, diagnosis = fix.call, after
+            if after.exit_code:
+                say("not yet" if isinstance(action, FewerJobs) else "that helped: now something else fails")
+                attempts.append(replace(attempt, outcome="helped"))
+            else:
+                say("fixed: it passes now")
+                attempts.append(replace(attempt, outcome="fixed"))
+        if not diagnosis.exit_code:
+            undoing.pop_all()
+    if not diagnosis.exit_code:
+        for settle in settles:
+            settle()
+    elif settles:
         say("it still fails: everything is undone")
         attempts = [replace(each, outcome="undone") if each.outcome == "helped" else each for each in attempts]
-    elif settled:
-        for _, settle in settled:
-            settle()
     code = diagnosis.exit_code or 0
     keep = () if code or call == Call(command=tuple(command)) else (call.line,)
     return FixReport(
@@ -235,11 +236,13 @@ def _install(action: InstallPackages, call: Call, host: Host) -> Fix:
 
     def do() -> tuple[Undo, Undo]:
         before = PackageSnapshot(places)
-        for argv in argvs:
-            ended = run_installer(argv, cwd=Path.cwd(), env=call.env)
-            if not ended.ok:
-                before.restore()
-                raise StageFailed(ended.reason)
+        with contextlib.ExitStack() as undoing:
+            undoing.callback(before.restore)
+            for argv in argvs:
+                ended = run_installer(argv, cwd=Path.cwd(), env=call.env)
+                if not ended.ok:
+                    raise StageFailed(ended.reason)
+            undoing.pop_all()
         return before.restore, before.forget
 
     return Fix(shown=shown, call=call, do=do)
@@ -249,7 +252,7 @@ def _constrain(action: ConstrainBuild, call: Call) -> Fix | None:
     if not _installs(call.command):
         return None
     # The file must live as long as the user repeats the command with the variable.
-    file = Path.home() / ".cache" / "rekindle" / "constraints" / f"{'-'.join(map(_plain, action.packages))}.txt"
+    file = own_directories()[1] / "constraints" / f"{'-'.join(map(_plain, action.packages))}.txt"
     names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
     changed = call.setting(**dict.fromkeys(names, str(file)))
     lines = "\n".join(action.packages)
@@ -329,9 +332,9 @@ def _cache_places(cache: str, call: Call) -> list[Path]:
         ]
         folders = [Path(name) for name in named or _BUILD_FOLDERS]
         return [folder / name for folder in folders for name in ("CMakeCache.txt", "CMakeFiles")]
-    variable, usual = _CACHES[cache]
+    known = tomllib.loads(Path(__file__).with_name("caches.toml").read_text(encoding="utf-8"))[cache]
     user = call.env.get("USER") or call.env.get("USERNAME") or "root"
-    place = call.env.get(variable) or usual.format(tmp=tempfile.gettempdir(), user=user)
+    place = call.env.get(known["variable"]) or known["usual"].format(tmp=tempfile.gettempdir(), user=user)
     return [Path(place).expanduser()]
 
 

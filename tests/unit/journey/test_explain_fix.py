@@ -7,11 +7,13 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rekindle.spark
 from rekindle import api
+from rekindle.api.explain import explain_command
 from rekindle.cli.main import main
 from rekindle.host.live import LiveHost
 from rekindle.journey.fix import Call, Fix, fewer_jobs, fix_command, prepare, python_of, repair_build
@@ -105,6 +107,25 @@ def test_two_causes_in_a_row_are_both_fixed_and_the_old_cache_is_gone() -> None:
     )
     assert [each.outcome for each in report.attempts] == ["helped", "fixed"]
     assert list(Path(".triton").iterdir()) == []
+
+
+def test_an_interrupt_puts_back_what_was_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Path(".triton/cache/ab/k.json")
+    kept.parent.mkdir(parents=True)
+    kept.write_text("{}")
+    answers = iter([explain_command])
+
+    def once(*args: Any, **named: Any) -> Diagnosis:
+        for answer in answers:
+            return answer(*args, **named)
+        assert not kept.exists()  # the fix is in place while the command runs again
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rekindle.journey.fix.explain_command", once)
+    with pytest.raises(KeyboardInterrupt):
+        fixed(f"sys.exit({CACHE.format('/x')!r})\n")
+    assert kept.read_text() == "{}"
+    assert [path.name for path in Path(".triton").iterdir()] == ["cache"]
 
 
 def test_compilers_are_halved_until_they_fit_and_at_most_three_times(monkeypatch: pytest.MonkeyPatch) -> None:
