@@ -239,14 +239,14 @@ def _libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -
     """What the closed libraries of a torch wheel do on the cards."""
     from email.parser import HeaderParser
 
-    from rekindle.graft.beside import judge_libraries
+    from rekindle.compat.closed_libraries import judge_closed_libraries
 
     name, version, *_ = file.split("-")
     if name != "torch":
         return ()
     metadata = opened.read(f"{opened.dist_info}/METADATA", 1 << 20).decode("utf-8", "replace")
     requires = HeaderParser().parsestr(metadata).get_all("Requires-Dist") or []
-    return judge_libraries(requires, version, cards, facts)
+    return judge_closed_libraries(requires, version, cards, facts)
 
 
 def _cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[str, str]] | None:

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from rekindle.compat.answer import CompatAnswer, answer
-from rekindle.compat.images import GpuCode, covers
+from rekindle.compat.closed_libraries import judge_linked_libraries
 from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
@@ -157,14 +157,12 @@ def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Fac
     seen = cudnn_covers(cudnn, cuda, card, facts)
     if seen.kind == "partly":
         found.append(seen.text)
-    release = Version(torch.split("+")[0])
-    inside = [row for row in facts.graft.library if row.torch and release in SpecifierSet(row.torch)]
-    for row in inside:
-        code = covers(GpuCode((*row.sass, *row.ptx), row.cuda), card, None, facts)
-        if code.kind == "none":
-            found.append(f"{row.name} inside the wheel {code.text}: {', '.join(row.operators)} fail")
-        elif code.kind == "jit":
-            found.append(f"{row.name} inside the wheel {code.text} at first use: {', '.join(row.operators)} start late")
+    inside = judge_linked_libraries(torch, card, facts)
+    for row, judged in inside:
+        if judged.code == "none":
+            found.append(f"{judged.why}: {', '.join(row.operators)} fail")
+        elif judged.code == "jit":
+            found.append(f"{judged.why} at first use: {', '.join(row.operators)} start late")
     kit = facts.toolkit(cuda)
     if not inside and kit is not None and emits_for(cuda, card, facts) is None:
         side = "older than" if card > kit.sass[-1] else "newer than"
@@ -172,6 +170,6 @@ def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Fac
             f"cuBLAS, cuFFT, cuSPARSE, cuSOLVER and NCCL of CUDA {cuda} are {side} {card}: what they have no code for"
             " fails, or their PTX is compiled at first use (matrix products, FFT, sparse and linear algebra)"
         )
-    if not any(row.name == "MAGMA" for row in inside):
+    if not any(row.name == "MAGMA" for row, _ in inside):
         found.append("MAGMA and other parts whose code names no source file stay without code for the card")
     return tuple(found)

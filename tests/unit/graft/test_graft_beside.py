@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from rekindle.compat.closed_libraries import judge_closed_libraries
+from rekindle.compat.graft import stays_without
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.graft.beside import exchanges, hook, judge_libraries, switched_off
+from rekindle.graft.beside import exchanges, hook, switched_off
 from rekindle.graft.wheel import exchange_requirement
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import LibraryBeside
@@ -26,7 +28,7 @@ TORCH_1_13 = (
 
 
 def _judged(requires: tuple[str, ...], torch: str, *cards: str) -> dict[str, LibraryBeside]:
-    rows = judge_libraries(requires, torch, [parse_sm(card) for card in cards], load_facts())
+    rows = judge_closed_libraries(requires, torch, [parse_sm(card) for card in cards], load_facts())
     return {row.name: row for row in rows}
 
 
@@ -38,6 +40,13 @@ def test_1_13_1_on_hopper_gets_later_libraries_of_the_same_soname() -> None:
     assert rows["cuFFT"].code == "jit" and rows["cuFFT"].inside and not rows["cuFFT"].operators
     assert rows["cuSPARSE"].code == "none" and "torch.sparse.mm" in rows["cuSPARSE"].operators
     assert exchanges(tuple(rows.values())) == {"nvidia-cublas-cu11": "11.11.3.6", "nvidia-cudnn-cu11": "8.7.0.*"}
+
+
+def test_the_plan_names_what_the_graft_cannot_serve() -> None:
+    rows = judge_closed_libraries((), "1.13.1", [parse_sm("sm_90")], load_facts())
+    losses = stays_without("1.13.1", "11.7", "8.5.0.96", parse_sm("sm_90"), load_facts())
+    named = [row for row in rows if row.code in ("none", "jit")]
+    assert len(named) == 5 and all(any(loss.startswith(row.why) for loss in losses) for row in named)
 
 
 def test_a_card_that_the_libraries_serve_changes_nothing() -> None:
