@@ -117,7 +117,9 @@ class Audit(NamedTuple):
 def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
     """Emulated, or at the full level: the libraries are read, half a minute for torch. Otherwise the operators that are
     known to crash on CPUs like this are tried, which costs nothing on a CPU that lacks nothing."""
-    cpu, wheel, package = options.cpu, options.wheel, options.package or "torch"
+    cpu, wheel = options.cpu, options.wheel
+    miniature = wheel is not None and wheel.name.lower().startswith("spark")  # it has none of torch's operators
+    package = options.package or ("spark" if miniature else "torch")
     features = _features(cpu)
     arch = machine_of_cpu(cpu).machine if cpu is not None else LiveHost().machine
     if features is None:
