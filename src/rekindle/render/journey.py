@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Card, Journey, Leg
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
@@ -36,7 +34,7 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
     ]
-    screen.rows([(name, _short(place, journey.workspace)) for name, place in places if place])
+    screen.rows([(name, place) for name, place in places if place])
     screen.commands("Next", journey.next)
 
 
@@ -55,14 +53,6 @@ def _failure(failure: BuildFailure, screen: Screen) -> None:
 
 def _time_taken(leg: Leg) -> str:
     return "kept" if leg.status == "kept" else spoken_seconds(leg.seconds)
-
-
-def _short(place: str, workspace: str) -> str:
-    """Paths inside the workspace are told from there on."""
-    path = Path(place)
-    if place != workspace and path.is_relative_to(workspace):
-        return str(Path("…") / path.relative_to(workspace))
-    return place
 
 
 _LINE_BITS = 100e6  # a usual line at home; the card says that it is assumed
