@@ -282,6 +282,9 @@ def _torch(plan: Plan, requests: Sequence[Request], after: Contents) -> list[str
     name = after.torch.get("__version__") or ""
     if plan.torch and name.partition("+")[0] != plan.torch.partition("+")[0]:
         wrong.append(f"torch calls itself {name}, {plan.torch} was planned")
+    # XPU builds say nothing in version.py that others do not; their name does.
+    if plan.variant == "xpu" and not name.endswith("+xpu"):
+        wrong.append(f"torch calls itself {name}, the build for Intel's GPUs (+xpu) was planned")
     for what, planned in (("cuda", plan.cuda), ("hip", plan.rocm)):
         found = after.torch.get(what)
         if planned is None and plan.variant == "cpu" and found:

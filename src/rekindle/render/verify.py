@@ -27,7 +27,9 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     """Whether it is proven, what failed and why, what was not tried."""
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
     what = report.subject or "this torch"
-    part = "" if "gpu" in report.claims or not {"cuda", "hip"} & report.environment.keys() else ", CPU part alone"
+    part = (
+        "" if "gpu" in report.claims or not {"cuda", "hip", "xpu"} & report.environment.keys() else ", CPU part alone"
+    )
     harmed = [one for one in report.operators if one.outcome in ("crashes", "no-answer")]
     if report.verdict == "proven" and harmed:
         screen.verdict("warn", f"{what} ({report.level}{part}): {say(report.operators)}; {count}")
@@ -37,7 +39,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
     else:
         screen.verdict("warn", f"{what} is not proven ({report.level}): {count}")
-    place = ("torch", "cuda", "hip", "python", "machine", "cpu model", "emulator", "sandbox", "installed")
+    place = ("torch", "cuda", "hip", "xpu", "python", "machine", "cpu model", "emulator", "sandbox", "installed")
     shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
     rows = [(name, report.environment[name]) for name in shown if name in report.environment]
     screen.rows(rows)

@@ -73,7 +73,7 @@ class Gathering:
 
     def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> Claim:
         """What the run owes. ``gpu`` None: as built; a build with GPU code owes a kernel on a GPU."""
-        built = package != "torch" or bool({"cuda", "hip"} & self.environment.keys())
+        built = package != "torch" or bool({"cuda", "hip", "xpu"} & self.environment.keys())
         return Claim(package=package, level=level, gpu=built if gpu is None else gpu, gpus=self.gpus, **more)
 
     def report(

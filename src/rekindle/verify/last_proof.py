@@ -11,7 +11,7 @@ from rekindle.model.document import encode, load
 from rekindle.model.verify import SinceProof, VerifyReport
 
 # What may explain a difference; times and paths never do.
-_TELLING = ("torch", "spark", "cuda", "hip", "python", "machine", "gpu0", "cpu model", "emulator", "settings")
+_TELLING = ("torch", "spark", "cuda", "hip", "xpu", "python", "machine", "gpu0", "cpu model", "emulator", "settings")
 
 
 def place_of(cache: Path, package: str, level: str, emulated: bool) -> Path:

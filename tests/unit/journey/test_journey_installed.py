@@ -75,6 +75,15 @@ def test_rocm_is_compared_too() -> None:
     assert "7.1 was planned" in disagreements(plan, ASKED, told, EMPTY, contents("2.13.0+rocm7.1", hip="7.0.5"))[0]
 
 
+def test_the_build_for_intels_gpus_is_known_by_its_name() -> None:
+    plan = Plan(answer="install", torch="2.13.0", variant="xpu")
+    asked = (Request(name="torch", version="2.13.0", index="https://x/xpu"),)
+    for version, good in (("2.13.0+xpu", True), ("2.13.0+cpu", False), ("2.13.0", False)):
+        told = (Package(name="torch", version=version), TOLD[1])
+        wrong = disagreements(plan, asked, told, EMPTY, contents(version))
+        assert (wrong == []) is good, wrong
+
+
 def test_what_was_there_already_must_be_the_build_that_was_planned() -> None:
     before = after = contents()
     assert disagreements(CPU, ASKED, (), before, after) == []

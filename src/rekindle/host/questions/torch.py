@@ -97,20 +97,23 @@ def deep(answer):
         answer["cudnn"] = torch.backends.cudnn.version()
     except Exception as error:
         answer["cudnn_error"] = str(error)[:300]
-    answer["available"] = bool(torch.cuda.is_available())
+    xpu = getattr(torch, "xpu", None)
+    intel = getattr(xpu, "_is_compiled", bool)()
+    driver = xpu if intel else torch.cuda
+    answer["available"] = bool(driver.is_available())
     try:
         answer["arch_list"] = list(torch.cuda.get_arch_list())
     except Exception:
         pass
-    if not (cuda or hip):
+    if not (cuda or hip or intel):
         return
     try:
-        torch.cuda.init()
+        driver.init()
         answer["devices"] = [
-            {"name": torch.cuda.get_device_name(i), "capability": list(torch.cuda.get_device_capability(i))}
-            for i in range(torch.cuda.device_count())
+            {"name": driver.get_device_name(i), "capability": [] if intel else list(driver.get_device_capability(i))}
+            for i in range(driver.device_count())
         ]
-        torch.ones(2, device="cuda").add_(1).cpu()
+        torch.ones(2, device="xpu" if intel else "cuda").add_(1).cpu()
         answer["gpu_works"] = True
     except Exception as error:
         answer["gpu_works"] = False

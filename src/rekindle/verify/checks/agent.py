@@ -146,6 +146,8 @@ def about(package):
     for name in ("cuda", "hip"):
         if getattr(version, name, None):
             found[name] = str(getattr(version, name))
+    if package == "torch" and framework.accelerator(module)[0] == "xpu":
+        found["xpu"] = str(getattr(version, "xpu", None) or "yes")
     return found
 
 
@@ -158,12 +160,16 @@ def probe_devices(request):
         import torch
 
         found = []
-        if torch.cuda.is_available():
-            for index in range(torch.cuda.device_count()):
-                about = torch.cuda.get_device_properties(index)
-                arch = "sm_%d%d" % (about.major, about.minor)
-                if getattr(torch.version, "hip", None):
+        word, driver = framework.accelerator(torch)
+        if driver.is_available():
+            for index in range(driver.device_count()):
+                about = driver.get_device_properties(index)
+                if word == "xpu":
+                    arch = "driver " + str(getattr(about, "driver_version", "?"))
+                elif getattr(torch.version, "hip", None):
                     arch = getattr(about, "gcnArchName", "?").split(":")[0]
+                else:
+                    arch = "sm_%d%d" % (about.major, about.minor)
                 memory = about.total_memory / 2.0 ** 30
                 found.append({"name": "%s, %s, %.1f GiB" % (about.name, arch, memory)})
         tell({"event": "gpus", "gpus": found})
@@ -236,7 +242,8 @@ def beside(row):
         bench.step("import")
         companion = importlib.import_module(row["module"])
         torch = bench.torch()
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        word, driver = framework.accelerator(torch)
+        device = word if driver.is_available() else "cpu"
         version = getattr(companion, "__version__", "")
         if row["gpu"] and device == "cpu":
             raise framework.Untried("%s %s is imported; its operations need a GPU" % (row["name"], version))

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 
-from rekindle_checks.framework import Absent, Untried, check, planned_settings
+from rekindle_checks.framework import Absent, Untried, accelerator, check, planned_settings
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")
@@ -103,12 +103,17 @@ def settings(t, torch):
         kind = "CUDA " + torch.version.cuda
     elif getattr(torch.version, "hip", None):
         kind = "ROCm " + torch.version.hip
+    elif accelerator(torch)[0] == "xpu":
+        kind = "XPU %s" % (getattr(torch.version, "xpu", None) or "(Intel)")
     said = "%s, BLAS %s, LAPACK %s" % (kind, found.get("BLAS_INFO", "?"), found.get("LAPACK_INFO", "?"))
     return said + ("; %d settings as planned" % agreed if agreed else "")
 
 
 @check("arch-list", level="smoke", remedy="rebuild with the planned TORCH_CUDA_ARCH_LIST")
 def arch_list(t, torch):
+    if accelerator(torch)[0] == "xpu":
+        ahead = getattr(torch._C, "_xpu_getArchFlags", lambda: "")() or ""
+        return "ahead of time: %s; SPIR-V for the others" % (" ".join(ahead.split()) or "none")
     if not (torch.version.cuda or getattr(torch.version, "hip", None)):
         raise Absent("built without GPU support")
     # get_arch_list() answers only where a GPU is; the compiled-in flags are there always.

@@ -3,7 +3,7 @@
 import math
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Absent, check
+from rekindle_checks.framework import Absent, accelerator, check
 
 PAIR = "torchvision and torchaudio must be built for exactly this torch: rekindle plan names the pair"
 
@@ -32,9 +32,10 @@ def vision(t, torch):
     pooled = torchvision.ops.roi_align(image, torch.tensor([[0.0, 0, 0, 8, 8]]), output_size=1, aligned=True)
     # A plane's mean over a window is its value in the middle.
     t.close(pooled, 31.5, 1e-5, 1e-4, "mean over the whole image")
-    if torch.cuda.is_available():
+    word, driver = accelerator(torch)
+    if driver.is_available():
         t.step("nms on the GPU")
-        gpu = torchvision.ops.nms(boxes.cuda(), torch.tensor([0.9, 0.8, 0.7]).cuda(), 0.5)
+        gpu = torchvision.ops.nms(boxes.to(word), torch.tensor([0.9, 0.8, 0.7]).to(word), 0.5)
         t.equal(gpu.tolist(), [0, 2], "boxes kept on the GPU")
     return "torchvision %s: nms, roi_align" % torchvision.__version__
 

@@ -3,34 +3,35 @@
 import os
 
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, is_rocm
-from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler, scratch
+from rekindle_checks.gpu import at_least, capability, computable, has_doubles, is_xpu
+from rekindle_checks.framework import Absent, Failed, Untried, accelerator, check, find_compiler, scratch
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 
 
 @check("gpu.streams", level="full", scope="gpu", timeout=120, remedy=DRIVER)
 def streams(t, torch, device):
+    driver = accelerator(torch)[1]
     x = torch.ones(1 << 20, device=device)
-    side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    side, other = driver.Stream(), driver.Stream()
     t.step("two streams")
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    side.wait_stream(driver.current_stream())
+    with driver.stream(side):
         y = x
         for _ in range(20):
             y = y * 1.0 + 1.0
     t.step("event between streams")
-    event = torch.cuda.Event()
+    event = driver.Event()
     event.record(side)
     other.wait_event(event)
-    with torch.cuda.stream(other):
+    with driver.stream(other):
         total = y.sum()
     t.step("timing")
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin, end = driver.Event(enable_timing=True), driver.Event(enable_timing=True)
     begin.record()
     (x @ x)
     end.record()
-    torch.cuda.synchronize()
+    driver.synchronize()
     t.close(total, 21.0 * (1 << 20), 0.0, 1.0, "work in one stream seen from another")
     t.ensure(begin.elapsed_time(end) >= 0.0 and event.query(), "events out of order")
     return "2 streams, events, timing"
@@ -38,6 +39,8 @@ def streams(t, torch, device):
 
 @check("gpu.graphs", level="full", scope="gpu", timeout=120, remedy=DRIVER)
 def graphs(t, torch, device):
+    if is_xpu(torch):
+        raise Absent("graphs are asked of NVIDIA's and AMD's GPUs")
     t.require(torch.cuda, "CUDAGraph", "1.10", "CUDA graphs")
     x = torch.zeros(1000, device=device)
     side = torch.cuda.Stream()
@@ -67,23 +70,25 @@ def copies(t, torch, device):
     there = pinned.to(device, non_blocking=True)
     back = torch.empty_like(pinned).pin_memory() if hasattr(pinned, "pin_memory") else torch.empty_like(pinned)
     back.copy_(there, non_blocking=True)
-    torch.cuda.synchronize()
+    accelerator(torch)[1].synchronize()
     t.ensure(bool((back == values).all()), "pinned copies came back different")
     t.step("odd shapes")
     odd = values[: 999 * 37].reshape(999, 37)
     t.ensure(bool((odd.to(device).t().contiguous().cpu() == odd.t()).all()), "transposed copy differs")
     t.step("types")
-    for name in ("float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"):
+    kinds = computable(t, ("float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"))
+    for name in kinds:
         if hasattr(torch, name):
             small = (torch.arange(64) % 2).to(getattr(torch, name))
             t.equal(small.to(device).cpu().tolist(), small.tolist(), "copy of " + name)
-    return "pinned both ways, strided, 8 types"
+    return "pinned both ways, strided, %d types" % len(kinds)
 
 
 @check("gpu.memory", level="full", scope="gpu", timeout=240, remedy=DRIVER)
 def memory(t, torch, device):
     """Most of the free memory is filled block by block, checked, given back; then too much is asked for."""
-    free = torch.cuda.mem_get_info(t.device)[0] if hasattr(torch.cuda, "mem_get_info") else 1 << 30
+    driver = accelerator(torch)[1]
+    free = driver.mem_get_info(t.device)[0] if hasattr(driver, "mem_get_info") else 1 << 30
     # At most 32 GiB: the rest of a large card would only take time.
     want = min(int(free * 0.8), 32 << 30)
     block = max(1 << 20, want // 64 // 4)
@@ -91,7 +96,7 @@ def memory(t, torch, device):
     blocks = [torch.full((block,), float(i), device=device) for i in range(want // (block * 4))]
     for i, one in enumerate(blocks):
         t.ensure(float(one[0]) == i and float(one[-1]) == i, "block %d was overwritten" % i)
-    filled = torch.cuda.memory_allocated(t.device)
+    filled = driver.memory_allocated(t.device)
     t.step("fragment")
     del blocks[::2]
     again = [torch.full((block // 2,), -1.0, device=device) for _ in range(len(blocks))]
@@ -105,7 +110,7 @@ def memory(t, torch, device):
         raise Failed("1 PiB of GPU memory was granted")
     t.step("after running out")
     del blocks, again
-    torch.cuda.empty_cache()
+    driver.empty_cache()
     t.close(torch.ones(1000, device=device).sum(), 1000.0, 0.0, 1e-6, "sum after running out of memory")
     return "%.1f GiB filled, fragmented, exhausted, recovered" % (filled / 2.0 ** 30)
 
@@ -113,8 +118,8 @@ def memory(t, torch, device):
 @check("gpu.error", level="full", scope="gpu", timeout=120, remedy="errors on the GPU are lost or end the process: set CUDA_LAUNCH_BLOCKING=1 and look again")
 def error(t, torch, device):
     """An index out of range must arrive as an exception, not as silence and not as a crash. Poisons its process."""
-    if is_rocm(torch):
-        raise Absent("ROCm builds leave device assertions out unless asked for")
+    if capability(t) is None:
+        raise Absent("ROCm builds leave device assertions out unless asked for, and XPU builds may end the process")
     index = torch.tensor([5000]).to(device)
     try:
         torch.zeros(10, device=device)[index] + 1
@@ -128,7 +133,7 @@ def error(t, torch, device):
 
 @check("gpu.nvrtc", level="full", scope="gpu", timeout=180, remedy="NVRTC of this CUDA cannot compile for this GPU, or libnvrtc-builtins is missing")
 def nvrtc(t, torch, device):
-    if is_rocm(torch) or not hasattr(torch.cuda, "jiterator"):
+    if capability(t) is None or not hasattr(torch.cuda, "jiterator"):
         raise Absent("this torch compiles no elementwise kernels at run time")
     twice = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * 2 + 1; }")
     t.close(twice(torch.tensor(ref.grid(32)).to(device)), [2 * v + 1 for v in ref.grid(32)], 1e-6, 1e-6, "run-time kernel")
@@ -138,7 +143,7 @@ def nvrtc(t, torch, device):
 @check("gpu.compile", level="full", scope="gpu", timeout=600, remedy="the Triton found does not fit this torch: pip install triton of the version torch requires")
 def compiled(t, torch, device):
     t.require(torch, "compile", "2.0")
-    if not is_rocm(torch):
+    if capability(t) is not None:
         at_least(t, 7, 0, "Triton, and so torch.compile on the GPU,")
     try:
         import triton
@@ -157,6 +162,7 @@ def compiled(t, torch, device):
 
 @check("gpu.autocast", level="full", scope="gpu", timeout=180, remedy=DRIVER)
 def autocast(t, torch, device):
+    word, driver = accelerator(torch)
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).to(device)
     x = torch.randn(32, 64, device=device)
@@ -164,15 +170,17 @@ def autocast(t, torch, device):
     names = ["float16"] + (["bfloat16"] if (capability(t) or (9, 0)) >= (8, 0) else [])
     for name in names:
         t.step(name)
-        with torch.autocast("cuda", dtype=getattr(torch, name)) if hasattr(torch, "autocast") else torch.cuda.amp.autocast():
+        with torch.autocast(word, dtype=getattr(torch, name)) if hasattr(torch, "autocast") else torch.cuda.amp.autocast():
             got = net(x)
         t.ensure(got.dtype in (torch.float16, torch.bfloat16), "autocast left the result in %s" % got.dtype)
         t.close(got, want, 5e-2, 5e-2, "autocast to " + name)
+    if not has_doubles(t):
+        return " ".join(names) + "; scaling gradients needs float64"
     t.step("gradient scaling")
     if hasattr(getattr(torch, "amp", None), "GradScaler"):
-        scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+        scaler = torch.amp.GradScaler(word, init_scale=1024.0)
     else:
-        scaler = torch.cuda.amp.GradScaler(init_scale=1024.0)
+        scaler = driver.amp.GradScaler(init_scale=1024.0)
     loss = net(x).pow(2).mean()
     scaler.scale(loss).backward()
     plain = torch.autograd.grad(net(x).pow(2).mean(), list(net.parameters()))
@@ -183,7 +191,7 @@ def autocast(t, torch, device):
 
 def count_several(torch):
     """How many GPUs there are, where they are several."""
-    count = torch.cuda.device_count()
+    count = accelerator(torch)[1].device_count()
     if count < 2:
         raise Absent("one GPU" if count else "no GPU")
     return count
@@ -191,23 +199,25 @@ def count_several(torch):
 
 @check("gpus.peer", level="full", scope="gpus", timeout=180, remedy="peer access fails (IOMMU, ACS or a missing NVLink): set NCCL_P2P_DISABLE=1")
 def peer(t, torch):
-    count = count_several(torch)
+    count, (word, driver) = count_several(torch), accelerator(torch)
     direct = 0
     for a in range(count):
         for b in range(count):
             if a == b:
                 continue
-            t.step("cuda:%d to cuda:%d" % (a, b))
-            x = torch.arange(100000, dtype=torch.float32, device="cuda:%d" % a)
-            y = x.to("cuda:%d" % b)
+            t.step("%s:%d to %s:%d" % (word, a, word, b))
+            x = torch.arange(100000, dtype=torch.float32, device="%s:%d" % (word, a))
+            y = x.to("%s:%d" % (word, b))
             t.close((y.cpu() != x.cpu()).sum(), 0, 0.0, 0.1, "numbers that differ after the copy")
-            direct += bool(torch.cuda.can_device_access_peer(a, b))
+            direct += bool(getattr(driver, "can_device_access_peer", lambda *_: False)(a, b))
     return "%d GPUs, %d of %d pairs directly" % (count, direct, count * (count - 1))
 
 
 @check("gpus.parallel", level="full", scope="gpus", timeout=180, remedy="NCCL or RCCL does not work between these GPUs: NCCL_DEBUG=INFO says why")
 def parallel(t, torch):
     count = count_several(torch)
+    if is_xpu(torch):
+        raise Absent("NCCL and RCCL are NVIDIA's and AMD's")
     import torch.cuda.comm as comm
 
     parts = comm.broadcast(torch.arange(1000.0, device="cuda:0"), list(range(count)))

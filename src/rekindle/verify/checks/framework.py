@@ -63,8 +63,16 @@ def perform(check, bench):
     package = __import__(check.package)
     if check.scope != "gpu":
         return check.run(bench, package)
-    package.cuda.set_device(bench.device)
-    return check.run(bench, package, "cuda:%d" % bench.device)
+    word, driver = accelerator(package)
+    driver.set_device(bench.device)
+    return check.run(bench, package, "%s:%d" % (word, bench.device))
+
+
+def accelerator(torch):
+    """What a torch calls its GPUs, and its module that drives them: NVIDIA's and AMD's are ``cuda``, Intel's ``xpu``.
+    ``torch.version.xpu`` is None in some XPU builds, so the build itself is asked."""
+    xpu = getattr(torch, "xpu", None)
+    return ("xpu", xpu) if getattr(xpu, "_is_compiled", bool)() else ("cuda", torch.cuda)
 
 
 class Bench(object):

@@ -1,8 +1,8 @@
-"""What GPU checks share: exact arithmetic, and whether code for a GPU can exist at all."""
+"""What GPU checks share: exact arithmetic, what a GPU can compute in, and whether code for it can exist at all."""
 
 import contextlib
 
-from rekindle_checks.framework import Absent
+from rekindle_checks.framework import Absent, accelerator
 
 
 def is_rocm(torch):
@@ -10,9 +10,31 @@ def is_rocm(torch):
 
 
 def capability(t):
-    """(major, minor) of an NVIDIA GPU; None on ROCm, whose numbers mean something else."""
+    """(major, minor) of an NVIDIA GPU; None for AMD's and Intel's, whose numbers mean something else."""
     torch = t.torch()
-    return None if is_rocm(torch) else torch.cuda.get_device_capability(t.device)
+    return None if is_rocm(torch) or is_xpu(torch) else torch.cuda.get_device_capability(t.device)
+
+
+def is_xpu(torch):
+    return accelerator(torch)[0] == "xpu"
+
+
+def has_doubles(t):
+    """Does the device compute in float64? Intel's Arc A cards do not."""
+    torch = t.torch()
+    if t.device is None or not is_xpu(torch):
+        return True
+    return getattr(torch.xpu.get_device_properties(t.device), "has_fp64", True)
+
+
+def widest(t):
+    """The widest type the device computes in."""
+    return "float64" if has_doubles(t) else "float32"
+
+
+def computable(t, names):
+    """Those of the types that the device computes in."""
+    return tuple(name for name in names if has_doubles(t) or name not in ("float64", "complex128"))
 
 
 @contextlib.contextmanager
