@@ -150,7 +150,7 @@ def house(folder: Path) -> dict[str, Path]:
     api.index_build(str(place.root))
     gpus = ("none", "sm_35")
     asks = [ask for ask in questions(gpus) if ask.cpu == "" and ask.python == ""]
-    grid = fill(gpus, ((ask, ask_planner(ask)) for ask in asks), lambda done: None)
+    grid = fill(gpus, ((ask, ask_planner([ask])[0]) for ask in asks))
     text, _ = render_page(load_facts(), grid, load_wheels(str(place.root)), base="")
     (place.root / "index.html").write_text(text, encoding="utf-8")
     pages = place.root / "wheel"

@@ -43,7 +43,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     api.index_add(str(root), [str(wheel)], report=str(report))
     api.index_build(str(root))
     asks = [ask for ask in questions(GPUS) if ask.cpu == "" and ask.python == ""]
-    grid = fill(GPUS, ((ask, ask_planner(ask)) for ask in asks), lambda done: None)
+    grid = fill(GPUS, ((ask, ask_planner([ask])[0]) for ask in asks))
     text, _ = render_page(load_facts(), grid, load_wheels(str(root)), base="")
     (root / "index.html").write_text(text, encoding="utf-8")
     return root

@@ -35,7 +35,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = make_wheel(base, "torch", "2.0.1+kepler", tag="cp310-cp310-win_amd64")
     api.index_add(str(base / "house"), [str(wheel)], report=str(report))
     asks = [ask for ask in questions(GPUS) if ask.cpu in ("", "ivybridge") and ask.python in ("", "3.10", "3.12")]
-    grid = fill(GPUS, ((ask, ask_planner(ask)) for ask in asks), lambda done: None)
+    grid = fill(GPUS, ((ask, ask_planner([ask])[0]) for ask in asks))
     text, _ = render_page(load_facts(), grid, load_wheels(str(base / "house")), base="")
     path = base / "house" / "index.html"
     path.write_text(text, encoding="utf-8")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.api.plan import plan
+from rekindle.api.plan import plan_by_cpu
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import write_for_user
-from rekindle.index.pages.grid import NAME, PLACES, Ask, Grid, architectures, fill, questions
+from rekindle.index.pages.grid import NAME, PLACES, PYTHONS, Ask, Grid, architectures, fill, questions
 from rekindle.index.pages.page import render_page
 from rekindle.index.wheelhouse.catalogue import is_url, load_wheels
 from rekindle.model.plan import Plan, Wish
@@ -21,7 +21,7 @@ from rekindle.model.wheelhouse import PageWritten
 from rekindle.plan.companions import with_all_companions
 from rekindle.plan.describe import machine_from_flags
 
-_CHUNK = 64
+_CHUNK = len(PLACES) * len(PYTHONS)
 
 
 def index_page(*, root: str | None, out: str | None, progress: Progress | None = None) -> PageWritten:
@@ -42,39 +42,50 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
 
 
 def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
-    """The planner's answers; each is a few milliseconds, and all cores help."""
+    """The planner's answers. It is asked once for all CPUs of a card, a system and a Python, and all cores help."""
     asks = questions(gpus)
+    alike: dict[tuple[str, str, str], list[Ask]] = {}
+    # Card by card: what was worked out for one is of use for its other questions.
+    for ask in sorted(asks, key=lambda ask: gpus.index(ask.gpu)):
+        alike.setdefault((ask.gpu, ask.place, ask.python), []).append(ask)
     progress.stage("plan", f"{len(asks)} combinations of card, system, CPU and Python")
-    return fill(gpus, _answered(asks), lambda done: progress.step(done, len(asks), asks[done].gpu))
+    told: dict[Ask, Plan] = {}
+    for group, plans in _answered(list(alike.values())):
+        told.update(zip(group, plans, strict=True))
+        progress.step(len(told), len(asks), group[0].gpu)
+    return fill(gpus, ((ask, told[ask]) for ask in asks))
 
 
-def ask_planner(ask: Ask) -> Plan:
-    """What ``plan`` says, for one question of the page; the card's name is left open."""
-    place = next(place for place in PLACES if place.id == ask.place)
-    facts = load_facts()
+def ask_planner(asks: Sequence[Ask]) -> list[Plan]:
+    """What ``plan`` says, for questions of the page that differ in their CPU alone; the card's name is left open."""
+    facts, first = load_facts(), asks[0]
+    place = next(place for place in PLACES if place.id == first.place)
     # As the command line does it: a Python that is named is both there and wished for.
-    machine = machine_from_flags(
-        facts, gpu=[ask.gpu], os=place.system, arch=place.arch, cpu=ask.cpu or None, python=ask.python or None
-    )
-    machine = msgspec.structs.replace(
-        machine, gpus=tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
-    )
-    wish = Wish(python=ask.python) if ask.python else Wish()
-    made = plan(machine, wish, wheelhouses=())
-    return made if ask.cpu or ask.python else with_all_companions(made, machine, wish, facts)
+    wish = Wish(python=first.python) if first.python else Wish()
+    machines = []
+    for ask in asks:
+        machine = machine_from_flags(
+            facts, gpu=[ask.gpu], os=place.system, arch=place.arch, cpu=ask.cpu or None, python=ask.python or None
+        )
+        cards = tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
+        machines.append(msgspec.structs.replace(machine, gpus=cards))
+    return [
+        made if ask.cpu or ask.python else with_all_companions(made, machine, wish, facts)
+        for ask, machine, made in zip(asks, machines, plan_by_cpu(machines, wish), strict=True)
+    ]
 
 
-def _answered(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Plan]]:
+def _answered(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[Plan]]]:
     from concurrent.futures import ProcessPoolExecutor
 
     workers = min(8, os.cpu_count() or 1)
     if workers == 1:
-        yield from ((ask, ask_planner(ask)) for ask in asks)
+        yield from ((group, ask_planner(group)) for group in groups)
         return
     import multiprocessing
 
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from zip(asks, pool.map(ask_planner, asks, chunksize=_CHUNK), strict=True)
+        yield from zip(groups, pool.map(ask_planner, groups, chunksize=_CHUNK), strict=True)
 
 
 def _base(root: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_profile
 from rekindle.plan.grafts import HouseGraft
 from rekindle.plan.question import BuildInputs, Question
-from rekindle.plan.solve import make_plan
+from rekindle.plan.solve import make_plan, make_plans
 
 if TYPE_CHECKING:
     from rekindle.model.facts import Platform
@@ -75,6 +75,11 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
     if wish.python is None and not machine.pythons and made.python:
         found.append(f"Python {made.python} (--python)")
     return tuple(found)
+
+
+def plan_by_cpu(machines: Sequence[Machine], wish: Wish) -> Iterator[Plan]:
+    """The plans of machines that differ in their CPU alone; no wheelhouse is asked."""
+    yield from make_plans(machines, wish, load_facts(), _inputs_for(machines[0], wish))
 
 
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:

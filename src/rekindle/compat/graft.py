@@ -6,6 +6,7 @@ vendor's libraries stay as they are, so nvcc must be of the wheel's CUDA major v
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -31,6 +32,7 @@ KEPT = (
 )
 
 
+@functools.lru_cache(maxsize=512)
 def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
     """How a release compiles its device code, where that is known."""
     try:
@@ -40,6 +42,7 @@ def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
     return next((recipe for recipe in facts.graft.recipe if release in SpecifierSet(recipe.torch)), None)
 
 
+@functools.lru_cache(maxsize=512)
 def graft_cost(torch: str, facts: Facts) -> GraftCost | None:
     """What grafting this release took where it was measured; else what the nearest measured release took."""
     release = Version(torch.split("+")[0])

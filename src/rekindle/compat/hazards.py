@@ -5,6 +5,7 @@ A condition nobody can check (an unknown glibc) does not match.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -52,8 +53,7 @@ def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
         return False
     if not _version(hazard.glibc, machine.glibc):
         return False
-    known = machine.cpu_features
-    if hazard.cpu_lacks and (known is None or all(feature in known for feature in hazard.cpu_lacks)):
+    if not cpu_meets(hazard, machine.cpu_features):
         return False
     if hazard.sm is not None and parse_sm(hazard.sm) not in machine.sms:
         return False
@@ -62,6 +62,12 @@ def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
     if hazard.wsl is not None and hazard.wsl != bool(machine.wsl):
         return False
     return hazard.tegra is None or hazard.tegra == machine.tegra
+
+
+def cpu_meets(hazard: Hazard, features: Collection[str] | None) -> bool:
+    """The condition on the CPU: it is known to lack one of the features, where the hazard names any."""
+    known = features is not None and any(feature not in features for feature in hazard.cpu_lacks)
+    return known or not hazard.cpu_lacks
 
 
 def torch_meets(hazard: Hazard, made: Combination) -> bool:
@@ -112,6 +118,7 @@ def lost_in_build(sm: Sm, torch: str, facts: Facts) -> tuple[tuple[str, dict[str
     return tuple((row.loss.format(first=row.first), dict(row.env)) for row in rows if row.loss)
 
 
+@functools.lru_cache(maxsize=256)
 def ever_supported(gpu: Gpu, facts: Facts) -> CompatAnswer:
     """Did any torch ever run on cards of this generation?"""
     if isinstance(gpu.arch, Sm):

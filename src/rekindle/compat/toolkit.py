@@ -69,6 +69,7 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
     return answer("no", "cuda-cannot-target-arch", text, row.source[0], want)
 
 
+@functools.lru_cache(maxsize=8192)
 def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
     """What nvcc of this toolkit is told to compile for a card: the card itself, else the newest code that runs on
     it (sm_86 for sm_89 before CUDA 11.8); None where it has neither."""
@@ -76,6 +77,13 @@ def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
     if row is None or sm in row.sass:
         return sm
     return max((code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)), default=None)
+
+
+@functools.lru_cache(maxsize=256)
+def newest_target(cuda: str, facts: Facts) -> Sm | None:
+    """The newest that nvcc of this toolkit compiles for; None where the tables do not have it."""
+    row = facts.toolkit(cuda)
+    return max(row.sass) if row is not None else None
 
 
 def msc_ver(version: str) -> int:

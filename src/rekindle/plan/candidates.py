@@ -81,12 +81,7 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     known = pythons_of(candidate, question)
     asked = question.wish.python
     if asked is not None:
-        exact = [version for version in known if same_python(asked, version)]
-        plain = [version for version in known if not version.endswith("t")]
-        if exact or not plain:
-            return exact[0] if exact else None
-        number = python_key(asked)[:2]
-        return min(plain, key=lambda v: abs(python_key(v)[1] - number[1]) + 50 * abs(python_key(v)[0] - number[0]))
+        return _nearest_python(asked, known)
     had = question.had_python(known, to_build=candidate.answer == "build")
     if had:
         return had
@@ -96,6 +91,16 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     liked = [version for version in _LIKED_PYTHONS if version in known]
     unharmed = (version for version in liked if not _is_harmful(version, candidate, question))
     return next(unharmed, liked[0] if liked else known[-1] if known else None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _nearest_python(asked: str, known: tuple[str, ...]) -> str | None:
+    exact = [version for version in known if same_python(asked, version)]
+    plain = [version for version in known if not version.endswith("t")]
+    if exact or not plain:
+        return exact[0] if exact else None
+    number = python_key(asked)[:2]
+    return min(plain, key=lambda v: abs(python_key(v)[1] - number[1]) + 50 * abs(python_key(v)[0] - number[0]))
 
 
 def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
@@ -112,23 +117,23 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
 
 def official_wheels(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
-    for bare in _published(question.backend, question.platform, question.facts):
-        if bare.flavour is not None and bare.flavour.publisher == "jetson" and not question.tegra:
-            continue
+    for bare in published_wheels(question.backend, question.platform, question.facts, tegra=question.tegra):
         python = choose_python(bare, question)
         yield Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python)
 
 
 @functools.lru_cache(maxsize=16)
-def _published(backend: Name, platform: Platform, facts: Facts) -> tuple[Candidate, ...]:
-    """The same for everybody with such a system: all but the Python."""
+def published_wheels(backend: Name, platform: Platform, facts: Facts, *, tegra: bool) -> tuple[Candidate, ...]:
+    """The same for everybody with such a system: all but the Python. Jetson's own wheels are for its boards."""
     return tuple(
         Candidate(
             answer="install", torch=version, backend=backend, flavour=flavour, cuda=flavour.cuda, rocm=flavour.rocm
         )
         for version in facts.releases
         for flavour in facts.flavours(version)
-        if flavour_backend(flavour) == backend and platform in BACKENDS[backend].platforms(flavour)
+        if flavour_backend(flavour) == backend
+        and platform in BACKENDS[backend].platforms(flavour)
+        and (tegra or flavour.publisher != "jetson")
     )
 
 

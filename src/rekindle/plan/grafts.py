@@ -6,6 +6,7 @@ first, and a build comes after it, since it takes hours and lacks what only the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -20,12 +21,14 @@ from rekindle.compat.graft import (
     stays_without,
 )
 from rekindle.compat.toolkit import emits_for, toolkits_for
+from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.document import Part
+from rekindle.model.facts import Platform
 from rekindle.model.plan import GraftOutline, Refusal, Request, Step
 from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, matches
-from rekindle.plan.candidates import Candidate, official_wheels
+from rekindle.plan.candidates import Candidate, official_wheels, published_wheels
 from rekindle.plan.evidence import KnownBuild, evidence, weakest
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
@@ -94,7 +97,7 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
     others = toolkits_for(lacking[0], question.facts)
     span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
     names = ", ".join(str(arch) for arch in lacking)
-    fitting = _graftable(question, lacking)
+    fitting = _graftable(question.platform, lacking, question.facts)
     yield Refusal(
         code="graft-no-toolkit",
         what=candidate.name,
@@ -122,11 +125,12 @@ def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[R
             )
 
 
-def _graftable(question: Question, lacking: tuple[Sm, ...]) -> str | None:
+@functools.lru_cache(maxsize=512)
+def _graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
     """The newest official wheel that could be grafted for these cards."""
-    for wheel in official_wheels(question):
-        known = find_recipe(wheel.torch, question.facts) is not None
-        if known and wheel.cuda and graft_kits(wheel.cuda, lacking, question.facts):
+    for wheel in published_wheels("cuda", platform, facts, tegra=False):
+        known = find_recipe(wheel.torch, facts) is not None
+        if known and wheel.cuda and graft_kits(wheel.cuda, lacking, facts):
             return wheel.name
     return None
 

@@ -53,6 +53,11 @@ def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
 
 def refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """Every refusal every rule has for this candidate."""
-    for each in RULES.values():
-        if candidate.answer in each.applies:
-            yield from each.check(candidate, question)
+    for each in _applying(candidate.answer, len(RULES)):
+        yield from each.check(candidate, question)
+
+
+@functools.lru_cache(maxsize=16)
+def _applying(answer: Answer, registered: int) -> tuple[PlanRule, ...]:
+    """Those that concern such a way; ``registered`` makes it anew when there are more rules."""
+    return tuple(each for each in RULES.values() if answer in each.applies)

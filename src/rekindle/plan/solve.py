@@ -6,12 +6,14 @@ and named, never silently dropped.
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from rekindle.compat.driver import driver_runs, wanted_driver
+from rekindle.compat.hazards import cpu_meets
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
 from rekindle.model.machine import Drivers, Gpu, Machine
@@ -57,12 +59,36 @@ def make_plan(
     ``notices`` are warnings about how the question was put."""
     question = Question(machine, wish or Wish(), facts or load_facts(), inputs or BuildInputs())
     check_wish(question)
+    return compose(_judge(question, wheelhouse, builds_only=builds_only), notices)
+
+
+def make_plans(machines: Sequence[Machine], wish: Wish, facts: Facts, inputs: BuildInputs) -> Iterator[Plan]:
+    """The plan of each of these machines, which differ in their CPU alone: wheels and builds are judged once for all
+    CPUs of one size that meet the same hazards, and worded for each."""
+    judged: dict[tuple[object, ...], PlanOutcome] = {}
+    for machine in machines:
+        question = Question(machine, wish, facts, inputs)
+        check_wish(question)
+        cpu = machine.cpu
+        hazards = (cpu_meets(hazard, question.cpu_features) for hazard in facts.hazards.hazard)
+        kind = (question.arch, cpu.threads, cpu.cores, *hazards)
+        if kind not in judged:
+            judged[kind] = _judge(question)
+        outcome = copy.copy(judged[kind])
+        outcome.question = question.about(msgspec.structs.replace(outcome.question.machine, cpu=cpu))
+        yield compose(outcome)
+
+
+def _judge(
+    question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = (), *, builds_only: bool = False
+) -> PlanOutcome:
+    """All that is known about every way, before any of it is put into words. It looks at the CPU for hazards only."""
     outcome = _assess_builds(question) if builds_only else solve(question, wheelhouse)
     if outcome.best is None and not builds_only:
         outcome.nearest = find_nearest(question)
     for assessed in outcome.feasible[:1]:
         with_hazards(assessed, outcome.question)
-    return compose(outcome, notices)
+    return outcome
 
 
 def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()) -> PlanOutcome:

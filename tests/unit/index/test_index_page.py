@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
+from rekindle import api
 from rekindle.api.page import ask_planner
 from rekindle.cli.main import main
 from rekindle.facts import load_facts
@@ -34,7 +36,7 @@ GPUS = ("none", "sm_35", "sm_120", "gfx1031")
 
 @pytest.fixture(scope="module")
 def grid() -> Grid:
-    return fill(GPUS, ((ask, ask_planner(ask)) for ask in questions(GPUS) if _small(ask)), lambda done: None)
+    return fill(GPUS, ((ask, ask_planner([ask])[0]) for ask in questions(GPUS) if _small(ask)))
 
 
 def _small(ask: Ask) -> bool:
@@ -66,6 +68,31 @@ def test_page_equals_command_line(grid: Grid, name: str | None, ask: Ask, capsys
     for field in FIELDS:
         expected = build.get(field) if field in ("losses", "minutes", "disk_gib", "memory_gib") else told[field]
         assert shown[field] == (expected if expected != () else []), field
+
+
+def test_cpus_judged_together_get_what_each_gets_alone() -> None:
+    for gpu, place in (("sm_35", "linux"), ("sm_86", "windows"), ("none", "linux"), ("gfx1031", "linux")):
+        asks = [Ask(gpu=gpu, place=place, cpu=cpu, python="3.11") for cpu in ("", *OLD_CPUS)]
+        assert ask_planner(asks) == [ask_planner([ask])[0] for ask in asks], gpu
+
+
+def test_every_card_gets_the_planners_answer_under_its_own_name() -> None:
+    facts = load_facts()
+    archs = architectures(facts)
+    rows = products(facts, archs)
+    chips = Counter(name for name, _, _ in rows)
+    one_chip = {archs[index]: name for name, index, _ in rows if chips[name] == 1 and "Jetson" not in name}
+    asks = [ask for ask in questions(archs) if not ask.cpu and not ask.python and ask.gpu in one_chip]
+    shown, told = Grid(tuple(one_chip)), Grid(tuple(one_chip))
+    for ask in sorted(asks, key=lambda ask: list(one_chip).index(ask.gpu)):
+        place = next(place for place in PLACES if place.id == ask.place)
+        machine = api.machine_from_flags(gpu=[one_chip[ask.gpu]], os=place.system, arch=place.arch)
+        assert str(machine.gpus[0].arch) == ask.gpu
+        shown.put(ask, ask_planner([ask])[0])
+        told.put(ask, api.plan(machine, wheelhouses=()))
+        text = json.dumps(shown.find(ask), ensure_ascii=False)
+        name = str(machine.gpus[0].name)
+        assert json.loads(_named(text, name, ask.gpu)) == json.loads(json.dumps(told.find(ask))), (ask, name)
 
 
 def _named(text: str, name: str | None, arch: str) -> str:

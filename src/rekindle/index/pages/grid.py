@@ -7,7 +7,7 @@ the answer depends on its architecture only; the page puts the name the reader c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,11 +126,11 @@ def questions(gpus: Iterable[str]) -> list[Ask]:
     ]
 
 
-def fill(gpus: tuple[str, ...], answers: Iterable[tuple[Ask, Plan]], tell: Callable[[int], None]) -> Grid:
+def fill(gpus: tuple[str, ...], answers: Iterable[tuple[Ask, Plan]]) -> Grid:
+    """A grid of these answers, which come in the order of :func:`questions`."""
     grid = Grid(gpus)
-    for number, (ask, plan) in enumerate(answers):
+    for ask, plan in answers:
         grid.put(ask, plan)
-        tell(number)
     return grid
 
 
