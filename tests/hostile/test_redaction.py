@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.host.record import Record
+from rekindle.host.capture import Record
 from rekindle.host.redact import Redactor
 
 ME = Redactor(user="mathilde", home="/home/mathilde", host="nebula7.corp.example")

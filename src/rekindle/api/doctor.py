@@ -41,7 +41,7 @@ def doctor(
     True
     """
     if host is None and replay is not None:
-        from rekindle.host.recorded import load_recorded
+        from rekindle.host.capture import load_recorded
 
         host = load_recorded(replay)
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)

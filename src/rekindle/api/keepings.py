@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.host import places
+from rekindle.host import made
 from rekindle.host.holdings import find_holdings, remove
 from rekindle.model.holdings import Cleaning, Holding, Holdings, Kept
 
@@ -22,7 +22,7 @@ def holdings() -> Holdings:
     True
     """
     found = sorted(find_holdings(), key=lambda item: (item.workspace or item.path, item.workspace is not None))
-    return Holdings(items=tuple(found), places=tuple(str(one) for one in places.own_directories()))
+    return Holdings(items=tuple(found), places=tuple(str(one) for one in made.own_directories()))
 
 
 def clean(

@@ -58,38 +58,47 @@ def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
 
 
 @contextlib.contextmanager
-def elastic_jobs(
-    options: BuildOptions, ninja: Tool, history: Path, key: str, *, farm: int | None = None
-) -> Iterator[Jobs]:
-    """What was learnt is kept, however the build ends. ``farm`` is how many jobs other machines take."""
+def _learning(history: Path) -> Iterator[Learnt]:
+    """What earlier builds taught; what is learnt now is kept, however the build ends."""
     learnt = load_history(history)
-    max_jobs = options.jobs or farm or cores()
-    shared = os.environ.get(SHARED_JOBSERVER)
     try:
-        if shared and options.jobs is None and ninja.release >= JOBSERVER_NINJA:
-            # Somebody above runs several builds and governs all their compilers: only watch and learn here.
-            governor = Governor(None, learnt, max_jobs=max_jobs, watch_only=True)
-            yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=max_jobs)
-            return
-        if ninja.release >= JOBSERVER_NINJA:
-            server = open_jobserver(key)
-            governor = Governor(server, learnt, max_jobs=max_jobs, budget=options.memory_bytes)
-            try:
-                yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": server.makeflags}, max_jobs=max_jobs)
-            finally:
-                server.close()
-        else:
-            memory = read_memory()
-            available = options.memory_bytes or (memory.available if memory else None)
-            count = fixed_jobs(max_jobs, available, learnt.typical())
-            governor = Governor(None, learnt, max_jobs=max_jobs, budget=options.memory_bytes)
-            yield Jobs(
-                governor=governor,
-                learnt=learnt,
-                env=dict.fromkeys(FIXED, str(count)),
-                max_jobs=count,
-                note=f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead",
-            )
+        yield learnt
     finally:
         with contextlib.suppress(OSError):
             save_history(history, learnt)
+
+
+@contextlib.contextmanager
+def governed_jobs(history: Path, key: str, max_jobs: int, budget: int | None) -> Iterator[Jobs]:
+    """A jobserver and the governor of its compilers, for one build or for several that share it."""
+    with _learning(history) as learnt, contextlib.closing(open_jobserver(key)) as server:
+        governor = Governor(server, learnt, max_jobs=max_jobs, budget=budget)
+        yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": server.makeflags}, max_jobs=max_jobs)
+
+
+@contextlib.contextmanager
+def elastic_jobs(
+    options: BuildOptions, ninja: Tool, history: Path, key: str, *, farm: int | None = None
+) -> Iterator[Jobs]:
+    """The jobs of one build. ``farm`` is how many jobs other machines take."""
+    most, budget = options.jobs or farm or cores(), options.memory_bytes
+    shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None else None
+    if ninja.release >= JOBSERVER_NINJA and not shared:
+        with governed_jobs(history, key, most, budget) as jobs:
+            yield jobs
+        return
+    with _learning(history) as learnt:
+        if shared and ninja.release >= JOBSERVER_NINJA:
+            # Somebody above runs several builds and governs all their compilers: only watch and learn here.
+            governor = Governor(None, learnt, max_jobs=most, watch_only=True)
+            yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=most)
+            return
+        memory = read_memory()
+        count = fixed_jobs(most, budget or (memory.available if memory else None), learnt.typical())
+        yield Jobs(
+            governor=Governor(None, learnt, max_jobs=most, budget=budget),
+            learnt=learnt,
+            env=dict.fromkeys(FIXED, str(count)),
+            max_jobs=count,
+            note=f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead",
+        )

@@ -83,14 +83,13 @@ class Supervisor:
         self._show()
 
     def tick(self, running: Running) -> float | None:
-        if self._governor is not None:
-            self._governor.tick(running.pid)
+        wait = self._governor.look(running.pid) if self._governor is not None else None
         now = time.monotonic()
         if self._disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
             self._disk_at = now
             stop_before_full(self._disk)
         self._show()
-        return self._governor.interval if self._governor is not None else None
+        return wait
 
     def _show(self) -> None:
         if not self.total:

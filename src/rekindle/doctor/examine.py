@@ -24,9 +24,8 @@ from rekindle.doctor.system import probe_holders, probe_os
 from rekindle.doctor.torches import torch_with_verdict
 from rekindle.errors import BadInput
 from rekindle.host.asking import Asking
-from rekindle.host.capture import write_capture
+from rekindle.host.capture import join_records, write_capture
 from rekindle.host.protocol import Host
-from rekindle.host.record import join_records
 from rekindle.host.redact import redactor_for
 from rekindle.model.machine import Cpu, Examination, Gap, Os, System, Volume
 from rekindle.model.progress import Progress, Silent

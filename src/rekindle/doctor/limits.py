@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from rekindle.host.asking import Asking
-from rekindle.host.cgroups import groups_of, memory_limit
+from rekindle.host.memory import groups_of, memory_limit
 from rekindle.host.text import memory_sizes, text_of
 from rekindle.model.machine import Volume
 from rekindle.model.spoken import gib

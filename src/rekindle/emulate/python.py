@@ -12,8 +12,8 @@ from pathlib import Path
 from rekindle.emulate.qemu import EmulatedMachine, Emulator
 from rekindle.emulate.root import Root, prepare_root
 from rekindle.errors import BadInput, RekindleError
+from rekindle.host.live import question_text, read_answer
 from rekindle.host.protocol import Host
-from rekindle.host.question import question_text, read_answer
 from rekindle.host.sandbox import parts_of
 from rekindle.model.interpreter import read_interpreter
 from rekindle.model.machine import cpu_arch

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rekindle.emulate.qemu import X86, EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
-from rekindle.host.places import own_directories
+from rekindle.host.made import own_directories
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 

@@ -5,14 +5,15 @@ What it remembers is the evidence of a probe and the content of a capture. :func
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from rekindle.host.capture import Record
 from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
-from rekindle.host.record import Record
 from rekindle.model.machine import Gap, ProbeEvidence
 
 _SAID_CHARACTERS = 160
@@ -49,9 +50,10 @@ class Asking:
         self._probe = probe
         self._deadline = deadline
         self.gaps: list[Gap] = []
-        self.record = Record(system=host.system, machine=host.machine)
         self.evidence: list[ProbeEvidence] = []
-        self._env = _WatchedEnv(host.env, self.record.env)
+        self.system, self.machine = host.system, host.machine
+        self.record = Record(system=host.system, machine=host.machine)
+        self.env: Mapping[str, str] = _WatchedEnv(host.env, self.record.env)
 
     def gap(self, what: str, why: str) -> None:
         """Note what could not be learned."""
@@ -65,18 +67,6 @@ class Asking:
         text = " ".join(str(said).split()) if said not in (None, "", {}) else "nothing"
         self.evidence.append(ProbeEvidence(probe=self._probe, asked=asked, said=text[:_SAID_CHARACTERS]))
 
-    @property
-    def system(self) -> str:
-        return self._host.system
-
-    @property
-    def machine(self) -> str:
-        return self._host.machine
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return self._env
-
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         done = self._host.run(argv, timeout=timeout, env=env)
         self.record.runs.append(done)
@@ -86,28 +76,26 @@ class Asking:
         return done
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        data = self._host.read(path, limit=limit)
-        self.record.files[path] = data
+        data = self.record.files[path] = self._host.read(path, limit=limit)
         if data is not None:
             self._note(path, data[: 4 * _SAID_CHARACTERS].decode("utf-8", "replace"))
         return data
 
     def glob(self, pattern: str) -> tuple[str, ...]:
-        found = self._host.glob(pattern)
-        self.record.paths.update(dict.fromkeys(found))
-        if found:
-            self._note(pattern, f"{len(found)}: {', '.join(found)}")
-        return found
+        paths = self._host.glob(pattern)
+        self.record.paths.update(dict.fromkeys(paths))
+        if paths:
+            self._note(pattern, f"{len(paths)}: {', '.join(paths)}")
+        return paths
 
     def which(self, name: str) -> str | None:
-        found = self._host.which(name)
-        self.record.programs.setdefault(name, (found,) if found else ())
-        return found
+        path = self._host.which(name)
+        self.record.programs.setdefault(name, (path,) if path else ())
+        return path
 
     def which_all(self, name: str) -> tuple[str, ...]:
-        found = self._host.which_all(name)
-        self.record.programs[name] = found
-        return found
+        paths = self.record.programs[name] = self._host.which_all(name)
+        return paths
 
     def realpath(self, path: str) -> str:
         real = self._host.realpath(path)
@@ -116,60 +104,55 @@ class Asking:
         return real
 
     def access(self, path: str) -> bool | None:
-        may = self._host.access(path)
-        self.record.access[path] = may
+        may = self.record.access[path] = self._host.access(path)
         if may is not None:
             self._note(path, "may be used" if may else "no permission")
         return may
 
     def hwcap(self) -> tuple[int, int] | None:
-        self.record.hwcap = self._host.hwcap()
-        if self.record.hwcap is not None:
-            self._note("AT_HWCAP, AT_HWCAP2", ", ".join(map(hex, self.record.hwcap)))
-        return self.record.hwcap
+        words = self.record.hwcap = self._host.hwcap()
+        if words is not None:
+            self._note("AT_HWCAP, AT_HWCAP2", ", ".join(map(hex, words)))
+        return words
 
     def disk(self, path: str) -> Disk | None:
-        found = self._host.disk(path)
-        self.record.disks[path] = found
-        self._note(f"disk space at {path}", found)
-        return found
+        disk = self.record.disks[path] = self._host.disk(path)
+        self._note(f"disk space at {path}", disk)
+        return disk
 
     def memory(self) -> Memory | None:
-        self.record.memory = self._host.memory()
-        self._note("memory", self.record.memory)
-        return self.record.memory
+        memory = self.record.memory = self._host.memory()
+        self._note("memory", memory)
+        return memory
 
     def cores(self) -> int | None:
-        self.record.cores = self._host.cores()
-        return self.record.cores
+        count = self.record.cores = self._host.cores()
+        return count
 
     def cpuid(self) -> Cpuid | None:
-        self.record.cpuid = self._host.cpuid()
-        if self.record.cpuid is not None:
-            self._note("cpuid", f"{len(self.record.cpuid.leaves)} leaves")
-        return self.record.cpuid
+        answer = self.record.cpuid = self._host.cpuid()
+        if answer is not None:
+            self._note("cpuid", f"{len(answer.leaves)} leaves")
+        return answer
 
     def registry(self, key: str) -> RegistryKey | None:
-        found = self._host.registry(key)
-        self.record.registry[key] = found
-        if found is not None:
-            self._note(key, dict(found.values) or ", ".join(found.keys))
-        return found
+        answer = self.record.registry[key] = self._host.registry(key)
+        if answer is not None:
+            self._note(key, dict(answer.values) or ", ".join(answer.keys))
+        return answer
 
     def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
-        self.record.nvml = self._host.nvml(timeout=timeout)
-        self._note("NVML", self.record.nvml)
-        return self.record.nvml
+        answer = self.record.nvml = self._host.nvml(timeout=timeout)
+        self._note("NVML", answer)
+        return answer
 
     def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
-        answer = self._host.python(path, timeout=timeout)
-        self.record.pythons[path] = answer
+        answer = self.record.pythons[path] = self._host.python(path, timeout=timeout)
         self._note(f"{path} about itself", (answer or {}).get("version") or answer)
         return answer
 
     def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
-        answer = self._host.torch(path, deep=deep, timeout=timeout)
-        self.record.torches[path] = answer
+        answer = self.record.torches[path] = self._host.torch(path, deep=deep, timeout=timeout)
         self._note(f"torch in {path}", answer)
         return answer
 
@@ -180,12 +163,10 @@ def ask_each(host: Asking, questions: Sequence[Q], ask: Callable[[Q], A], *, at_
     waiting = list(reversed(questions))
 
     def work() -> None:
-        while waiting:
-            try:
+        with contextlib.suppress(IndexError):
+            while True:
                 question = waiting.pop()
-            except IndexError:
-                return
-            answers[question] = ask(question)
+                answers[question] = ask(question)
 
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(questions)))]
     for worker in workers:

@@ -1,4 +1,4 @@
-"""A capture: a directory whose ``*.toml`` files hold everything a machine answered.
+"""A capture: a directory whose ``*.toml`` files hold everything a machine answered; and the machine replayed from it.
 
 ``capture.toml`` is what ``doctor --capture`` writes. A capture may also be written by hand from documented
 tool output; ``[about]`` then says so and names the sources. Long files may lie beside it: a ``[[file]]``
@@ -8,8 +8,10 @@ entry names its path on the machine and the file that holds it here.
 from __future__ import annotations
 
 import base64
+import fnmatch
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,56 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
-from rekindle.host.protocol import Cpuid
-from rekindle.host.record import Record, join_records
+from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.model.toml import render_table, render_value, toml_key
 
 SCHEMA = 1
 _MAX_BYTES = 16 << 20
+_SLASHES = re.compile(r"[/\\]")
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """Everything a machine answered, by question. ``None`` as a value means: asked, and there was nothing."""
+
+    system: str = "linux"
+    machine: str = ""
+    about: dict[str, Any] = msgspec.field(default_factory=dict)
+    runs: list[Completed] = msgspec.field(default_factory=list)
+    files: dict[str, bytes | None] = msgspec.field(default_factory=dict)
+    paths: dict[str, None] = msgspec.field(default_factory=dict)
+    programs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    links: dict[str, str] = msgspec.field(default_factory=dict)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    disks: dict[str, Disk | None] = msgspec.field(default_factory=dict)
+    registry: dict[str, RegistryKey | None] = msgspec.field(default_factory=dict)
+    pythons: dict[str, Mapping[str, Any] | None] = msgspec.field(default_factory=dict)
+    torches: dict[str, Mapping[str, Any] | None] = msgspec.field(default_factory=dict)
+    access: dict[str, bool | None] = msgspec.field(default_factory=dict)
+    hwcap: tuple[int, int] | None = None
+    cores: int | None = None
+    memory: Memory | None = None
+    cpuid: Cpuid | None = None
+    nvml: Mapping[str, Any] | None = None
+
+
+def join_records(records: Iterable[Record]) -> Record:
+    """One record of all probes; where two asked the same, the later answer stands."""
+    whole = Record()
+    seen: set[tuple[str, ...]] = set()
+    for record in records:
+        if record.machine:
+            whole.system, whole.machine = record.system, record.machine
+        for run in list(record.runs):
+            if run.argv not in seen:
+                seen.add(run.argv)
+                whole.runs.append(run)
+        for name in Record.__struct_fields__:
+            answers, known = getattr(record, name), getattr(whole, name)
+            if isinstance(known, dict) and name != "nvml":
+                known.update(dict(answers))
+            elif name in ("cores", "hwcap", "memory", "cpuid", "nvml"):
+                setattr(whole, name, answers or known)
+    return whole
 
 
 def write_capture(record: Record, directory: Path) -> Path:
@@ -128,3 +174,112 @@ def _read_content(file: Mapping[str, Any], beside: Path) -> bytes:
     if Path(name).name != name:
         raise ValueError(f"{name!r} does not lie beside the capture")
     return (beside / name).read_bytes()
+
+
+class RecordedHost:
+    """Satisfies :class:`rekindle.host.protocol.Host`. What the capture does not hold, the machine does not have."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.system, self.machine = record.system, record.machine
+        self.env: Mapping[str, str] = record.env
+        self._runs = {run.argv: run for run in record.runs}
+        self._by_name = {(_name(run.argv[0]), *run.argv[1:]): run for run in record.runs}
+        self._files = {self._fold(path): raw for path, raw in record.files.items()}
+        self._known = self._all_paths()
+
+    def _fold(self, path: str) -> str:
+        """Windows compares without case, and takes both slashes."""
+        return path.replace("/", "\\").lower() if self.system == "windows" else path
+
+    def _all_paths(self) -> dict[str, str]:
+        record = self.record
+        programs = (place for places in record.programs.values() for place in places)
+        known: dict[str, str] = {}
+        for path in (*record.paths, *record.files, *record.links, *programs):
+            # Where a file is, its directories are too.
+            while path and self._fold(path) not in known:
+                known[self._fold(path)] = path
+                path = path[: max(path.rfind("/"), path.rfind("\\"))] if _SLASHES.search(path) else ""
+        return known
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        key = tuple(argv)
+        found = self._runs.get(key) or self._by_name.get((_name(key[0]), *key[1:]))
+        return found or Completed(argv=key, code=None, err="not in the capture")
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        raw = self._files.get(self._fold(path))
+        return None if raw is None else raw[:limit]
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        wanted = _SLASHES.split(self._fold(pattern))
+        if not any(mark in pattern for mark in "*?["):
+            return (pattern,) if self._fold(pattern) in self._known else ()
+        found = []
+        for folded, path in self._known.items():
+            parts = _SLASHES.split(folded)
+            if len(parts) == len(wanted) and all(map(_matches, parts, wanted)):
+                found.append(path)
+        return tuple(sorted(found))
+
+    def which(self, name: str) -> str | None:
+        return next(iter(self.which_all(name)), None)
+
+    def which_all(self, name: str) -> tuple[str, ...]:
+        if _SLASHES.search(name):
+            return self.glob(name)
+        return self.record.programs.get(name, ())
+
+    def realpath(self, path: str) -> str:
+        return self.record.links.get(path, path)
+
+    def access(self, path: str) -> bool | None:
+        return self.record.access.get(path)
+
+    def hwcap(self) -> tuple[int, int] | None:
+        return self.record.hwcap
+
+    def disk(self, path: str) -> Disk | None:
+        """The nearest place that was asked about: a capture does not hold every directory of a machine."""
+        near = [known for known in self.record.disks if self._fold(path).startswith(self._fold(known))]
+        if near:
+            return self.record.disks[max(near, key=len)]
+        return next(iter(self.record.disks.values()), None)
+
+    def memory(self) -> Memory | None:
+        return self.record.memory
+
+    def cores(self) -> int | None:
+        return self.record.cores
+
+    def cpuid(self) -> Cpuid | None:
+        return self.record.cpuid
+
+    def registry(self, key: str) -> RegistryKey | None:
+        return self.record.registry.get(key)
+
+    def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        return self.record.nvml
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        return self.record.pythons.get(path)
+
+    def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        return self.record.torches.get(path)
+
+
+def _name(path: str) -> str:
+    return _SLASHES.split(path)[-1].removesuffix(".exe")
+
+
+def _matches(part: str, pattern: str) -> bool:
+    # As the shell does: a star does not match a hidden name.
+    if part.startswith(".") and not pattern.startswith("."):
+        return False
+    return fnmatch.fnmatchcase(part, pattern)
+
+
+def load_recorded(directory: Path) -> RecordedHost:
+    """The machine of a capture."""
+    return RecordedHost(read_capture(directory))

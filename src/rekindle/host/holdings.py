@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rekindle.errors import WorkspaceBusy
-from rekindle.host import made, places
+from rekindle.host import made
 from rekindle.host.workspace import Workspace
 from rekindle.model.holdings import Holding, HoldingKind
 
@@ -34,10 +34,10 @@ _WHEELS = "what was built; making it again takes as long as before"
 def find_holdings() -> Iterator[Holding]:
     """Everything of ours, each byte counted once."""
     when = time.time()
-    data, cache = places.own_directories()
-    books = (*made.BOOKS, places.list_folder().name)
+    data, cache = made.own_directories()
+    books = made.BOOKS
     workspaces = [folder for folder in _folders(data) if folder.name not in books]
-    noted = [note for note in places.noted() if note.path.is_dir() and places.is_ours(note.path)]
+    noted = [note for note in made.noted() if note.path.is_dir() and made.is_ours(note.path)]
     workspaces += [note.path for note in noted if note.kind == "workspace" and note.path not in workspaces]
     for root in workspaces:
         yield from _workspace(root, when)
@@ -112,7 +112,7 @@ def remove(holding: Holding) -> str | None:
     root = Path(holding.workspace) if holding.workspace else path
     if path.is_symlink() or root.is_symlink():
         return "it is a link to another place"
-    if not places.is_ours(root):
+    if not made.is_ours(root):
         return "it was not made by rekindle"
     if not path.resolve().is_relative_to(root.resolve()):
         return "it leads out of its workspace"
@@ -126,7 +126,7 @@ def remove(holding: Holding) -> str | None:
             _remove_tree(path, keep_lock=False)
         if path == root:
             shutil.rmtree(path, ignore_errors=True)
-            places.forget(path)
+            made.forget(path)
     except WorkspaceBusy as error:
         return error.message
     except OSError as error:
@@ -140,7 +140,7 @@ def _remove_tree(path: Path, *, keep_lock: bool) -> None:
         return
     # The lock's own file goes last, when nobody holds it; our mark too, so that a second try still knows its own.
     for entry in sorted(path.iterdir()):
-        if entry.name.startswith(".lock") or entry.name == places.MARK:
+        if entry.name.startswith(".lock") or entry.name == made.MARK:
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -1,9 +1,11 @@
-"""The machine this process runs on."""
+"""The machine this process runs on, and the question scripts: standard Python, sent as text to any interpreter, each
+answered by one line of JSON."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import platform
 import shutil
@@ -12,18 +14,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from rekindle.host.command import run_command
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
-from rekindle.host.question import question_text, read_answer
 from rekindle.model.machine import cpu_arch
 
 _MAX_ENTRIES = 512
-
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
+_SCRIPTS = Path(__file__).parent / "questions"
 
 
 class LiveHost:
     """Satisfies :class:`rekindle.host.protocol.Host` with the real thing."""
+
+    env: Mapping[str, str] = os.environ
 
     @property
     def system(self) -> str:
@@ -32,10 +37,6 @@ class LiveHost:
     @property
     def machine(self) -> str:
         return cpu_arch(platform.machine())
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return os.environ
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         return run_command(argv, timeout=timeout, env=env)
@@ -92,7 +93,6 @@ class LiveHost:
         return None
 
     def memory(self) -> Memory | None:
-        from rekindle.host.native import read_memory
 
         return read_memory()
 
@@ -163,3 +163,51 @@ def read_registry(key: str) -> RegistryKey | None:
     except OSError:
         return None
     return RegistryKey(values=values, keys=tuple(keys))
+
+
+def read_memory() -> Memory | None:
+    """What there is, and on Windows what may be promised: to all programs together, and to the job we run in."""
+    try:
+        import psutil
+
+        virtual, swap = psutil.virtual_memory(), psutil.swap_memory()
+    except (OSError, RuntimeError, NotImplementedError, ImportError):
+        return None
+    memory = Memory(total=virtual.total, available=virtual.available, swap=swap.total)
+    if sys.platform != "win32":
+        return memory
+    # psutil's swap is what Windows promises beyond the physical memory.
+    return replace(memory, commit_limit=virtual.total + swap.total, job_limit=_job_limit())  # type: ignore[unreachable,unused-ignore]
+
+
+def _job_limit() -> int | None:
+    import ctypes
+
+    from rekindle.host.windows_job import JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ExtendedLimits
+
+    kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
+    limits = ExtendedLimits()
+    # A null handle asks about the job this process runs in.
+    kind, size = JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.sizeof(limits)
+    if not kernel.QueryInformationJobObject(None, kind, ctypes.byref(limits), size, None):
+        return None
+    flags = limits.BasicLimitInformation.LimitFlags
+    known = [limits.ProcessMemoryLimit] * bool(flags & 0x100) + [limits.JobMemoryLimit] * bool(flags & 0x200)
+    return min(known, default=None)
+
+
+def question_text(name: str) -> str:
+    """The script ``questions/NAME.py``. Text, not a path: the target may not see our files (containers, WSL)."""
+    return (_SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
+
+
+def read_answer(out: str) -> dict[str, Any] | None:
+    """The last line that is a JSON object: what a Python prints before it is its own business."""
+    for line in reversed(out.splitlines()):
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(answer, dict):
+            return answer
+    return None

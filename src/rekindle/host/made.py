@@ -1,9 +1,9 @@
-"""Which plans, matrix cells and wheels were made on this machine by this user: their digests, as empty files in the
-user's data.
+"""What Rekindle made on this machine: plans, matrix cells and wheels by their digests, folders by a mark and a list.
 
-A plan or cell that is not among them came from elsewhere (or was changed by hand), and what it names is a stranger's
-wish; a wheel that is not among them is a stranger's program. What this process marked counts for it even where the
-user's data cannot be written.
+The digests are empty files in the user's data. A plan or cell that is not among them came from elsewhere (or was
+changed by hand), and what it names is a stranger's wish; a wheel that is not among them is a stranger's program. What
+this process marked counts for it even where the user's data cannot be written. Of folders, ``clean`` removes only what
+bears the mark, or lies in the user's data and cache directories, which are ours alone.
 """
 
 from __future__ import annotations
@@ -11,39 +11,56 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rekindle.host.places import own_directories
+from rekindle.host.files import write_atomically
 
-# Folders of the user's data that hold nothing but these marks.
-BOOKS = ("plans", "wheels")
+# Folders of the user's data that hold nothing but digests, and the one that lists folders.
+BOOKS = ("plans", "wheels", "places")
 _KEPT = 5000
 _marked_by_this_process: set[Path] = set()
+MARK = ".made-by-rekindle"
+_MAX_NOTES = 2000
+_TIDY_FROM = 200
+_MAX_NOTE_BYTES = 64 << 10
+
+
+def own_directories() -> tuple[Path, Path]:
+    """The user's data directory of ours, and the cache's."""
+    import platformdirs
+
+    return (
+        Path(platformdirs.user_data_dir("rekindle", appauthor=False)),
+        Path(platformdirs.user_cache_dir("rekindle", appauthor=False)),
+    )
 
 
 def plan_digest(document: msgspec.Struct) -> str:
     """The same for the same plan in whatever order its settings stand (a provenance statement sorts them), and by
     whatever release of Rekindle: what a plan leaves at its default is not counted, so a field it did not know yet
     changes nothing."""
-    told = json.dumps(_said(document), sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    plain = json.dumps(_beyond_defaults(document), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _said(value: object) -> object:
+def _beyond_defaults(value: object) -> object:
     """What differs from the defaults, as plain values."""
     if isinstance(value, msgspec.Struct):
         return {
-            field.encode_name: _said(held)
+            field.encode_name: _beyond_defaults(held)
             for field in msgspec.structs.fields(value)
             if (held := getattr(value, field.name))
             != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory())
         }
     if isinstance(value, dict):
-        return {name: _said(inner) for name, inner in value.items()}
+        return {name: _beyond_defaults(inner) for name, inner in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_said(inner) for inner in value]
+        return [_beyond_defaults(inner) for inner in value]
     return msgspec.to_builtins(value)
 
 
@@ -54,7 +71,7 @@ def mark_made(*documents: msgspec.Struct) -> None:
 
 def was_made_here(document: msgspec.Struct) -> bool:
     """Whether :func:`mark_made` was called for this very plan or cell, by this user on this machine."""
-    return _marked("plans", plan_digest(document))
+    return _is_marked("plans", plan_digest(document))
 
 
 def mark_wheel_made(sha256: str) -> None:
@@ -64,12 +81,12 @@ def mark_wheel_made(sha256: str) -> None:
 
 def wheel_was_made_here(sha256: str) -> bool:
     """Whether :func:`mark_wheel_made` was called for this very wheel."""
-    return _marked("wheels", sha256)
+    return _is_marked("wheels", sha256)
 
 
-def _mark(kind: str, *digests: str) -> None:
+def _mark(book: str, *digests: str) -> None:
     """A place that cannot be written costs a question or a sandbox later, nothing else."""
-    folder = _folder(kind)
+    folder = own_directories()[0] / book
     _marked_by_this_process.update(folder / digest for digest in digests)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -82,8 +99,8 @@ def _mark(kind: str, *digests: str) -> None:
             old.unlink(missing_ok=True)
 
 
-def _marked(kind: str, digest: str) -> bool:
-    mark = _folder(kind) / digest
+def _is_marked(book: str, digest: str) -> bool:
+    mark = own_directories()[0] / book / digest
     if mark in _marked_by_this_process:
         return True
     with contextlib.suppress(OSError):
@@ -91,5 +108,58 @@ def _marked(kind: str, digest: str) -> bool:
     return False
 
 
-def _folder(kind: str) -> Path:
-    return own_directories()[0] / kind
+@dataclass(frozen=True, kw_only=True)
+class Noted:
+    """A folder on the list. ``kind`` is workspace, wheelhouse or environment; it may be gone by now."""
+
+    kind: str
+    path: Path
+
+
+def note_made(kind: str, folder: Path) -> None:
+    """Mark a folder that we just made, and remember where it lies. A list that cannot be written costs itself only."""
+    with contextlib.suppress(OSError):
+        write_atomically(folder / MARK, f"{kind}, made by rekindle {time.strftime('%Y-%m-%d', time.gmtime())}\n")
+        write_atomically(_note_of(folder), json.dumps({"kind": kind, "path": str(folder.absolute())}))
+        if len(list(list_folder().iterdir())) > _TIDY_FROM:
+            for gone in [note for note in noted() if not note.path.exists()]:
+                forget(gone.path)
+
+
+def noted() -> Iterator[Noted]:
+    """Every folder on the list; what cannot be read is no entry."""
+    try:
+        notes = sorted(list_folder().glob("*.json"))[:_MAX_NOTES]
+    except OSError:
+        return
+    for note in notes:
+        try:
+            if note.stat().st_size > _MAX_NOTE_BYTES:
+                continue
+            row = json.loads(note.read_text(encoding="utf-8"))
+            yield Noted(kind=str(row["kind"]), path=Path(str(row["path"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+
+
+def forget(folder: Path) -> None:
+    """Take a folder off the list."""
+    with contextlib.suppress(OSError):
+        _note_of(folder).unlink(missing_ok=True)
+
+
+def list_folder() -> Path:
+    """Where the list of folders lies, one file for each."""
+    return own_directories()[0] / "places"
+
+
+def _note_of(folder: Path) -> Path:
+    return list_folder() / f"{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]}.json"
+
+
+def is_ours(folder: Path) -> bool:
+    """Was this folder made by us: it bears the mark, or lies inside our own directories?"""
+    if (folder / MARK).is_file():
+        return True
+    where = folder.resolve()
+    return any(where != root and where.is_relative_to(root.resolve()) for root in own_directories())

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from rekindle.host.protocol import RegistryKey
-from rekindle.host.record import Record
+from rekindle.host.capture import Record
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _HEX = r"[0-9a-fA-F]{1,4}"
@@ -172,32 +172,15 @@ class Redactor:
 
     def record(self, record: Record) -> Record:
         """The whole record, redacted in names and contents alike."""
-        text = self.text
-        return replace(
-            record,
-            about=self.value(record.about),
-            runs=[
-                replace(run, argv=tuple(map(text, run.argv)), out=text(run.out), err=text(run.err))
-                for run in record.runs
-            ],
-            files={
-                text(path): None if raw is None else self.data(_less(path, raw)) for path, raw in record.files.items()
-            },
-            paths=dict.fromkeys(map(text, record.paths)),
-            programs={name: tuple(map(text, places)) for name, places in record.programs.items()},
-            links={text(path): text(target) for path, target in record.links.items()},
-            # By its name too: a token alone looks like nothing.
-            env={name: text(f"{name}={value}").partition("=")[2] for name, value in record.env.items()},
-            disks={text(path): disk for path, disk in record.disks.items()},
-            registry={
-                text(name): None if key is None else RegistryKey(values=self.value(key.values), keys=key.keys)
-                for name, key in record.registry.items()
-            },
-            pythons={text(path): self.value(answer) for path, answer in record.pythons.items()},
-            torches={text(path): self.value(answer) for path, answer in record.torches.items()},
-            access={text(path): may for path, may in record.access.items()},
-            nvml=self.value(record.nvml),
-        )
+        bare = replace(record, files={}, env={}, cpuid=None)
+        clean: Record = msgspec.convert(self.value(msgspec.to_builtins(bare)), Record)
+        clean.cpuid = record.cpuid
+        # By its name too: a token alone looks like nothing.
+        clean.env = {name: self.text(f"{name}={value}").partition("=")[2] for name, value in record.env.items()}
+        clean.files = {
+            self.text(path): None if raw is None else self.data(_less(path, raw)) for path, raw in record.files.items()
+        }
+        return clean
 
 
 def _less(path: str, raw: bytes) -> bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host.files import write_atomically
-from rekindle.host.places import note_made, own_directories
+from rekindle.host.made import note_made, own_directories
 
 
 class _Inside:

@@ -10,8 +10,8 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput
+from rekindle.host.live import question_text, read_answer
 from rekindle.host.protocol import Host
-from rekindle.host.question import question_text, read_answer
 from rekindle.model.document import encode
 from rekindle.model.guard import PackageRecord
 

@@ -25,7 +25,7 @@ from rekindle.api.source import source_patch, source_unpatch
 from rekindle.errors import RekindleError, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
-from rekindle.host.places import own_directories
+from rekindle.host.made import own_directories
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import Installer, pip_of, run_installer
 from rekindle.interpreters.snapshot import PackageSnapshot, package_places

@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from rekindle.api.causes import remedy_for
 from rekindle.errors import BadInput, CommandFailed, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.host.places import note_made
+from rekindle.host.made import note_made
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace

@@ -16,7 +16,7 @@ from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.host.made import mark_made
 from rekindle.matrix.folder import CellFolder
-from rekindle.matrix.ledger import DirectoryLedger, cancel_file
+from rekindle.matrix.ledger import DirectoryLedger
 from rekindle.model.build_options import BuildOptions, memory_budget
 from rekindle.model.document import encode, load
 from rekindle.model.matrix import (
@@ -165,11 +165,7 @@ def matrix_run(
     before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
     wait = lock.defaults.wait_for_workers_minutes * 60
     with stop_signals_as_interrupt(), _engine(lock, chosen) as port:
-        loop = Loop(cells, ledger, port, time.monotonic, wait_seconds=wait, say=listener.note)
-        for cell in cells:
-            decision = ledger.decide(cell, fresh_run=True)
-            listener.note(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
-        tally = loop.run()
+        tally = Loop(cells, ledger, port, time.monotonic, wait_seconds=wait, say=listener.note).run()
     status = _status(lock, cells, fresh_run=False)
     own = sum(_spent(row.state, before[row.cell]) for row in status.rows)
     report = Path(lock.root) / "report.html"
@@ -191,59 +187,38 @@ def _spent(state: CellState, before: int) -> float:
 
 @contextlib.contextmanager
 def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
+    """A Dask cluster, or this machine with one jobserver and one governor for the compilers of all cells."""
+    from rekindle.build.jobs import SHARED_JOBSERVER, cores, governed_jobs
+    from rekindle.matrix.engine import LocalEngine
+
     root = Path(lock.root)
     if options.engine == "dask":
         from rekindle.matrix.dask_engine import DaskEngine
-        from rekindle.matrix.ledger import cancel_file
 
         if not options.scheduler:
             raise BadInput("--engine dask needs --scheduler ADDRESS", remedy="for example tcp://127.0.0.1:8786")
-        yield DaskEngine(options.scheduler, describe=this_worker, cancel_file=lambda cell: str(cancel_file(root, cell)))
+        yield DaskEngine(
+            options.scheduler,
+            describe=this_worker,
+            cancel_file=lambda cell: str(CellFolder(root, cell).cancel_file),
+        )
         return
     if options.engine != "local":
         raise BadInput(
             f"there is no engine {options.engine!r}", remedy="local or dask; for Slurm: rekindle matrix slurm"
         )
-    with _local_engine(lock, options) as engine:
-        yield engine
-
-
-@contextlib.contextmanager
-def _local_engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
-    """All cells on this machine: one jobserver and one governor for every compiler."""
-    from rekindle.build.governor import Governor
-    from rekindle.build.history import load_history, save_history
-    from rekindle.build.jobs import SHARED_JOBSERVER, cores
-    from rekindle.host.jobserver import open_jobserver
-    from rekindle.matrix.local import LocalEngine
-
-    worker = msgspec.structs.replace(this_worker(), slots=options.slots or max(1, min(4, cores())))
-    history = Path(lock.root) / "history.json"
-    learnt = load_history(history)
     size = options.memory or lock.defaults.memory
-    budget = memory_budget(size) if size else None
-    server = open_jobserver(f"matrix {lock.root}")
     # Every cell's Ninja has one job of its own besides what it takes from the common pool.
-    governor = Governor(server, learnt, max_jobs=lock.defaults.jobs or cores(), budget=budget)
-
-    def look(root: int) -> float:
-        governor.tick(root)
-        return governor.interval
-
-    root = Path(lock.root)
-    engine = LocalEngine(
-        worker,
-        env={SHARED_JOBSERVER: server.makeflags},
-        tick=look,
-        cancelled=lambda cell: cancel_file(root, cell).exists(),
-    )
-    try:
-        yield engine
-    finally:
-        engine.close()
-        server.close()
-        with contextlib.suppress(OSError):
-            save_history(history, learnt)
+    most, budget = lock.defaults.jobs or cores(), memory_budget(size) if size else None
+    with governed_jobs(root / "history.json", f"matrix {lock.root}", most, budget) as jobs:
+        engine = LocalEngine(
+            msgspec.structs.replace(this_worker(), slots=options.slots or max(1, min(4, cores()))),
+            env={SHARED_JOBSERVER: jobs.env["MAKEFLAGS"]},
+            tick=jobs.governor.look,
+            cancelled=lambda cell: CellFolder(root, cell).cancel_file.exists(),
+        )
+        with contextlib.closing(engine):
+            yield engine
 
 
 def this_worker() -> Worker:
@@ -285,7 +260,7 @@ def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixSta
     ledger = _ledger(lock)
     for cell in cells:
         if ledger.held(cell):
-            cancel_file(Path(lock.root), cell.id).touch()
+            ledger.folder(cell).cancel_file.touch()
     return _status(lock, cells, fresh_run=False)
 
 

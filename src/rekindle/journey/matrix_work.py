@@ -16,9 +16,8 @@ from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, Work
 from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.matrix.decide import classify
 from rekindle.matrix.folder import CellFolder, claimed, tree_place
-from rekindle.matrix.ledger import begun, failed, is_done, succeeded
+from rekindle.matrix.ledger import begun, classify, failed, is_done, succeeded
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode

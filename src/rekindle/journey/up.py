@@ -23,9 +23,8 @@ from rekindle.api.verify import verify
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
-from rekindle.host.made import mark_made
+from rekindle.host.made import MARK, mark_made
 from rekindle.host.pip_settings import read_pip_settings
-from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into

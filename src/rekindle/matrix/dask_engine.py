@@ -18,8 +18,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput, Interrupted, need_package
-from rekindle.matrix.command import carry_out
-from rekindle.matrix.engine import Ending, Task
+from rekindle.matrix.engine import Ending, Task, carry_out
 from rekindle.model.matrix import Worker
 
 CONNECT_SECONDS = 10.0
@@ -35,8 +34,6 @@ def run_task(task: Task, cancel_file: str) -> Ending:
 
 class DaskEngine:
     """``describe`` runs on each worker once and says what it has."""
-
-    name = "dask"
 
     def __init__(self, address: str, *, describe: Callable[[], Worker], cancel_file: Callable[[str], str]) -> None:
         need_package("distributed", "the Dask engine")
@@ -73,7 +70,7 @@ class DaskEngine:
             return sorted(self._client.scheduler_info()["workers"])
 
     def submit(self, task: Task) -> None:
-        key = f"rekindle-{task.cell}-{task.attempt}-{time.time_ns()}"
+        key = f"rekindle-{task.cell}-{time.time_ns()}"
         bound = {"workers": [task.worker], "allow_other_workers": False, "pure": False, "retries": 0}
         future = self._client.submit(run_task, task, self._cancel_file(task.cell), key=key, **bound)
         self._running[task.cell] = (future, task, time.monotonic())
@@ -106,11 +103,6 @@ class DaskEngine:
                 continue
             del self._running[cell]
         return found
-
-    def cancel(self, cell: str) -> None:
-        # The worker watches for the cancel file; a Dask future that runs cannot be stopped.
-        if cell in self._running:
-            self._running[cell][0].cancel()
 
     def close(self) -> None:
         self._client.close(timeout=5)

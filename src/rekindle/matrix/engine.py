@@ -1,16 +1,27 @@
-"""The port behind which cells are carried out: submit, wait for endings, cancel, close.
+"""What carries cells out: this machine (here), a cluster (:mod:`dask_engine`) or a model of one (:mod:`simulate`).
 
 An engine knows nothing of cells beyond a command to run. The truth about a cell is in its directory, so an engine
-that dies loses nothing but time.
+that dies loses nothing but time. Each command is a process tree of its own that never outlives its worker, and a crash
+of one harms no other. It hangs where for a while no line comes and no processor time is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
+from rekindle.host.process import Running, run_long
 from rekindle.model.matrix import Worker
+
+MAX_LOG_BYTES = 64 << 20
+IDLE_SECONDS = 1.0
+LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +29,11 @@ class Task:
     """One try at a cell: a command, where, and for how long it may be silent and idle."""
 
     cell: str
-    attempt: int
     argv: tuple[str, ...]
     worker: str
     env: dict[str, str] = field(default_factory=dict)
     log: str = ""
     hang_seconds: float = 1800.0
-    minutes: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +47,7 @@ class Ending:
 
 
 class Engine(Protocol):
-    """What carries cells out: this machine, a cluster, or a simulation."""
-
-    name: str
+    """A matrix cancelled elsewhere is noticed by the cell's own command, so nothing here cancels."""
 
     def workers(self) -> Sequence[Worker]:
         """Who is there now."""
@@ -51,8 +58,137 @@ class Engine(Protocol):
     def wait(self, seconds: float) -> list[Ending]:
         """Endings, at the latest after ``seconds``."""
 
-    def cancel(self, cell: str) -> None:
-        """Stop a task and everything it started; its ending still comes."""
+    def close(self) -> None:
+        """Stop everything that still runs."""
+
+
+class LocalEngine:
+    """This machine, described by ``worker``; ``env`` goes to every cell. ``tick`` looks at everything below this
+    process at once and pauses compilers of any cell where memory is tight (one jobserver for all of them)."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        *,
+        env: Mapping[str, str],
+        tick: Callable[[int], float | None] | None = None,
+        cancelled: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._worker = worker
+        self._env = dict(env)
+        self._cancelled = cancelled
+        self._closed = threading.Event()
+        self._pool = ThreadPoolExecutor(worker.slots)
+        self._running: set[Future[Ending]] = set()
+        if tick is not None:
+            threading.Thread(target=self._govern, args=(tick,), daemon=True).start()
+
+    def _govern(self, tick: Callable[[int], float | None]) -> None:
+        wait_seconds = LOOK_SECONDS
+        while not self._closed.wait(wait_seconds):
+            wait_seconds = tick(os.getpid()) or LOOK_SECONDS
+
+    def workers(self) -> Sequence[Worker]:
+        """This machine alone."""
+        return (self._worker,)
+
+    def submit(self, task: Task) -> None:
+        """Start a task; returns at once."""
+        self._running.add(self._pool.submit(self._run, replace(task, env={**os.environ, **self._env, **task.env})))
+
+    def _run(self, task: Task) -> Ending:
+        try:
+            return carry_out(task, stop=lambda: self._closed.is_set() or self._cancelled(task.cell))
+        except OSError as error:
+            return Ending(cell=task.cell, code=1, seconds=0.0, why=f"lost: {error.strerror or error}")
+
+    def wait(self, seconds: float) -> list[Ending]:
+        """Endings, at the latest after ``seconds``."""
+        if not self._running:
+            self._closed.wait(seconds)
+        done, self._running = wait(self._running, seconds, FIRST_COMPLETED)
+        return [future.result() for future in done]
 
     def close(self) -> None:
         """Stop everything that still runs."""
+        self._closed.set()
+        self._pool.shutdown()
+
+
+class Hang(Exception):
+    """Nothing happened for too long."""
+
+
+class Cancelled(Exception):
+    """Somebody asked for the end."""
+
+
+def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending:
+    """Run a task to its end on the machine this is called on; ``stop`` is asked a few times a second."""
+    begun = time.monotonic()
+    watch = HangWatch(task.hang_seconds)
+    log = Path(task.log)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+
+        def on_line(line: str) -> None:
+            watch.heard()
+            if file.tell() < MAX_LOG_BYTES:
+                file.write(line.encode("utf-8", "replace") + b"\n")
+                file.flush()
+
+        def on_tick(running: Running) -> float:
+            if stop():
+                raise Cancelled
+            watch.look(lambda: processor_seconds(running))
+            return LOOK_SECONDS
+
+        try:
+            ended = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
+        except Hang:
+            return Ending(cell=task.cell, code=1, seconds=time.monotonic() - begun, why="hang")
+        except Cancelled:
+            return Ending(cell=task.cell, code=3, seconds=time.monotonic() - begun, why="cancelled")
+    why = "lost" if ended.code in (137, 143, 255) else ""
+    return Ending(cell=task.cell, code=ended.code, seconds=ended.seconds, why=why)
+
+
+class HangWatch:
+    """Raises :class:`Hang` when neither lines nor processor time came for ``limit`` seconds."""
+
+    def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._alive = self._looked = clock()
+        self._spent = 0.0
+
+    def heard(self) -> None:
+        """A line came."""
+        self._alive = self._clock()
+
+    def look(self, spent: Callable[[], float]) -> None:
+        """Processor time is asked for only a few times per limit: it walks all processes."""
+        now = self._clock()
+        if now - self._looked < self._limit / 5:
+            return
+        self._looked = now
+        total = spent()
+        # Half a percent of the time: what a process that merely polls uses.
+        if total - self._spent > max(IDLE_SECONDS, self._limit / 200):
+            self._spent = total
+            self._alive = now
+        if now - self._alive >= self._limit:
+            raise Hang
+
+
+def processor_seconds(running: Running) -> float:
+    """User and system time of everything below, as far as it still lives."""
+    import psutil
+
+    total = 0.0
+    for pid in running.descendants():
+        try:
+            total += sum(psutil.Process(pid).cpu_times()[:4])
+        except psutil.Error:
+            continue
+    return total

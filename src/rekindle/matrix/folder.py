@@ -20,7 +20,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput, WorkspaceBusy
@@ -31,41 +30,22 @@ from rekindle.model.matrix import Cell, CellState
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
-@dataclass(frozen=True)
 class CellFolder:
-    """One cell's directory. A missing or unreadable state is the state of a cell nobody has touched."""
+    """One cell's directory. A missing or unreadable state is the state of a cell nobody has touched.
 
-    root: Path
-    id: str
+    While it runs, a cell looks for ``cancel_file`` and stops where it is there.
+    """
 
-    def __post_init__(self) -> None:
-        if not _ID.fullmatch(self.id):
-            raise BadInput(f"{self.id!r} is no cell id", remedy="'rekindle matrix status' lists them")
-
-    @property
-    def place(self) -> Path:
-        """Where it lies."""
-        return self.root / "cells" / self.id
-
-    @property
-    def state_file(self) -> Path:
-        """What became of the cell."""
-        return self.place / "state.json"
-
-    @property
-    def owner_file(self) -> Path:
-        """Who works on it."""
-        return self.place / "owner.json"
-
-    @property
-    def wheels(self) -> Path:
-        """Its wheel with statements, reports and proof."""
-        return self.place / "wheels"
-
-    @property
-    def log(self) -> Path:
-        """What its command said."""
-        return self.place / "cell.log"
+    def __init__(self, root: Path, id: str) -> None:
+        if not _ID.fullmatch(id):
+            raise BadInput(f"{id!r} is no cell id", remedy="'rekindle matrix status' lists them")
+        self.root, self.id = root, id
+        self.place = root / "cells" / id
+        self.state_file = self.place / "state.json"
+        self.owner_file = self.place / "owner.json"
+        self.cancel_file = self.place / "cancel"
+        self.wheels = self.place / "wheels"
+        self.log = self.place / "cell.log"
 
     def cell(self) -> Cell:
         """The frozen cell; one from elsewhere, whose id is not its folder's name, is refused."""

@@ -1,27 +1,86 @@
-"""The real ledger: cells in their directories, tasks as ``rekindle matrix cell`` commands."""
+"""What is known of cells, and what follows from it: shall this one be built now, always with the reason, and how.
+
+Failures are remembered with their class, and the class decides about another try (``failures.toml``): what was lost is
+tried again, what ran out of memory is tried again with fewer jobs, what does not compile is left alone until something
+changes.
+"""
 
 from __future__ import annotations
 
 import platform
 import sys
 import time
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from rekindle.host.files import sha256_of
-from rekindle.matrix.decide import Decision, decide
 from rekindle.matrix.engine import Ending, Task
 from rekindle.matrix.folder import CellFolder, is_held
 from rekindle.model.matrix import Attempt, Cell, CellState, Defaults, FailureClass
 
-CANCEL_FILE = "cancel"
+
+class FailureRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of ``failures.toml``, where its fields are explained."""
+
+    words: str
+    tries: int = 1
+    again: bool = False
+    diagnoses: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
 
 
-def cancel_file(root: Path, cell: str) -> Path:
-    """A cell that runs looks for this file and stops."""
-    return CellFolder(root, cell).place / CANCEL_FILE
+_TABLE = Path(__file__).with_name("failures.toml").read_text(encoding="utf-8")
+FAILURES = msgspec.convert(tomllib.loads(_TABLE), dict[FailureClass, FailureRule])
+
+
+class Decision(NamedTuple):
+    """``jobs_divisor`` is by how much the number of parallel jobs is to be cut."""
+
+    build: bool
+    because: str
+    jobs_divisor: int = 1
+
+
+def decide(cell: Cell, state: CellState, *, wheel_there: bool, fresh_run: bool, force: bool = False) -> Decision:
+    """``fresh_run``: this is the first look of a new ``matrix run``, so worldly failures get another chance."""
+    if force:
+        return Decision(True, "asked for again")
+    if state.stage == "cancelled":
+        return Decision(fresh_run, "it was cancelled" + ("" if fresh_run else "; the next run builds it"))
+    if state.stage in ("built", "proven"):
+        if cell.target is None and not wheel_there:
+            return Decision(True, "its wheel is gone or changed")
+        return Decision(False, f"already {state.stage}")
+    if not state.attempts:
+        return Decision(True, "never built")
+    failure = state.failure
+    if failure is None:
+        # Running, but nobody holds it: its owner died before it could write.
+        return Decision(True, "its last worker died; it continues where that one stopped")
+    rule = FAILURES[failure]
+    tried = sum(1 for attempt in state.attempts if attempt.failure == failure)
+    if tried < rule.tries:
+        return Decision(True, f"{rule.words}; try {tried + 1} of {rule.tries}", _divisor(state))
+    if fresh_run and rule.again:
+        return Decision(True, f"{rule.words} last time; tried again in a new run", _divisor(state))
+    return Decision(False, f"{rule.words}: {state.message or 'no message'} (change something, or --force)")
+
+
+def _divisor(state: CellState) -> int:
+    """Half the jobs for each time the memory ran out."""
+    times = sum(1 for attempt in state.attempts if attempt.failure == "memory")
+    return 1 << min(4, times)
+
+
+def classify(message: str, diagnoses: tuple[str, ...] = (), *, default: FailureClass = "compile") -> FailureClass:
+    """The class of a failure, from what explain found and from the message itself."""
+    by_diagnosis = {name: kind for kind, rule in FAILURES.items() for name in rule.diagnoses}
+    by_phrase = (kind for kind, rule in FAILURES.items() for phrase in rule.phrases if phrase in message.lower())
+    return next((by_diagnosis[name] for name in diagnoses if name in by_diagnosis), next(by_phrase, default))
 
 
 def wheel_is_good(state: CellState) -> bool:
@@ -83,7 +142,7 @@ class DirectoryLedger:
         """The command that builds it, with what this matrix says of jobs, memory and caches."""
         folder = self.folder(cell)
         folder.freeze(cell)
-        cancel_file(self.root, cell.id).unlink(missing_ok=True)
+        folder.cancel_file.unlink(missing_ok=True)
         jobs = self.defaults.jobs
         if decision.jobs_divisor > 1:
             jobs = max(1, (jobs or self.cores) // decision.jobs_divisor)
@@ -96,13 +155,11 @@ class DirectoryLedger:
         env = {"CCACHE_DIR": self.defaults.cache, "SCCACHE_DIR": self.defaults.cache} if self.defaults.cache else {}
         return Task(
             cell=cell.id,
-            attempt=len(folder.state().attempts) + 1,
             argv=(sys.executable, *call, *options),
             worker=worker,
             env=env,
             log=str(folder.log),
             hang_seconds=self.defaults.hang_minutes * 60,
-            minutes=cell.minutes,
         )
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rekindle.errors import StageFailed
-from rekindle.matrix.decide import Decision
 from rekindle.matrix.engine import Ending, Engine, Task
+from rekindle.matrix.ledger import Decision
 from rekindle.matrix.schedule import assign, unplaceable
 from rekindle.model.matrix import BUSY_CODE, Cell
 
@@ -78,7 +78,7 @@ class Loop:
     def run(self) -> Tally:
         """Until nothing is left that can be built."""
         for cell in self._cells.values():
-            self._look(cell, fresh_run=True)
+            self._look(cell)
         stuck_since: float | None = None
         try:
             while self._waiting or self._running or self._elsewhere:
@@ -96,8 +96,9 @@ class Loop:
             self._engine.close()
         return self.tally
 
-    def _look(self, cell: Cell, *, fresh_run: bool) -> None:
-        decision = self._ledger.decide(cell, fresh_run=fresh_run)
+    def _look(self, cell: Cell) -> None:
+        decision = self._ledger.decide(cell, fresh_run=True)
+        self._say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
         if not decision.build:
             if self._ledger.done(cell):
                 self._finished.add(cell.id)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rekindle.matrix.decide import Decision
 from rekindle.matrix.engine import Ending, Task
+from rekindle.matrix.ledger import Decision
 from rekindle.matrix.run import Loop
 from rekindle.matrix.schedule import SHARED_SHARE, chain_costs
 from rekindle.model.matrix import Cell, Simulation, Worker
@@ -28,8 +28,6 @@ class World:
     ``failure_rate`` is the chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead
     worker had compiled stays in the tree (``kept``); only the objects in flight (``redo_seconds``) are lost.
     """
-
-    name = "simulated"
 
     def __init__(
         self,
@@ -45,7 +43,6 @@ class World:
         self.built: set[str] = set()
         self.lost_seconds = 0.0
         self.failures = 0
-        self._tries: dict[str, int] = {}
         self._hopeless: set[str] = set()
         self._warm: set[str] = set()
         self._kept: dict[str, float] = {}
@@ -85,7 +82,7 @@ class World:
 
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
         """One more try."""
-        return Task(cell=cell.id, attempt=self._tries.get(cell.id, 0) + 1, argv=(), worker=worker)
+        return Task(cell=cell.id, argv=(), worker=worker)
 
     def workers(self) -> Sequence[Worker]:
         """Those that are not being started again."""
@@ -96,7 +93,6 @@ class World:
         cell = self._cells[task.cell]
         whole = self._truth[cell.id] * (SHARED_SHARE if cell.tree in self._warm else 1.0)
         needs = max(5.0, whole - self._kept.get(cell.id, 0.0))
-        self._tries[cell.id] = task.attempt
         dies = self._random.random() < self._failure_rate
         seconds = needs * self._random.random() if dies else needs
         if not dies and cell.id in self._broken:
@@ -125,9 +121,6 @@ class World:
             self.built.add(cell.id)
             self._warm.add(cell.tree)
         return [ending]
-
-    def cancel(self, cell: str) -> None:
-        """Nobody cancels here."""
 
     def close(self) -> None:
         """Nothing runs on."""

@@ -13,9 +13,8 @@ from rekindle.emulate.qemu import find_emulated_cpu, machine_of_cpu
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
+from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import RegistryKey
-from rekindle.host.record import Record
-from rekindle.host.recorded import RecordedHost
 from rekindle.model.machine import Machine
 from rekindle.plan.describe import machine_from_flags
 

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rekindle.doctor.examine import OUR_BUG, examine
+from rekindle.host.capture import RecordedHost, load_recorded
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
-from rekindle.host.recorded import RecordedHost, load_recorded
 from rekindle.model.document import decode, encode
 from rekindle.model.machine import Examination
 from rekindle.toolkits.programs import find_cmake, find_ninja

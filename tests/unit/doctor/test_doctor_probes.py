@@ -14,9 +14,8 @@ from rekindle.doctor.pythons import probe_pythons
 from rekindle.doctor.system import probe_os
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
+from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import Completed, Memory, RegistryKey
-from rekindle.host.record import Record
-from rekindle.host.recorded import RecordedHost
 from rekindle.toolkits.compilers import list_compilers
 from rekindle.toolkits.cuda import find_cuda
 from rekindle.toolkits.libraries import packaged_cuda

@@ -12,7 +12,7 @@ import pytest
 from rekindle import api
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
-from rekindle.host import made, places
+from rekindle.host import made
 from rekindle.host.holdings import disk_bytes, find_holdings, remove
 from rekindle.host.workspace import Workspace
 from rekindle.model.holdings import Holding
@@ -21,7 +21,7 @@ from rekindle.model.holdings import Holding
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     data, cache = tmp_path / "data/rekindle", tmp_path / "cache/rekindle"
-    monkeypatch.setattr(places, "own_directories", lambda: (data, cache))
+    monkeypatch.setattr(made, "own_directories", lambda: (data, cache))
     return data
 
 
@@ -60,7 +60,7 @@ def test_our_own_books_are_no_workspaces(home: Path, monkeypatch: pytest.MonkeyP
     """Which wheels were made here is needed after every clean: without it they count as strangers'."""
     monkeypatch.setattr(platformdirs, "user_data_dir", lambda *_, **__: str(home))
     made.mark_wheel_made("ab" * 32)
-    places.note_made("environment", home.parent / "gone")
+    made.note_made("environment", home.parent / "gone")
     shutil.rmtree(home.parent / "gone")
     assert list(find_holdings()) == []
     assert not api.clean(everything=True).removed
@@ -84,12 +84,12 @@ def test_by_default_only_what_can_be_made_again_goes(workspace: Workspace) -> No
 def test_a_workspace_goes_whole_and_off_the_list(workspace: Workspace) -> None:
     done = api.clean([str(workspace.root)])
     assert not workspace.root.exists() and not done.kept and list(find_holdings()) == []
-    assert list(places.noted()) == []
+    assert list(made.noted()) == []
 
 
 def test_everything_goes_but_a_wheelhouse(workspace: Workspace, tmp_path: Path) -> None:
     house = fill(tmp_path / "house")
-    places.note_made("wheelhouse", house)
+    made.note_made("wheelhouse", house)
     api.clean(everything=True)
     assert kinds() == ["wheelhouse"] and (house / "0.bin").exists()
     api.clean(["wheelhouse"])
@@ -130,8 +130,8 @@ def test_what_we_did_not_make_is_never_touched(tmp_path: Path) -> None:
 def test_a_forged_list_removes_nothing(tmp_path: Path) -> None:
     """The list names the place, but only the mark inside makes it ours."""
     mine = fill(tmp_path / "mine")
-    places.note_made("environment", fill(tmp_path / "gone"))
-    note = next(places.list_folder().iterdir())
+    made.note_made("environment", fill(tmp_path / "gone"))
+    note = next(made.list_folder().iterdir())
     note.write_text(note.read_text().replace("gone", "mine"))
     assert list(find_holdings()) == [] and (mine / "0.bin").exists()
 
@@ -146,7 +146,7 @@ def test_a_link_inside_a_workspace_is_not_followed(workspace: Workspace, tmp_pat
 
 def test_the_environment_that_is_active_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     env = fill(tmp_path / "env")
-    places.note_made("environment", env)
+    made.note_made("environment", env)
     monkeypatch.setenv("VIRTUAL_ENV", str(env))
     assert "active" in api.clean(["environment"]).kept[0].why and env.exists()
 

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
-from rekindle.host.capture import read_capture, render_capture, write_capture
+from rekindle.host.capture import Record, RecordedHost, join_records, read_capture, render_capture, write_capture
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
-from rekindle.host.record import Record, join_records
-from rekindle.host.recorded import RecordedHost
 from rekindle.model.toml import render_table
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

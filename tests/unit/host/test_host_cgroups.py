@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.host.cgroups import groups_of, memory_limit
+from rekindle.host.memory import groups_of, memory_limit
 
 
 def groups(files: dict[str, str], controller: str = "memory") -> list[tuple[int, str]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import Completed, RegistryKey
-from rekindle.host.record import Record
-from rekindle.host.recorded import RecordedHost
 from rekindle.host.redact import Redactor
 
 ME = Redactor(user="kimberly", home="/data/people/kimberly", host="kims-box.lab.example")

@@ -12,8 +12,7 @@ import pytest
 from rekindle.doctor.pythons import probe_pythons
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking
-from rekindle.host.record import Record
-from rekindle.host.recorded import RecordedHost
+from rekindle.host.capture import Record, RecordedHost
 from rekindle.interpreters.search import base_of_ours, find_interpreter, search_version
 from rekindle.journey.target import base_python, wanted_python
 from rekindle.model.interpreter import Interpreter

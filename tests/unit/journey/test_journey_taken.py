@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.api.plan import plan as make_plan
 from rekindle.errors import BadInput
-from rekindle.host.places import MARK
+from rekindle.host.made import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import up

@@ -6,7 +6,7 @@ import pytest
 from matrix_mini import cell
 
 from rekindle.explain.rule import load_rules
-from rekindle.matrix.decide import BY_DIAGNOSIS, TRIES, classify, decide
+from rekindle.matrix.ledger import FAILURES, classify, decide
 from rekindle.model.matrix import Attempt, CellState, FailureClass, Stage
 
 CELL = cell(1)
@@ -34,9 +34,9 @@ def test_a_target_has_no_wheel_to_lose() -> None:
     assert not decide(only, state("built", None), wheel_there=False, fresh_run=True).build
 
 
-@pytest.mark.parametrize("kind", sorted(TRIES))
+@pytest.mark.parametrize("kind", sorted(FAILURES))
 def test_each_class_is_tried_as_often_as_it_may(kind: FailureClass) -> None:
-    limit = TRIES[kind]
+    limit = FAILURES[kind].tries
     before = (
         decide(CELL, state("failed", *[kind] * (limit - 1)), wheel_there=False, fresh_run=False) if limit > 1 else None
     )
@@ -50,7 +50,7 @@ def test_each_class_is_tried_as_often_as_it_may(kind: FailureClass) -> None:
     ("kind", "again"), [("lost", True), ("disk", True), ("memory", True), ("compile", False), ("proof", False)]
 )
 def test_a_new_run_forgives_the_world_but_not_the_source(kind: FailureClass, again: bool) -> None:
-    worn = state("failed", *[kind] * TRIES[kind])
+    worn = state("failed", *[kind] * FAILURES[kind].tries)
     assert decide(CELL, worn, wheel_there=False, fresh_run=True).build is again
 
 
@@ -111,4 +111,4 @@ def test_a_machine_without_room_is_a_full_disk() -> None:
 
 
 def test_every_diagnosis_it_waits_for_is_one_that_explain_gives() -> None:
-    assert set(BY_DIAGNOSIS) <= {rule.id for rule in load_rules()}
+    assert {name for rule in FAILURES.values() for name in rule.diagnoses} <= {rule.id for rule in load_rules()}

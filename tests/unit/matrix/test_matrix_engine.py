@@ -14,10 +14,8 @@ import pytest
 from matrix_mini import cell
 
 from rekindle.errors import StageFailed
-from rekindle.matrix.command import Hang, HangWatch, carry_out
-from rekindle.matrix.decide import Decision
-from rekindle.matrix.engine import Ending, Task
-from rekindle.matrix.local import LocalEngine
+from rekindle.matrix.engine import Ending, Hang, HangWatch, LocalEngine, Task, carry_out
+from rekindle.matrix.ledger import Decision
 from rekindle.matrix.run import Loop
 from rekindle.matrix.schedule import slurm_script
 from rekindle.model.matrix import BUSY_CODE, Cell, Worker
@@ -30,7 +28,7 @@ KILLED = pytest.mark.skipif(os.name == "nt", reason="Windows has no exit code fo
 
 def task(tmp_path: Path, code: str, **more: object) -> Task:
     argv = (sys.executable, "-c", code)
-    values: dict[str, object] = {"cell": "c", "attempt": 1, "worker": "here", "env": dict(os.environ), **more}
+    values: dict[str, object] = {"cell": "c", "worker": "here", "env": dict(os.environ), **more}
     return Task(argv=argv, log=str(tmp_path / "log"), **values)  # type: ignore[arg-type]
 
 
@@ -128,9 +126,7 @@ class Book:
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
         self.tries[cell.name] = self.tries.get(cell.name, 0) + 1
         code = self.codes[cell.name].pop(0)
-        return Task(
-            cell=cell.id, attempt=1, argv=(sys.executable, "-c", code), worker=worker, log=str(self.place / cell.name)
-        )
+        return Task(cell=cell.id, argv=(sys.executable, "-c", code), worker=worker, log=str(self.place / cell.name))
 
 
 def loop(cells: list[Cell], book: Book, *, wait: float = 1.0, worker: Worker = HERE) -> Loop:

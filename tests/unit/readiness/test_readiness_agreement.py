@@ -9,7 +9,7 @@ import pytest
 from bare_host import BareHost
 from rekindle.doctor.examine import examine
 from rekindle.errors import BadInput, MissingTool
-from rekindle.host.recorded import load_recorded
+from rekindle.host.capture import load_recorded
 from rekindle.model.machine import Check, Examination
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.readiness.case import PlannedBuild

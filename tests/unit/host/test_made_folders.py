@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 import needs
-from rekindle.host import places
+from rekindle.host import made
 from rekindle.host.workspace import Workspace
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     data, cache = tmp_path / "data/rekindle", tmp_path / "cache/rekindle"
-    monkeypatch.setattr(places, "own_directories", lambda: (data, cache))
+    monkeypatch.setattr(made, "own_directories", lambda: (data, cache))
     return data
 
 
@@ -22,10 +22,10 @@ def test_a_new_workspace_is_ours_and_on_the_list(tmp_path: Path) -> None:
     root = tmp_path / "Werk Bänk"
     with Workspace(root).lock("test"):
         pass
-    assert places.is_ours(root)
-    assert [(one.kind, one.path) for one in places.noted()] == [("workspace", root)]
-    places.forget(root)
-    assert list(places.noted()) == []
+    assert made.is_ours(root)
+    assert [(one.kind, one.path) for one in made.noted()] == [("workspace", root)]
+    made.forget(root)
+    assert list(made.noted()) == []
 
 
 def test_a_folder_that_held_something_is_not(tmp_path: Path) -> None:
@@ -34,12 +34,12 @@ def test_a_folder_that_held_something_is_not(tmp_path: Path) -> None:
     (root / "thesis.txt").write_text("years of work")
     with Workspace(root).lock("test"):
         pass
-    assert not places.is_ours(root) and list(places.noted()) == []
+    assert not made.is_ours(root) and list(made.noted()) == []
 
 
 def test_our_own_directories_are_ours_but_not_the_root_itself(home: Path, tmp_path: Path) -> None:
-    assert places.is_ours(home / "default") and not places.is_ours(home)
-    assert not places.is_ours(tmp_path / "data") and not places.is_ours(tmp_path / "data/rekindle-2/x")
+    assert made.is_ours(home / "default") and not made.is_ours(home)
+    assert not made.is_ours(tmp_path / "data") and not made.is_ours(tmp_path / "data/rekindle-2/x")
 
 
 @needs.links()
@@ -48,11 +48,11 @@ def test_a_link_out_of_our_directories_is_not_ours(home: Path, tmp_path: Path) -
     outside.mkdir()
     home.mkdir(parents=True)
     (home / "link").symlink_to(outside)
-    assert not places.is_ours(home / "link")
+    assert not made.is_ours(home / "link")
 
 
 def test_a_damaged_list_costs_only_its_entry(tmp_path: Path) -> None:
-    places.note_made("environment", tmp_path / "env")
-    (places.list_folder() / "bad.json").write_text("{")
-    (places.list_folder() / "odd.json").write_text("[]")
-    assert [one.kind for one in places.noted()] == ["environment"]
+    made.note_made("environment", tmp_path / "env")
+    (made.list_folder() / "bad.json").write_text("{")
+    (made.list_folder() / "odd.json").write_text("[]")
+    assert [one.kind for one in made.noted()] == ["environment"]
