@@ -18,7 +18,7 @@ from canary import LONG, limited
 
 import needs
 import rekindle.spark
-from rekindle.build import resume
+from rekindle.build import tree as resume
 from rekindle.errors import Interrupted
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan

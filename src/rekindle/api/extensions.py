@@ -10,7 +10,7 @@ from urllib.request import url2pathname
 import msgspec
 
 from rekindle.api.plan import plan, this_machine
-from rekindle.build.extension import Torch, find_extension, torch_in, torch_of
+from rekindle.build.companion import Torch, find_extension, torch_in, torch_of
 from rekindle.build.request import project_of, read_plan
 from rekindle.compat.published import platform_of
 from rekindle.errors import BadInput

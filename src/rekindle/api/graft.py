@@ -59,7 +59,7 @@ def graft(
 
     need_package("numpy", "a graft")
     from rekindle.api.graft_source import gather_sources, wheel_recipe, why_no_sources
-    from rekindle.build.bare_ninja import run_ninja
+    from rekindle.build.work import run_ninja
     from rekindle.facts import load_facts
     from rekindle.formats.wheel import WheelZip
     from rekindle.graft.engine import SUFFIX, CardTarget, GraftOrder, carry_out

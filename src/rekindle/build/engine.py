@@ -12,16 +12,26 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.build import finish, state, steps
-from rekindle.build.clean import clean
+from rekindle.build import finish, steps
 from rekindle.build.companion import check_torch, exact_pin, plan_for, torch_requirement, with_settings
+from rekindle.build.failure import BuildLog
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
-from rekindle.build.log import BuildLog
 from rekindle.build.request import check_inputs
-from rekindle.build.resume import refuse_few_files, remove_empty_outputs
 from rekindle.build.target import TargetPython, prepare_target, requirements, take_as_is
 from rekindle.build.toolkits import chosen_cuda, headers_beside_torch, toolkit_for_cmake, toolkit_places
+from rekindle.build.tree import (
+    TreeState,
+    clean,
+    differences,
+    load_state,
+    refuse_few_files,
+    refuse_other_plan,
+    remove_empty_outputs,
+    save_state,
+    settings_of,
+    sources_changed,
+)
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
 from rekindle.formats.ninja_log import has_objects
@@ -133,10 +143,10 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         torch = torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
     if options.launcher:
         work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root, work.workspace.logs)
-    now = state.TreeState(
+    now = TreeState(
         project=work.tree.project,
         version=work.version,
-        settings=state.settings_of(plan),
+        settings=settings_of(plan),
         source_digest=None if work.editable else work.tree.digest,
     )
     before = _earlier(work, now)
@@ -176,7 +186,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
             work.note(work.jobs.note)
         with work.phase("compile", spoken_targets(options.target or "") or f"wheel for Python {interpreter.version}"):
             wheel = steps.compile_tree(work, target, cmake, ninja, env)
-    state.save_state(build_tree, msgspec.structs.replace(configured, running=False))
+    save_state(build_tree, msgspec.structs.replace(configured, running=False))
     return finish.finish(work, wheel, env, target)
 
 
@@ -193,7 +203,7 @@ def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> T
     return prepare_target(work.host, interpreter, folder, wanted, dict(work.host.env), work.log.write)
 
 
-def _earlier(work: Work, now: state.TreeState) -> state.TreeState | None:
+def _earlier(work: Work, now: TreeState) -> TreeState | None:
     """The state an earlier run left, put right; None where this is the first."""
     tree = work.front.build_tree
     if work.options.clean:
@@ -201,18 +211,18 @@ def _earlier(work: Work, now: state.TreeState) -> state.TreeState | None:
             clean(tree)
             tree.mkdir(exist_ok=True)
         return None
-    before = state.load_state(tree)
+    before = load_state(tree)
     if before is None:
         return None
-    if before.runs and (changed := state.differences(before, now)):
+    if before.runs and (changed := differences(before, now)):
         if has_objects(tree):
-            state.refuse_other_plan(before, now, tree)
+            refuse_other_plan(before, now, tree)
         # Nothing was compiled yet, so nothing is lost by configuring afresh.
         work.note(f"configuring anew: {changed[0]}")
         clean(tree)
         tree.mkdir(exist_ok=True)
         return None
-    if before.runs and state.sources_changed(before, now):
+    if before.runs and sources_changed(before, now):
         work.note("the sources have changed since the last run: what depends on the changed files is compiled again")
     if before.running:
         empty = remove_empty_outputs(tree)

@@ -1,4 +1,5 @@
-"""From a failed command to the first real error among the noise, and to what was only killed for memory.
+"""The log of a build, and from a failed command in it to the first real error among the noise, and to what was only
+killed for memory.
 
 Ninja prints ``FAILED: [code=N] outputs``, then the command, then what the command said; other jobs' lines
 never come between, so the first such block is the whole story of one failed command.
@@ -8,12 +9,15 @@ from __future__ import annotations
 
 import platform
 import re
+import time
+from collections import deque
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 from rekindle import __version__
-from rekindle.build.log import BuildLog, without_times
 from rekindle.errors import BuildFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import redactor_here
@@ -44,6 +48,50 @@ _KILLED = re.compile(
     re.IGNORECASE,
 )
 MAX_LINES = 400
+
+
+class BuildLog:
+    """Every line whole and flushed, with the seconds since the start. They are monotonic, so a clock that jumps does
+    not spoil them; the head tells the wall clock once."""
+
+    def __init__(self, path: Path, *, keep: int = 4000) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", encoding="utf-8", errors="replace", buffering=1)
+        self._begun = time.monotonic()
+        self.lines = 0
+        self.recent: deque[str] = deque(maxlen=keep)
+        self.write(f"rekindle build, {datetime.now(UTC).isoformat(timespec='seconds')}")
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begun
+
+    def write(self, line: str) -> None:
+        self.recent.append(line)
+        self.lines += 1
+        self._file.write(f"[{self.seconds:9.2f}] {line}\n")
+
+    def command(self, argv: tuple[str, ...] | list[str], cwd: Path) -> None:
+        import shlex
+
+        self.write(f"$ cd {shlex.quote(str(cwd))} && {shlex.join(argv)}")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> BuildLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def without_times(line: str) -> str:
+    """A line of such a log as the tool printed it."""
+    if line[:1] == "[" and line[10:12] == "] ":
+        return line[12:]
+    return line
 
 
 class FailedCommand(NamedTuple):

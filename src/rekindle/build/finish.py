@@ -1,33 +1,49 @@
-"""The end of a build: the wheel finished and in the wheelhouse, its attestations, ``build.json`` and the report."""
+"""The end of a build: the wheel finished and in the wheelhouse, its attestations, ``build.json`` and the report.
+
+The attestations, a CycloneDX bill of materials and an in-toto provenance statement, are the same for the same inputs:
+no times, no random numbers. The bill lies inside the wheel where PEP 770 wants it (``.dist-info/sboms``), the
+provenance beside it, since it names the wheel's digest.
+"""
 
 from __future__ import annotations
 
+import configparser
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from rekindle.build import attestations, launchers
+from rekindle import __version__
 from rekindle.build.environment import BuildEnvironment
+from rekindle.build.launchers import statistics
 from rekindle.build.report import write_report
 from rekindle.build.target import TargetPython
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.build.work import Work
 from rekindle.errors import BadInput
+from rekindle.formats.cyclonedx import render_bill
+from rekindle.formats.gitmodules import read_gitmodules
+from rekindle.formats.statement import hide_places, write_statement
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest
+from rekindle.host.redact import without_password
 from rekindle.interpreters.packages import ask_contents
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
 
 
 def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: TargetPython) -> BuildResult:
     """Everything beside the wheel carries the wheel's name; ``build.json`` and ``report.html`` are the latest."""
     digest = plan_digest(work.plan)
     place = sha256 = ""
-    sbom = provenance = None
+    bill_file = statement_file = None
     with work.phase("finish"):
         if wheel is not None:
             packages = installed_packages(work, target)
             tools = {name: what.split(" ")[0] for name, what in work.toolchain.items()}
-            bill = attestations.bill_of_materials(work.tree, work.version, packages, tools)
+            bill = bill_of_materials(work.tree, work.version, packages, tools)
             final = work.workspace.wheels / wheel.name
             finish_wheel(
                 wheel,
@@ -41,13 +57,11 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
             mark_wheel_made(sha256)
-            sbom = _beside(final, ".cdx.json", bill)
+            bill_file = _beside(final, ".cdx.json", bill)
             home = work.host.env.get("HOME") or work.host.env.get("USERPROFILE") or ""
             places = {"workspace": str(work.workspace.root), "home": home}
-            statement = attestations.provenance(
-                work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools, places
-            )
-            provenance = _beside(final, ".intoto.json", statement)
+            statement = provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools, places)
+            statement_file = _beside(final, ".intoto.json", statement)
             _beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
     jobs = work.jobs
     result = BuildResult(
@@ -73,9 +87,9 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         memory_budget_bytes=work.options.memory_bytes,
         paused=jobs.governor.pauses if jobs else 0,
         retried=tuple(work.retried),
-        launcher=launchers.statistics(work.host, work.launcher) if work.launcher else {},
-        sbom=sbom,
-        provenance=provenance,
+        launcher=statistics(work.host, work.launcher) if work.launcher else {},
+        sbom=bill_file,
+        provenance=statement_file,
         notes=tuple(work.notes),
     )
     samples = jobs.governor.samples if jobs else []
@@ -108,3 +122,85 @@ def installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
         return {one.name: one.version for one in ask_contents(work.host, target.python).packages}
     except BadInput:
         return {}
+
+
+def third_party(root: Path) -> dict[str, str]:
+    """What lies in the tree's submodule folders, by name: where it is from, where .gitmodules tells it."""
+    try:
+        named = read_gitmodules((root / ".gitmodules").read_text(encoding="utf-8", errors="replace"))
+    except (OSError, configparser.Error):
+        named = {}
+    unnamed = {place: "" for place in (root / "third_party").glob("*") if not place.is_symlink()}
+    places = unnamed | {root / path: url or "" for path, url in named.items() if ".." not in Path(path).parts}
+    return {place.name: url for place, url in places.items() if place.is_dir() and any(place.iterdir())}
+
+
+def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str], tools: Mapping[str, str]) -> bytes:
+    """CycloneDX 1.5: the product, what is compiled into it, and what only built it (scope "excluded")."""
+    name = {"spark": "spark-miniature"}.get(tree.project, tree.project)
+    inside: list[dict[str, Any]] = []
+    for part, url in sorted(third_party(Path(tree.root)).items()):
+        origin = {"externalReferences": [{"type": "vcs", "url": url}]} if url else {}
+        inside.append({"type": "library", "name": part, "scope": "required", **origin})
+    for package, release in sorted(packages.items()):
+        purl = f"pkg:pypi/{package.lower()}@{release}"
+        inside.append({"type": "library", "name": package, "version": release, "scope": "excluded", "purl": purl})
+    for tool, what in sorted(tools.items()):
+        inside.append({"type": "application", "name": tool, "version": what, "scope": "excluded"})
+    product: dict[str, Any] = {
+        "type": "library",
+        "name": name,
+        "version": version,
+        "purl": f"pkg:pypi/{name}@{version}",
+        "bom-ref": f"pkg:pypi/{name}@{version}",
+    }
+    if tree.patched:
+        product["pedigree"] = {
+            "patches": [
+                {"type": "unofficial", "diff": {"text": {"content": f"{patch.id} sha256:{patch.sha256 or 'unknown'}"}}}
+                for patch in tree.patched
+            ]
+        }
+    return render_bill(product, inside, tool_version=__version__)
+
+
+def provenance(
+    plan: Plan,
+    plan_digest: str,
+    tree: SourceTree,
+    wheels: Sequence[tuple[str, str]],
+    env: Mapping[str, str],
+    tools: Mapping[str, str],
+    places: Mapping[str, str],
+) -> bytes:
+    """An in-toto statement with an SLSA 1.0 predicate: from which plan and source, with which settings and tools.
+
+    It is made to be published: ``places`` of this machine stand in it by their names (``<workspace>``) alone.
+    """
+    origin = without_password(tree.origin or tree.project)
+    if Path(origin).is_absolute():
+        origin = tree.project
+    materials: list[dict[str, Any]] = []
+    if tree.commit:
+        materials.append({"uri": origin, "digest": {"gitCommit": tree.commit}})
+    elif tree.digest:
+        materials.append({"uri": origin, "digest": {"sha256": tree.digest}})
+    materials += [
+        {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patched if patch.sha256
+    ]
+    return write_statement(
+        wheels,
+        kind="rekindle/build/v1",
+        asked={"project": tree.project, "version": plan.torch or tree.version},
+        # The whole plan: with it and the source anybody can repeat the build (rekindle rebuild).
+        settings=hide_places(
+            {
+                "environment": dict(sorted(env.items())),
+                "planDigest": plan_digest,
+                "plan": json.loads(encode(plan)),
+            },
+            {"source": tree.root, **places},
+        ),
+        materials=materials,
+        tools=tools,
+    )

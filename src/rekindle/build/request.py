@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.build.extension import find_extension
+from rekindle.build.companion import find_extension
 from rekindle.build.foreign import check_names
 from rekindle.build.frontend import FrontEnd, find_front_end
-from rekindle.build.resume import refuse_future
+from rekindle.build.tree import refuse_future
 from rekindle.errors import BadInput
 from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.model.build_options import BuildOptions, most_jobs

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.build import state
 from rekindle.build.assertwanted import SUMMARY_FILE, check_configuration, summary_lines
 from rekindle.build.environment import (
     FLAG_FILE,
@@ -25,9 +24,9 @@ from rekindle.build.environment import (
 from rekindle.build.failure import account_for
 from rekindle.build.history import Learnt
 from rekindle.build.launchers import behind_one_name, without_masquerades
-from rekindle.build.resume import forget_python
 from rekindle.build.target import TargetPython
 from rekindle.build.toolkits import driver_stub
+from rekindle.build.tree import TreeState, forget_python, load_state, save_state
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_atomically
@@ -117,15 +116,15 @@ def _headers_out(work: Work, target: TargetPython) -> tuple[str, ...]:
 
 
 def configure(
-    work: Work, target: TargetPython, env: BuildEnvironment, now: state.TreeState, before: state.TreeState | None
-) -> state.TreeState:
+    work: Work, target: TargetPython, env: BuildEnvironment, now: TreeState, before: TreeState | None
+) -> TreeState:
     """Configure unless this tree already is configured for this Python; then check what came out."""
     tree = work.front.build_tree
     done = before is not None and before.configured and before.python == target.python
     work.resumed = done
     runs = (before.runs if before else 0) + 1
     started = msgspec.structs.replace(now, running=True, runs=runs, configured=done, python=target.python)
-    state.save_state(tree, started)
+    save_state(tree, started)
     if before is not None and before.python not in (None, target.python):
         forget_python(tree)
     argv = work.front.configure(
@@ -140,7 +139,7 @@ def configure(
     if argv is not None:
         check(work, log)
     configured = msgspec.structs.replace(started, configured=True)
-    state.save_state(tree, configured)
+    save_state(tree, configured)
     return configured
 
 
@@ -166,9 +165,10 @@ def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env
         work.run("compile", argv, env.full)
         return None
     out = _empty_out(work)
-    watch = None if work.front.takes_cmake_settings else ConfigureWatch(work).line
     argv = work.front.wheel(target.python, out, env.defines)
-    work.run("compile", argv, {**env.full, **env.after_configure}, watch=watch)
+    # A front end that cannot stop after configuring is checked while it runs.
+    more = {} if work.front.takes_cmake_settings else {"watch": ConfigureWatch(work).line}
+    work.run("compile", argv, {**env.full, **env.after_configure}, **more)
     wheels = sorted(out.glob("*.whl"))
     if len(wheels) != 1:
         error = account_for(work.tree.project, "compile", [], 0, work.log)
@@ -206,9 +206,9 @@ def check(work: Work, log: list[str], *, tree: Path | None = None) -> None:
         facts=work.facts,
     )
     # The next run must configure again, once the cause is fixed.
-    old = state.load_state(work.front.build_tree)
+    old = load_state(work.front.build_tree)
     if old is not None:
-        state.save_state(work.front.build_tree, msgspec.structs.replace(old, configured=False, running=False))
+        save_state(work.front.build_tree, msgspec.structs.replace(old, configured=False, running=False))
     raise BuildFailed(message, failure, remedy="fix the cause, or change the plan; nothing was compiled yet")
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from rekindle.build.extension import finds_torch
+from rekindle.build.companion import finds_torch
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host

@@ -1,30 +1,214 @@
-"""Everything one build carries from phase to phase, and how it runs an external command."""
+"""One build under way: what it carries from phase to phase, and how each external command is run and watched.
+
+On each tick of a command the governor looks at memory; the user sees the build as it is: steps, pace, time left,
+memory, the cache, and what compiles just now. A compiler that was killed for memory is retried alone.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from rekindle.build.estimate import make_estimate
-from rekindle.build.failure import account_for, killed_for_memory
+from rekindle.build.failure import BuildLog, account_for, failed_commands, killed_for_memory
 from rekindle.build.frontend import FrontEnd
-from rekindle.build.jobs import Jobs
+from rekindle.build.governor import Governor
+from rekindle.build.history import Estimate, make_estimate
+from rekindle.build.jobs import Jobs, elastic_jobs
 from rekindle.build.launchers import CACHES, Launcher, statistics
-from rekindle.build.log import BuildLog
-from rekindle.build.supervise import Supervisor
-from rekindle.host.process import run_long
+from rekindle.build.tree import stop_before_full
+from rekindle.errors import StageFailed
+from rekindle.host.process import Ended, Running, run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import Fact, Phase
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import Plan
-from rekindle.model.progress import Progress
+from rekindle.model.progress import BuildView, JobView, Progress, show_build
 from rekindle.model.source import SourceTree
+from rekindle.toolkits.programs import find_ninja
 
+_STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
+_OBJECT = re.compile(r"(?:object|library|executable|module) (\S+)")
+DISK_EVERY_SECONDS = 5.0
+CACHE_EVERY_SECONDS = 15.0
 MAX_RETRIES = 3
+_KEPT_LINES, _KEPT_LETTERS = 12, 2000
+# Of a run in which every job fails none may be forgotten.
+_REMEMBERED_LINES = 1_000_000
+
+
+class Supervisor:
+    """Gets every line and every tick of one external command."""
+
+    def __init__(
+        self,
+        log: BuildLog,
+        progress: Progress,
+        stage: str,
+        *,
+        governor: Governor | None = None,
+        estimate: Estimate | None = None,
+        max_jobs: int = 1,
+        disk: Path | None = None,
+        cache: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        self._log = log
+        self._progress = progress
+        self._governor = governor
+        self._estimate = estimate
+        self._max_jobs = max_jobs
+        self._disk = disk
+        self._disk_at = 0.0
+        self._cache = cache
+        self._cache_at = time.monotonic()
+        self._counted: tuple[int | None, int | None] = (None, None)
+        self._begun = time.monotonic()
+        self._detail = stage
+        self._left: float | None = None
+        self._left_at = 0.0
+        self._first_step: float | None = None
+        self.done = 0
+        self.total = 0
+        self.alone: set[str] = set()
+
+    @property
+    def killed_by_us(self) -> list[str]:
+        """What the governor ended for want of memory."""
+        return self._governor.killed if self._governor is not None else []
+
+    def run_alone(self, outputs: list[str]) -> None:
+        """One job at a time until these are made."""
+        self.alone = set(outputs)
+        if self._governor is not None:
+            self._governor.solo = True
+
+    def line(self, line: str) -> None:
+        self._log.write(line)
+        match = _STATUS.match(line)
+        if not match:
+            return
+        self.done, self.total = int(match[1]), int(match[2])
+        if self._first_step is None:
+            self._first_step = time.monotonic()
+        self._detail = match[3]
+        named = _OBJECT.search(match[3])
+        if named and self._estimate is not None:
+            self._estimate.finished(named[1])
+        self.alone = {output for output in self.alone if output not in match[3]}
+        if self._governor is not None and self._governor.solo and not self.alone:
+            self._governor.solo = False
+        self._show()
+
+    def tick(self, running: Running) -> float | None:
+        wait = self._governor.look(running.pid) if self._governor is not None else None
+        now = time.monotonic()
+        if self._disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
+            self._disk_at = now
+            stop_before_full(self._disk)
+        self._show()
+        return wait
+
+    def _show(self) -> None:
+        if not self.total:
+            self._progress.step(0, None, f"{self._detail[:100]}: {time.monotonic() - self._begun:.0f} s")
+            return
+        show_build(self._progress, self.view())
+
+    def view(self) -> BuildView:
+        """The build as it is now."""
+        elapsed = time.monotonic() - self._begun
+        last = self._governor.samples[-1] if self._governor is not None and self._governor.samples else None
+        jobs = tuple(
+            JobView(
+                name=output.replace("\\", "/").rsplit("/", 1)[-1],
+                seconds=seconds,
+                bytes=size,
+                paused=paused,
+                expected=self._estimate.seconds(output) if self._estimate is not None else None,
+            )
+            for output, seconds, size, paused in (self._governor.jobs() if self._governor is not None else ())
+        )
+        hits, misses = self._cache_now()
+        view = BuildView(
+            done=self.done,
+            total=self.total,
+            per_minute=60 * self.done / elapsed if self.done and elapsed > 20 else None,
+            left=self._time_left(jobs),
+            jobs=jobs,
+            hits=hits,
+            misses=misses,
+        )
+        if last is None:
+            return view
+        view = dataclasses.replace(view, used=last.used, free=last.available)
+        return dataclasses.replace(view, running=last.running, allowed=last.allowed, paused=last.paused)
+
+    def _cache_now(self) -> tuple[int | None, int | None]:
+        """Asked now and then: it starts the cache's own program."""
+        now = time.monotonic()
+        if self._cache is not None and now - self._cache_at > CACHE_EVERY_SECONDS:
+            self._cache_at = now
+            said = self._cache()
+            if said.get("hits", "").isdigit() and said.get("misses", "").isdigit():
+                self._counted = int(said["hits"]), int(said["misses"])
+        return self._counted
+
+    def _time_left(self, jobs: Sequence[JobView] = ()) -> float | None:
+        """Recounted every few seconds, since it walks the whole graph; between two counts it runs down."""
+        now = time.monotonic()
+        if self._estimate is None:
+            return None
+        steps = self.total - self.done
+        if now - self._left_at > 10:
+            self._left_at = now
+            elapsed = now - self._first_step if self._first_step is not None else None
+            self._left = self._estimate.left(jobs=self._max_jobs, steps_left=steps, elapsed=elapsed)
+        if self._left is None:
+            return None
+        left = max(0.0, self._left - (now - self._left_at))
+        if jobs and steps <= len(jobs):
+            # Only what runs already is left, so no more than the longest of it still takes.
+            left = min(left, max(max(0.0, (job.expected or 0.0) - job.seconds) for job in jobs))
+        return left
+
+
+def run_supervised(
+    argv: list[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    *,
+    log: BuildLog,
+    supervise: Callable[[], Supervisor],
+    watch: Callable[[str], None] = lambda line: None,
+    on_retry: Callable[[list[str]], None] = lambda outputs: None,
+) -> tuple[Ended, int]:
+    """Run one command to its end, up to three times more where compilers were killed for memory; how it ended, and how
+    many steps it had. ``watch`` sees each line, ``on_retry`` hears what is made again."""
+    steps = 0
+    killed: list[str] = []
+    for tries_left in reversed(range(MAX_RETRIES + 1)):
+        supervisor = supervise()
+        if killed:
+            supervisor.run_alone(killed)
+
+        def seen(line: str, supervisor: Supervisor = supervisor) -> None:
+            supervisor.line(line)
+            watch(line)
+
+        log.command(argv, cwd)
+        ended = run_long(argv, cwd=cwd, env=env, on_line=seen, tick=supervisor.tick)
+        steps = max(steps, supervisor.total)
+        killed = [] if ended.ok else killed_for_memory(log, supervisor.killed_by_us)
+        if not killed or not tries_left:
+            break
+        on_retry(killed)
+    return ended, steps
 
 
 @dataclass(kw_only=True)
@@ -69,30 +253,26 @@ class Work:
             self.phases.append(Phase(name=name, seconds=round(time.monotonic() - begun, 3)))
 
     def run(
-        self, phase: str, argv: list[str], env: dict[str, str], *, watch: Callable[[str], None] | None = None
+        self, phase: str, argv: list[str], env: dict[str, str], *, watch: Callable[[str], None] = lambda line: None
     ) -> None:
         """Run one command; a compiler that was killed for memory is retried alone. ``watch`` sees each line."""
-        failed: list[str] = []
-        for attempt in range(MAX_RETRIES + 1):
-            supervisor = self._supervisor(phase)
-            if attempt:
-                supervisor.run_alone(failed)
-            self.log.command(argv, self.front.root)
 
-            def seen(line: str, supervisor: Supervisor = supervisor) -> None:
-                supervisor.line(line)
-                if watch is not None:
-                    watch(line)
+        def tell(outputs: list[str]) -> None:
+            self.retried += outputs
+            self.note(f"killed for memory: {', '.join(outputs)}; retrying alone")
 
-            ended = run_long(argv, cwd=self.front.root, env=env, on_line=seen, tick=supervisor.tick)
-            self.steps = max(self.steps, supervisor.total)
-            if ended.ok:
-                return
-            failed = killed_for_memory(self.log, self.jobs.governor.killed if self.jobs else [])
-            if not failed or attempt == MAX_RETRIES:
-                raise account_for(self.tree.project, phase, argv, ended.code, self.log)
-            self.retried += failed
-            self.note(f"killed for memory: {', '.join(failed)}; retrying alone")
+        ended, steps = run_supervised(
+            argv,
+            self.front.root,
+            env,
+            log=self.log,
+            supervise=lambda: self._supervisor(phase),
+            watch=watch,
+            on_retry=tell,
+        )
+        self.steps = max(self.steps, steps)
+        if not ended.ok:
+            raise account_for(self.tree.project, phase, argv, ended.code, self.log)
 
     def _supervisor(self, phase: str) -> Supervisor:
         if self.jobs is None:
@@ -108,3 +288,45 @@ class Work:
             disk=self.front.build_tree,
             cache=functools.partial(statistics, self.host, cache) if cache and cache.name in CACHES else None,
         )
+
+
+def run_ninja(
+    folder: Path,
+    workspace: Workspace,
+    options: BuildOptions,
+    progress: Progress,
+    host: Host,
+    more: Mapping[str, str] | None = None,
+) -> Mapping[str, str]:
+    """Run ``build.ninja`` in ``folder``; output -> why it failed. Cut short, the same call continues. ``more`` joins
+    the environment of the jobs (a compiler cache's settings)."""
+    ninja = find_ninja(host, options.ninja)
+    history = workspace.cache / "history-graft.json"
+    with (
+        stop_signals_as_interrupt(),
+        BuildLog(workspace.new_log("graft"), keep=_REMEMBERED_LINES) as log,
+        elastic_jobs(options, ninja, history, str(folder)) as jobs,
+    ):
+        env = {**host.env, **(more or {}), **jobs.env, "NINJA_STATUS": "[%f/%t] "}
+        argv = [ninja.path, "-k", "0"]
+        if "MAKEFLAGS" not in jobs.env:
+            argv += ["-j", str(jobs.max_jobs)]
+        ended, _ = run_supervised(
+            argv,
+            folder,
+            env,
+            log=log,
+            supervise=lambda: Supervisor(
+                log, progress, "compile", governor=jobs.governor, max_jobs=jobs.max_jobs, disk=folder
+            ),
+        )
+        if ended.ok:
+            return {}
+        failures = failed_commands(log)
+        if not failures:
+            last = next((line for line in reversed(log.recent) if line.strip()), "")
+            raise StageFailed(f"Ninja ended with exit code {ended.code}: {last[:200]}", remedy=f"its log: {log.path}")
+        said = {each.outputs[0]: [line.strip() for line in each.said if line.strip()] for each in failures}
+        return {
+            name: " ".join(lines[:_KEPT_LINES])[:_KEPT_LETTERS] or "its tool failed" for name, lines in said.items()
+        }

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,11 +74,11 @@ def prepare_root(
         progress.stage(f"{emulated.words} root", "from Debian packages, once (about 18 MB)")
         with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as place:
             work = Path(place)
-            debs = _download(work, python, emulated)
+            debs = _download(host, work, python, emulated)
             made = work / "root"
             for done, deb in enumerate(debs):
                 progress.step(done, len(debs), deb.name)
-                _run(["dpkg-deb", "-x", str(deb), str(made)], seconds=120.0)
+                _run(host, ["dpkg-deb", "-x", str(deb), str(made)], seconds=120.0)
             _settle(made, emulated)
             inside = _python(made)
             if inside is not None:
@@ -114,7 +113,7 @@ def _python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
     return None
 
 
-def _download(work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
+def _download(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
     """The packages and all they depend on, as apt resolves it on an empty system of that kind."""
     state, archive = work / "state", work / "cache"
     (state / "lists" / "partial").mkdir(parents=True)
@@ -136,9 +135,14 @@ def _download(work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
     config = work / "apt.conf"
     lines = [f'{name} "{value}";' for name, value in settings.items()]
     config.write_text("\n".join([*lines, f'APT::Architectures {{ "{emulated.debian}"; }};', ""]), encoding="utf-8")
-    env = {**os.environ, "APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    _run(["apt-get", "-q", "update"], env=env, seconds=DOWNLOAD_SECONDS)
-    _run(["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES], env=env, seconds=DOWNLOAD_SECONDS)
+    env = {"APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive"}
+    _run(host, ["apt-get", "-q", "update"], env=env, seconds=DOWNLOAD_SECONDS)
+    _run(
+        host,
+        ["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES],
+        env=env,
+        seconds=DOWNLOAD_SECONDS,
+    )
     debs = sorted((archive / "archives").glob("*.deb"))
     if not debs:
         raise Unprepared(
@@ -168,20 +172,17 @@ def _settle(root: Path, emulated: EmulatedMachine = X86) -> None:
             link.symlink_to(os.path.relpath(found, link.parent))
 
 
-def _run(argv: Sequence[str], *, seconds: float, env: dict[str, str] | None = None) -> None:
-    try:
-        done = subprocess.run(
-            list(argv), stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Unprepared(argv, None, [f"no end within {seconds:.0f} s"], remedy="is the mirror reachable?") from error
-    if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).decode("utf-8", "replace").splitlines() if line.strip()]
-        telling = [line for line in lines if line.startswith("E:")] or lines
+def _run(host: Host, argv: Sequence[str], *, seconds: float, env: Mapping[str, str] | None = None) -> None:
+    done = host.run(argv, timeout=seconds, env=env)
+    if done.timed_out:
+        raise Unprepared(argv, None, [f"no end within {seconds:.0f} s"], remedy="is the mirror reachable?")
+    if not done.ok:
+        lines = [line for line in (done.out + done.err).splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("E:")] or lines
         remedy = "do this machine's apt sources offer packages for that architecture?"
         if any("No space left" in line for line in lines):
             remedy = "free some disk space"
-        raise Unprepared(argv, done.returncode, telling[-5:], remedy=remedy)
+        raise Unprepared(argv, done.code, errors[-5:], remedy=remedy)
 
 
 def compile_ahead(host: Host, folder: Path, version: tuple[int, int]) -> bool:
@@ -193,11 +194,7 @@ def compile_ahead(host: Host, folder: Path, version: tuple[int, int]) -> bool:
     python = sys.executable if sys.version_info[:2] == version else host.which(f"python{name}")
     if python is None:
         return False
-    # unchecked-hash: the emulated Python then need not look at each source file's date.
+    # unchecked-hash: the emulated Python then need not look at each source file's date. Some packages ship files that
+    # do not compile (templates, old syntax): that is no failure.
     argv = [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(folder)]
-    try:
-        # Some packages ship files that do not compile (templates, old syntax): that is no failure.
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return True
+    return host.run(argv, timeout=COMPILE_SECONDS).code is not None

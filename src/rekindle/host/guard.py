@@ -31,21 +31,26 @@ def _prctl(option: int, value: int) -> None:
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
+def _fields(pid: str | int) -> list[bytes]:
+    """What the kernel says of a process after its name, its state first; empty where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 (no pathlib: start-up time)
+            stat = file.read()
+    except OSError:
+        return []
+    # The command name may hold spaces and brackets; the fields after the last ")" do not.
+    return stat[stat.rfind(b")") + 2 :].split()
+
+
 def descendants(root: int) -> list[int]:
     """Every process below ``root``, from one pass over /proc."""
     children: dict[int, list[int]] = {}
     try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (no pathlib: start-up time)
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (as above)
     except OSError:
         return []
     for name in names:
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                stat = file.read()
-        except OSError:
-            continue
-        # The command name may hold spaces and brackets; the fields after the last ")" do not.
-        fields = stat[stat.rfind(b")") + 2 :].split()
+        fields = _fields(name)
         if fields and fields[0] not in (b"Z", b"X"):
             children.setdefault(int(fields[1]), []).append(int(name))
     found: list[int] = []
@@ -58,12 +63,8 @@ def descendants(root: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            stat = file.read()
-    except OSError:
-        return False
-    return stat[stat.rfind(b")") + 2 :][:1] in (b"T", b"t")
+    """Does it wait for a signal to go on?"""
+    return _fields(pid)[:1] in ([b"T"], [b"t"])
 
 
 def follow(governor: int, guard: int, held: list[int]) -> list[int]:

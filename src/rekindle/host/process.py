@@ -56,8 +56,6 @@ class Running:
 
     def descendants(self) -> list[int]:
         """Every process of the command. Windows has no guard: there the root is the command itself."""
-        if sys.platform == "linux":
-            return guard.descendants(self.pid)
         own = [self.pid] if os.name == "nt" else []
         return own + [process.pid for process in tree_of(self.pid)]
 

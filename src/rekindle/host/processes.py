@@ -1,13 +1,12 @@
 """A process tree at one moment, cheaply: who belongs to whom, how large, running what.
 
-Read a few times a second while a build runs, so on Linux straight from /proc; elsewhere through psutil.
+Read a few times a second while a build runs, so on Linux straight from /proc; the rest through psutil.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,23 +28,17 @@ class Proc:
 
 def tree_of(root: int) -> list[Proc]:
     """Every live process below ``root``."""
-    if sys.platform != "linux":
+    first = _children(str(root)) if sys.platform == "linux" else None
+    if first is None:
         return _tree_by_psutil(root)
-    if _children(str(root)) is not None:
-        return _walk(str(root))
-    names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-    return below(root, by_parent([process for name in names if (process := _read(name))]))
-
-
-def _walk(root: str) -> list[Proc]:
-    """From the root downwards: a build has tens of processes, a machine hundreds."""
+    # From the root downwards: a build has tens of processes, a machine hundreds.
     found: list[Proc] = []
-    waiting = [root]
+    waiting = first
     while waiting:
-        for pid in _children(waiting.pop()) or ():
-            if process := _read(pid):
-                found.append(process)
-            waiting.append(pid)
+        pid = waiting.pop()
+        if process := _read(pid):
+            found.append(process)
+        waiting += _children(pid) or ()
     return found
 
 
@@ -122,50 +115,39 @@ def peak_rss(pid: int) -> int:
     return 0
 
 
-def command_line(pid: int, proc: Path = Path("/proc")) -> list[str]:
+def command_line(pid: int) -> list[str]:
     """The words it was started with; none where they cannot be read."""
-    if sys.platform != "linux":
-        import psutil
+    import psutil
 
-        with contextlib.suppress(psutil.Error):
-            return list(psutil.Process(pid).cmdline())
-        return []
-    try:
-        raw = (proc / str(pid) / "cmdline").read_bytes()
-    except OSError:
-        return []
-    return [part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")] if raw else []
+    with contextlib.suppress(psutil.Error):
+        return list(psutil.Process(pid).cmdline())
+    return []
 
 
 def pause(pids: list[int]) -> None:
     """Stop them where they are; their memory stays, but grows no more."""
-    _each(pids, "SIGSTOP", "suspend")
+    _each(pids, "suspend")
 
 
 def go_on(pids: list[int]) -> None:
     """Let them run again."""
-    _each(pids, "SIGCONT", "resume")
+    _each(pids, "resume")
 
 
 def kill(pids: list[int]) -> None:
     """End them at once."""
-    _each(pids, "SIGKILL", "kill")
+    _each(pids, "kill")
+
+
+def _each(pids: list[int], method: str) -> None:
+    import psutil
+
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            getattr(psutil.Process(pid), method)()
 
 
 def prefer_as_victim(pid: int) -> None:
     """Should the kernel have to kill someone, let it be a compiler, which can be retried, not Ninja or us."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("800", encoding="ascii")
-
-
-def _each(pids: list[int], name: str, method: str) -> None:
-    number = getattr(signal, name, None)
-    for pid in pids:
-        if number is not None:
-            with contextlib.suppress(OSError):
-                os.kill(pid, number)
-            continue
-        import psutil
-
-        with contextlib.suppress(psutil.Error):
-            getattr(psutil.Process(pid), method)()

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.api.inspect import inspect
-from rekindle.build.extension import torch_in
+from rekindle.build.companion import torch_in
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.model.machine import Machine

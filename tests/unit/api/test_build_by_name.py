@@ -18,7 +18,7 @@ import needs
 from rekindle.api import extensions
 from rekindle.api.build import build_script
 from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
-from rekindle.build.extension import torch_of
+from rekindle.build.companion import torch_of
 from rekindle.build.frontend import BY_JOBSERVER, DRIVER, chooses_jobs, find_front_end, is_serial
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.simple_index import read_project_page, sdists_of

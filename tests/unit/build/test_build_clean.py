@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import needs
-from rekindle.build.clean import TRASH, clean
-from rekindle.build.resume import refuse_few_files, refuse_future, remove_empty_outputs, stop_before_full
+from rekindle.build.tree import TRASH, clean, refuse_few_files, refuse_future, remove_empty_outputs, stop_before_full
 from rekindle.errors import BadInput, Interrupted
 from rekindle.formats.ninja_log import has_objects
 
@@ -105,13 +104,13 @@ def test_files_from_the_future(tree: Path) -> None:
 
 def test_a_filling_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 50 << 30
-    monkeypatch.setattr("rekindle.build.resume.free_bytes", lambda _: free)
+    monkeypatch.setattr("rekindle.build.tree.free_bytes", lambda _: free)
     stop_before_full(tmp_path)
     free = 100 << 20
     with pytest.raises(Interrupted, match="100 MiB are left"):
         stop_before_full(tmp_path)
     left = 300
-    monkeypatch.setattr("rekindle.build.resume.free_files", lambda _: left)
+    monkeypatch.setattr("rekindle.build.tree.free_files", lambda _: left)
     refuse_few_files(tmp_path)
     left = 299
     with pytest.raises(BadInput, match=r"only 299 more files fit"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.build import state
+from rekindle.build import tree as state
 from rekindle.build.steps import ConfigureWatch, check
 from rekindle.errors import BuildFailed
 from rekindle.model.build import BuildFailure

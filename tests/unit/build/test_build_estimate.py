@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.estimate import Estimate, make_estimate
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import Estimate, History, Learnt, make_estimate
 from rekindle.formats.build_ninja import BuildEdge
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.companion import plan_for
-from rekindle.build.extension import Torch, find_extension, own_settings, torch_in
+from rekindle.build.companion import Torch, find_extension, own_settings, plan_for, torch_in
 from rekindle.build.request import project_of, version_of
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from failed_builds import failed
-from rekindle.build.failure import _said, account_for, failed_blocks, first_error, killed_for_memory
-from rekindle.build.log import BuildLog, without_times
+from rekindle.build.failure import (
+    BuildLog,
+    _said,
+    account_for,
+    failed_blocks,
+    first_error,
+    killed_for_memory,
+    without_times,
+)
 
 NINJA = """$ cd /t && python setup.py bdist_wheel
 -- Performing Test HAS_WERROR_RETURN_TYPE - Success

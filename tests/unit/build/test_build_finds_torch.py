@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.extension import finds_torch
+from rekindle.build.companion import finds_torch
 
 CMAKE = "cmake_minimum_required(VERSION 3.18)\nfind_package(Torch REQUIRED)\n"
 

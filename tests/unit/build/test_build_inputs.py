@@ -12,7 +12,7 @@ import pytest
 import needs
 from bare_host import BareHost
 from rekindle.build.request import check_inputs, make_order, project_of, same_release
-from rekindle.build.state import TreeState, differences, sources_changed
+from rekindle.build.tree import TreeState, differences, sources_changed
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from rekindle.build import state
+from rekindle.build import tree as state
 from rekindle.build.environment import make_environment, render_cache_script
-from rekindle.build.estimate import Estimate
 from rekindle.build.frontend import find_front_end
-from rekindle.build.history import History, Learnt, kind_of, load_history, save_history
+from rekindle.build.history import Estimate, History, Learnt, kind_of, load_history, save_history
 from rekindle.build.jobs import fixed_jobs
-from rekindle.build.resume import forget_python
 from rekindle.build.target import requirements
+from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
 from rekindle.formats.build_ninja import BuildEdge
 from rekindle.model.build_options import memory_budget

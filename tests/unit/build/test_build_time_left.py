@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rekindle.build.log import BuildLog
-from rekindle.build.supervise import Supervisor
+from rekindle.build.failure import BuildLog
+from rekindle.build.work import Supervisor
 from rekindle.model.progress import JobView, Silent
 
 
@@ -30,7 +30,7 @@ def watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> tuple[Supervisor, list[float]]:
     clock = [1000.0]
-    monkeypatch.setattr("rekindle.build.supervise.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("rekindle.build.work.time.monotonic", lambda: clock[0])
     log = BuildLog(tmp_path / "log")
     request.addfinalizer(log.close)
     one = Supervisor(log, Silent(), "compile", estimate=Fixed())  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.attestations import bill_of_materials, provenance, third_party
+from rekindle.build.finish import bill_of_materials, provenance, third_party
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.errors import StageFailed
 from rekindle.formats.statement import fill_places, hide_places

@@ -12,6 +12,7 @@ from rekindle.emulate import root as roots
 from rekindle.emulate.qemu import EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
 from rekindle.model.progress import Silent
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
@@ -57,7 +58,7 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
     package(tmp_path / "amd64-root")  # no mark of completion
     assert roots._read(tmp_path / "amd64-root") is None
 
-    def offline(work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
+    def offline(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
         raise Unprepared(["apt-get"], 100, ["E: Unable to fetch"])
 
     monkeypatch.setattr(roots, "_download", offline)
@@ -65,8 +66,8 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
         roots.prepare_root(Debian(), tmp_path, Silent())
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("root-")], "no leavings"
 
-    monkeypatch.setattr(roots, "_download", lambda work, python, emulated: [Path("a.deb")])
-    monkeypatch.setattr(roots, "_run", lambda argv, **_: package(Path(argv[-1])))
+    monkeypatch.setattr(roots, "_download", lambda host, work, python, emulated: [Path("a.deb")])
+    monkeypatch.setattr(roots, "_run", lambda host, argv, **_: package(Path(argv[-1])))
     monkeypatch.setattr(roots, "compile_ahead", lambda *_: True)
     made = roots.prepare_root(Debian(), tmp_path, Silent())
     assert made.version == (3, 11) and made.packages == 1

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import needs
-from rekindle.build import state
+from rekindle.build import tree as state
 from rekindle.build.assertwanted import check_configuration
 from rekindle.build.launchers import behind_one_name
 from rekindle.compat.supply import parts_for

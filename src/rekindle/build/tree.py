@@ -1,0 +1,310 @@
+"""A build tree from run to run: what it was made for, what must be put right before it continues, how it is removed.
+
+What it was made for is written into it first: a tree configured for one plan must not be continued with another, and
+the refusal names the difference. Ninja itself redoes what it has no record of. Two things it cannot know: after a power
+loss an object may be empty though the log says it is done; and files from the future (a clock that jumped) look new for
+ever. A tree that is removed is first renamed, so a kill in the middle never leaves half a tree that looks whole; what
+CMake had installed into the source tree (its own list says what) goes too, since a stale library of an older
+configuration would otherwise end up in the next wheel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rekindle.errors import BadInput, Interrupted, OtherPlan
+from rekindle.formats.ninja_log import latest, read_ninja_log
+from rekindle.host.files import write_atomically
+from rekindle.model.document import Part, decode, encode
+from rekindle.model.plan import Plan
+
+FILE_NAME = "rekindle-state.json"
+_HOW = ("MAX_JOBS", "NINJA_STATUS", "CMAKE_BUILD_PARALLEL_LEVEL", "VERBOSE", "USE_CCACHE", "launcher")
+_HOW_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC_")
+FUTURE_SECONDS = 120.0
+MIN_FREE_BYTES = 1 << 30
+# A torch build makes some 30,000 files, a companion's a few hundred.
+MIN_FREE_FILES = 50
+START_FREE_FILES = 300
+_OF_PYTHON = re.compile(
+    r"(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=]*:[A-Z]+=", re.IGNORECASE
+)
+_OUTPUTS = (".o", ".obj", ".so", ".a", ".lib", ".dll", ".gch", ".pch")
+_WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
+TRASH = ".rekindle-trash-"
+_OURS = (FILE_NAME, "CMakeCache.txt", "build.ninja", "temp", "lib", "rekindle-settings.cmake", ".ninja_log")
+ATTEMPTS = 6
+
+
+class TreeState(Part, frozen=True, kw_only=True):
+    """``python`` is the one configured last; ``configured`` False until configure ended well."""
+
+    project: str
+    version: str | None
+    settings: dict[str, str]
+    source_digest: str | None = None
+    python: str | None = None
+    configured: bool = False
+    running: bool = False
+    runs: int = 0
+
+
+def settings_of(plan: Plan) -> dict[str, str]:
+    """What decides the compiled code: a change in any of these makes the old tree another tree.
+
+    How it is made (launcher, jobs, memory, a cache's own settings) is not among them, nor are patches:
+    they change files, and Ninja sees by itself which files are newer.
+    """
+    assert plan.build is not None
+    settings = {f"env {name}": value for name, value in plan.build.env.items() if not _only_how(name)}
+    settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _only_how(name)}
+    return settings
+
+
+def _only_how(name: str) -> bool:
+    name = name.removeprefix("env ").removeprefix("cmake ")
+    return name in _HOW or name.startswith(_HOW_PREFIXES) or name.endswith("_COMPILER_LAUNCHER")
+
+
+def load_state(build_tree: Path) -> TreeState | None:
+    path = build_tree / FILE_NAME
+    if not path.is_file():
+        return None
+    try:
+        return decode(path.read_bytes(), TreeState, origin=str(path))
+    except BadInput:
+        # A state we cannot read is a tree we do not know.
+        return TreeState(project="unknown", version=None, settings={})
+
+
+def save_state(build_tree: Path, state: TreeState) -> None:
+    write_atomically(build_tree / FILE_NAME, encode(state))
+
+
+def differences(old: TreeState, new: TreeState) -> list[str]:
+    """What makes ``new`` another tree than ``old``, in words; empty where it may be continued."""
+    # Earlier states name patches among the settings.
+    names = {name for name in old.settings.keys() | new.settings.keys() if not name.startswith("patch ")}
+    pairs = {"project": (old.project, new.project), "version": (old.version, new.version)}
+    pairs |= {name: (old.settings.get(name), new.settings.get(name)) for name in sorted(names) if not _only_how(name)}
+    return [f"{name} was {was!r} and is now {now!r}" for name, (was, now) in pairs.items() if was != now]
+
+
+def sources_changed(old: TreeState, new: TreeState) -> bool:
+    """Were files of the tree changed since (a patch, an edit)? One given by its place has no digest to tell it by."""
+    return None not in (old.source_digest, new.source_digest) and old.source_digest != new.source_digest
+
+
+def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
+    """Raise :class:`OtherPlan` naming the first differences, unless ``old`` may be continued as ``new``."""
+    found = differences(old, new)
+    if not found:
+        return
+    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    raise OtherPlan(
+        f"{build_tree} was made for another plan: {'; '.join(found[:3])}{more}",
+        remedy="give --clean to start over, or build in another copy of the tree",
+    )
+
+
+def remove_empty_outputs(build_tree: Path) -> list[str]:
+    """Delete outputs that are recorded as made but have no content; Ninja then makes them again."""
+    removed = []
+    top = build_tree.resolve()
+    logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]
+    for path in (log.parent / output for log in logs for output in latest(read_ninja_log(log))):
+        # A stranger's log may name any file; only what lies in the build tree is ours to remove.
+        if path.suffix not in _OUTPUTS or not path.resolve().is_relative_to(top):
+            continue
+        try:
+            if path.is_file() and path.stat().st_size == 0:
+                path.unlink()
+                removed.append(path.resolve().relative_to(top).as_posix())
+        except OSError:
+            continue
+    return removed
+
+
+def forget_python(build_tree: Path) -> int:
+    """Take what CMake remembers of an interpreter out of its cache, before the tree is configured for another.
+
+    FindPython, pybind11 and torch's own scripts keep include folders, module suffixes and install folders there
+    and would use the old ones for the new Python. Returns how many entries went.
+    """
+    cache = build_tree / "CMakeCache.txt"
+    try:
+        lines = cache.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except OSError:
+        return 0
+    kept: list[str] = []
+    gone = 0
+    for line in lines:
+        if not _OF_PYTHON.match(line):
+            kept.append(line)
+            continue
+        gone += 1
+        # Its comment goes too: one with no entry after it is a parse error for CMake.
+        while kept and kept[-1].startswith("//"):
+            kept.pop()
+    if gone:
+        write_atomically(cache, "\n".join(kept).encode("utf-8", "surrogateescape"))
+    return gone
+
+
+def refuse_future(root: Path) -> None:
+    """Ninja and CMake decide by file times; with files from the future they never finish deciding."""
+    for name in _WATCHED:
+        path = root / name
+        if path.is_file() and (ahead := path.stat().st_mtime - time.time()) > FUTURE_SECONDS:
+            raise BadInput(
+                f"{path} is {ahead / 60:.0f} minutes in the future: this machine's clock has jumped back",
+                remedy=f"set the clock, or 'touch {path}' if the clock is right",
+            )
+
+
+def free_bytes(path: Path) -> int:
+    """How much more fits."""
+    return shutil.disk_usage(path).free
+
+
+def free_files(path: Path) -> int | None:
+    """How many more files fit, whatever their size; None where the file system sets no number."""
+    if not hasattr(os, "statvfs"):
+        return None
+    state = os.statvfs(path)
+    return state.f_favail if state.f_files else None
+
+
+def refuse_few_files(build_tree: Path) -> None:
+    """Stop before anything starts where not even small files fit; free space was asked for with all the rest."""
+    files = free_files(build_tree.parent)
+    if files is not None and files < START_FREE_FILES:
+        raise BadInput(
+            f"only {files} more files fit on the disk of {build_tree}, however small (inodes)",
+            remedy="'df -i' shows it; delete many small files, or build on another disk",
+        )
+
+
+def stop_before_full(build_tree: Path) -> None:
+    """Called now and then while compiling: a full disk corrupts, an orderly stop does not."""
+    free = free_bytes(build_tree)
+    if free < MIN_FREE_BYTES:
+        raise Interrupted(
+            f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}",
+            remedy="free some space; the same command continues",
+        )
+    files = free_files(build_tree)
+    if files is not None and files < MIN_FREE_FILES:
+        raise Interrupted(
+            f"stopped: only {files} more files fit on the disk of {build_tree}, however small (inodes)",
+            remedy="delete many small files ('df -i'); the same command continues",
+        )
+
+
+def clean(build_tree: Path) -> bool:
+    """Remove ``build_tree``; False where there was none. Refuses what does not look like a build tree."""
+    root = build_tree.parent
+    for old in root.glob(f"{TRASH}*"):
+        _remove(old)
+    if build_tree.is_symlink():
+        raise BadInput(
+            f"{build_tree} is a link to {os.readlink(build_tree)}, so --clean does not touch it",  # noqa: PTH115
+            remedy="remove the link yourself",
+        )
+    if not build_tree.is_dir() or not any(build_tree.iterdir()):
+        return False
+    if not any((build_tree / name).exists() or list(build_tree.glob(f"{name}.*")) for name in _OURS):
+        raise BadInput(
+            f"{build_tree} does not look like a build tree, so --clean does not touch it",
+            remedy="remove it yourself if it is one",
+        )
+    installed = _installed(build_tree, root)
+    trash = root / f"{TRASH}{os.getpid()}"
+    _rename(build_tree, trash)
+    for path in installed:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    _remove(trash)
+    return True
+
+
+def _installed(build_tree: Path, root: Path) -> list[Path]:
+    """Files CMake installed inside the source tree; nothing outside it, whatever the list says."""
+    try:
+        lines = (build_tree / "install_manifest.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    inside = root.resolve()
+    found = []
+    for line in lines:
+        path = Path(line.strip())
+        if path.is_absolute() and inside in path.parent.resolve().parents and not path.is_dir():
+            found.append(path)
+    return found
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Windows refuses while somebody holds a file inside: wait a little, then say who it is."""
+    for attempt in range(ATTEMPTS):
+        try:
+            source.rename(target)
+            return
+        except OSError as error:
+            if attempt == ATTEMPTS - 1:
+                holders = _holders(source)
+                raise BadInput(
+                    f"cannot remove {source}: {error.strerror or error}"
+                    + (f"; held by {', '.join(holders)}" if holders else ""),
+                    remedy="close what uses it and run the same command again",
+                ) from error
+            time.sleep(0.2 * 2**attempt)
+
+
+def _remove(path: Path) -> None:
+    def writable_then_again(function: Any, name: str, _error: Any) -> None:
+        with contextlib.suppress(OSError):
+            parent = Path(name).parent
+            parent.chmod(parent.stat().st_mode | stat.S_IRWXU)
+            if not Path(name).is_symlink():
+                Path(name).chmod(stat.S_IRWXU)
+            function(name)
+
+    if path.is_symlink():
+        path.unlink()
+        return
+    for _ in range(2):
+        shutil.rmtree(path, onerror=writable_then_again)
+        if not path.exists():
+            return
+    if sys.platform == "win32":
+        _delete_on_reboot(path)
+
+
+def _delete_on_reboot(path: Path) -> None:
+    """The last resort: Windows removes it when it starts next. The name is trash, so nobody mistakes it."""
+    import ctypes
+
+    move = getattr(ctypes, "WinDLL")("kernel32").MoveFileExW  # noqa: B009
+    for folder, _, files in os.walk(path, topdown=False):
+        for name in files:
+            move(str(Path(folder) / name), None, 4)
+        move(folder, None, 4)
+
+
+def _holders(path: Path) -> list[str]:
+    import psutil
+
+    found = []
+    for process in psutil.process_iter(["pid", "name"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            if any(Path(each.path).is_relative_to(path) for each in process.open_files()):
+                found.append(f"{process.info['name']} (process {process.info['pid']})")
+    return found[:5]
