@@ -23,9 +23,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from rekindle.explain.engine import diagnose, scene_of  # noqa: E402
-from rekindle.explain.proof import PROVEN, Proof  # noqa: E402
 from rekindle.explain.ranking import Finding, findings  # noqa: E402
-from rekindle.explain.rule import Rule, load_files, load_rules  # noqa: E402
+from rekindle.explain.rule import PROVEN, Proof, Rule, load_files, load_rules  # noqa: E402  # noqa: E402
 from rekindle.host.files import write_atomically  # noqa: E402
 from rekindle.model.diagnosis import Match  # noqa: E402
 from samples import load_samples  # noqa: E402

@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from rekindle.build.failure import first_error
 from rekindle.facts.browse import body, dump
-from rekindle.formats.ninja_log import latest, read_ninja_log
+from rekindle.formats.ninja import latest, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.arch import Sm, parse_sm
 

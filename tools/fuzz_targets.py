@@ -69,7 +69,7 @@ def read_pe(data: bytes) -> None:
 
 def read_fatbin(data: bytes) -> None:
     from rekindle.formats.fatbin import read_containers
-    from rekindle.inspect.cubin_names import owners_of
+    from rekindle.inspect.gpu import owners_of
 
     for container in read_containers(data, 0, len(data)):
         owners_of(data, container)
@@ -148,8 +148,7 @@ def _scan(scan: Callable[..., object], data: bytes) -> None:
 
 
 def read_ninja(data: bytes) -> None:
-    from rekindle.formats.build_ninja import parse_build_ninja
-    from rekindle.formats.ninja_log import latest, parse_ninja_log
+    from rekindle.formats.ninja import latest, parse_build_ninja, parse_ninja_log
 
     lines = data.decode("utf-8", "replace").splitlines(keepends=True)
     latest(parse_ninja_log(lines))

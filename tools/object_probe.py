@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from rekindle.build.failure import first_error
-from rekindle.formats.build_ninja import read_build_ninja
+from rekindle.formats.ninja import read_build_ninja
 
 
 def commands(build: Path, names: Sequence[str]) -> Iterator[tuple[str, str]]:

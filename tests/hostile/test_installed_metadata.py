@@ -15,7 +15,7 @@ import needs
 from rekindle.compat.graft import find_recipe
 from rekindle.compat.replaced import find_replaced
 from rekindle.facts import load_facts
-from rekindle.index.pages.fields import version_key, version_order
+from rekindle.index.pages.fields import version_key
 from rekindle.model.guard import PackageRecord
 from tiny_wheels import make_wheel
 
@@ -113,7 +113,7 @@ def test_a_number_of_more_digits_than_python_reads_is_no_version(tmp_path: Path)
     (longer,) = find_replaced({"torch": LONG_NUMBER}, [PackageRecord(name="torch", version="2.6.0"), other])
     assert longer.name == "torch"
     assert find_recipe(LONG_NUMBER, load_facts()) is None
-    assert version_key(LONG_NUMBER)[0] is False and version_order(LONG_NUMBER).startswith("0")
+    assert version_key(LONG_NUMBER)[0] is False
     info = "torch-2.6.0.dist-info"
     made = make_wheel(tmp_path, "torch", LONG_NUMBER, file="torch-2.6.0-py3-none-any.whl")
     renamed = tmp_path / "renamed" / made.name

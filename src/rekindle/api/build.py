@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
-from rekindle.api.causes import with_cause
+from rekindle.api.explain import with_cause
 from rekindle.api.extensions import with_own_plan, with_sources
 from rekindle.api.inspect import inspect
 from rekindle.api.plan import this_machine

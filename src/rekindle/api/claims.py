@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rekindle.api.inspect import inspect
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, read_provenance, signed_by
+from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, signed_by
+from rekindle.formats.statement import read_statement
 from rekindle.host.files import read_head, sha256_of
 from rekindle.model.claims import ClaimCheck, ClaimsReport
 from rekindle.verify.claims import Material, compare, judge_claims
@@ -67,50 +67,42 @@ def verify_claims(
 
 def _signature(
     wheel: Path, given: Path | None, keys: Sequence[Path]
-) -> tuple[ClaimCheck, str | None, dict[str, Any] | None]:
+) -> tuple[ClaimCheck, str | None, Mapping[str, Any] | None]:
     """The signature's check, who signed, and the statement (only what a known key signed counts as one)."""
-    from rekindle.host.keys import checker, read_public, trusted_keys
+    from rekindle.host.keys import believed_keys, checker
 
-    path = given or wheel.with_name(f"{wheel.name}.intoto.dsse.json")
-    served = wheel.with_name(f"{wheel.name}.provenance")
-    if given is None and not path.is_file() and served.is_file():
-        path = served  # as a wheelhouse serves it
-    plain = wheel.with_name(f"{wheel.name}.intoto.json")
-    if given is not None and not given.is_file():
-        raise BadInput(f"there is no file {given}", remedy="the .intoto.dsse.json beside the wheel")
+    # ``.provenance`` is what a wheelhouse serves.
+    beside = [wheel.with_name(wheel.name + end) for end in (".intoto.dsse.json", ".provenance", ".intoto.json")]
+    path = given or next((path for path in beside if path.is_file()), None)
+    if path is None:
+        words = "no statement lies beside the wheel"
+        return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, None
     if not path.is_file():
-        words = "nobody signed it" if plain.is_file() else "no statement lies beside the wheel"
-        found = _statement(read_head(plain, MAX_ENVELOPE_BYTES)) if plain.is_file() else None
-        return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, found
-    read = read_provenance if path.suffix == ".provenance" else read_envelope
-    envelope = read(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
+        raise BadInput(f"there is no file {path}", remedy="the .intoto.dsse.json beside the wheel")
+    unsigned = ClaimCheck(id="signature", status="skipped", skip="untried", detail="nobody signed it")
+    try:
+        said, envelope = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
+    except BadInput:
+        if path != beside[-1]:
+            raise
+        return unsigned, None, None
+    if envelope is None and path != beside[-1]:
+        raise BadInput(f"{path.name} is no signed envelope (DSSE)")
+    if envelope is None:
+        return unsigned, None, said
     if envelope.payload_type != IN_TOTO:
         raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
-    known = tuple(read_public(key) for key in keys) or trusted_keys()
+    known = believed_keys(keys)
     name = signed_by(envelope, checker(known))
     claimed = ", ".join(key_id for key_id, _ in envelope.signatures)
-    if name is None and not known:
+    if name is not None:
+        return ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}"), name, said
+    if not known:
         text = "no key is known to check it with"
-        check = ClaimCheck(id="signature", status="skipped", skip="untried", claimed=claimed, detail=text)
-        return check, None, _statement(envelope.payload)
-    if name is None:
-        ids = ", ".join(f"{key.name} {key.id}" for key in known)
-        text = "none of the keys that are believed made this signature, or the statement was changed after signing"
-        return ClaimCheck(id="signature", status="failed", claimed=claimed, found=ids, detail=text), None, None
-    try:
-        said = json.loads(envelope.payload)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path.name} holds no readable statement: {error}") from error
-    check = ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}")
-    return check, name, said if isinstance(said, dict) else None
-
-
-def _statement(raw: bytes) -> dict[str, Any] | None:
-    try:
-        read = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return read if isinstance(read, dict) else None
+        return ClaimCheck(id="signature", status="skipped", skip="untried", claimed=claimed, detail=text), None, said
+    ids = ", ".join(f"{key.name} {key.id}" for key in known)
+    text = "none of the keys that are believed made this signature, or the statement was changed after signing"
+    return ClaimCheck(id="signature", status="failed", claimed=claimed, found=ids, detail=text), None, None
 
 
 def _small_files(wheel: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rekindle.api.causes import examination_with_causes
+from rekindle.api.explain import examination_with_causes
 from rekindle.doctor.examine import examine
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost

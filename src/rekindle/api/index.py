@@ -176,10 +176,10 @@ def index_check(
     ``keys`` are public keys to believe (default: those of ``key list``); ``seen`` is where the newest edition that
     was met is remembered, so that an older one, or another house in its place, is noticed; ``new_house`` takes that.
     """
-    from rekindle.host.keys import checker, read_public, trusted_keys
+    from rekindle.host.keys import believed_keys, checker
     from rekindle.index.wheelhouse.checking import check_house
 
-    known = tuple(read_public(Path(key)) for key in keys) or trusted_keys()
+    known = believed_keys(map(Path, keys))
     return check_house(
         root,
         checker(known),
@@ -202,15 +202,12 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     >>> index_sync(str(folder / "ours"), str(folder / "mirror")).sent > 0
     True
     """
-    from rekindle.index.publishing import sync_house
+    from rekindle.host.object_store import ObjectStore, read_credentials, read_place
+    from rekindle.index.publishing import StoreTarget, memory_path, send_house, sync_house
 
     house = _existing_house(root)
     if not target.startswith("s3:"):
         return sync_house(house, Path(target), progress or Silent())
-    from rekindle.host.object_store import ObjectStore, read_credentials, read_place
-    from rekindle.index.publishing import send_house
-    from rekindle.index.publishing_store import StoreTarget, memory_path
-
     place = read_place(target, endpoint)
     store = ObjectStore(place, read_credentials())
     memory = memory_path(house.site, str(place), place.endpoint)

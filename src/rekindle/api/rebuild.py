@@ -1,35 +1,39 @@
-"""``rebuild``: repeat a build from its own provenance statement and compare the two wheels."""
+"""``rebuild``: repeat a build or a graft from its own provenance statement and compare the two wheels."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.api.build import admit_here, build_one
-from rekindle.api.rebuild_graft import rebuild_graft
+from rekindle.api.graft import graft
 from rekindle.api.source import source_status
 from rekindle.build.wheelfile import compare_wheels
 from rekindle.errors import BadInput, StageFailed
-from rekindle.formats.dsse import IN_TOTO, Envelope, read_envelope, signed_by
-from rekindle.formats.statement import fill_places
+from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, signed_by
+from rekindle.formats.statement import Statement, fill_places, inner, read_statement
+from rekindle.host.files import read_head, sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.claims import Rebuilt
-from rekindle.model.document import decode
+from rekindle.model.document import Part, decode
 from rekindle.model.plan import Plan
 
 if TYPE_CHECKING:
+    from rekindle.model.graft import GraftReport
     from rekindle.model.progress import Progress
     from rekindle.model.source import SourceTree
 
 
-MAX_STATEMENT = 64 << 20
+BUILD_TYPE = "rekindle/build/v1"
 GRAFT_TYPE = "rekindle/graft/v1"
 
 
@@ -49,29 +53,27 @@ def rebuild(
     without it only the digest can be compared). A statement holds a plan: one that was not built here before is
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
-    said, signed = _read(statement)
-    definition = _inside(said)
-    written = None if definition.get("buildType") == GRAFT_TYPE else _written_plan(definition, statement)
-    name, sha256 = _subject(said, statement)
+    found, signed = _read(statement)
+    kind, written = found.definition.get("buildType"), inner(found.definition, "internalParameters").get("plan")
+    if kind not in (BUILD_TYPE, GRAFT_TYPE):
+        raise BadInput(
+            f"{statement.name} is about a build of another kind ({kind!r})",
+            remedy="builds and grafts by rekindle can be repeated",
+        )
+    if kind == BUILD_TYPE and written is None:
+        remedy = "it is from an older version"
+        raise BadInput(f"{statement.name} holds no plan, so it cannot be repeated", remedy=remedy)
+    name, sha256 = _subject(found, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
-    if definition.get("buildType") == GRAFT_TYPE:
-        return rebuild_graft(
-            definition,
-            statement,
-            name,
-            sha256,
-            source=source,
-            wheel=wheel,
-            workspace=place.root,
-            progress=progress,
-        )
+    if kind == GRAFT_TYPE:
+        return _rebuild_graft(found, statement, original, sha256, source=source, place=place, progress=progress)
     here = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
     plan = decode(json.dumps(fill_places(written, here)).encode(), Plan, origin=statement.name)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
-    tree = _tree(said, plan, source, place)
+    tree = _tree(found, plan, source, place)
     # The miniature needs nothing but a compiler, unless its plan names packages of its own.
     as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
     with place.lock("rebuild"):
@@ -81,85 +83,59 @@ def rebuild(
         built = build_one(chosen, progress, trust=True)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
-    answer = Rebuilt(
-        statement=str(statement), wheel=built.wheel, sha256=built.wheel_sha256, claimed=sha256, verdict="identical"
-    )
-    if built.wheel_sha256 == sha256:
+    letter = next((letter for letter in '="\\$;<>' if letter in tree.root), None)
+    doubt = f"the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
+    return _compared(statement, built.wheel, built.wheel_sha256, original, sha256, [doubt] if letter else [])
+
+
+def _compared(
+    statement: Path, made: str, made_sha256: str, original: Path, claimed: str, doubts: Sequence[str]
+) -> Rebuilt:
+    """The two wheels side by side; ``doubts`` are why they may differ, told where they do."""
+    answer = Rebuilt(statement=str(statement), wheel=made, sha256=made_sha256, claimed=claimed, verdict="identical")
+    if made_sha256 == claimed:
         return answer
     if not original.is_file():
-        words = f"sha256 {built.wheel_sha256[:12]}…, not {sha256[:12]}…; the original is not here to look into"
-        return msgspec.structs.replace(answer, verdict="different", difference=words)
-    found = compare_wheels(Path(built.wheel), original)
-    first = found.difference
-    if first and (letter := next((one for one in '="\\$;<>' if one in tree.root), None)):
-        first += f"; the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
-    return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=first)
+        first = f"sha256 {made_sha256[:12]}…, not {claimed[:12]}…; the original is not here to look into"
+        return replace(answer, verdict="different", difference="; ".join([first, *doubts]))
+    found = compare_wheels(Path(made), original)
+    words = [*filter(None, [found.difference]), *doubts]
+    return replace(answer, verdict=found.verdict, rule=found.rule, difference="; ".join(words) or None)
 
 
-def _read(path: Path) -> tuple[Mapping[str, Any], str]:
+def _read(path: Path) -> tuple[Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
-    signed = "nobody signed it"
+    from rekindle.host.keys import believed_keys, checker
+
+    remedy = "the .intoto.json beside a wheel"
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_STATEMENT)
-        read = json.loads(raw)
-        if isinstance(read, dict) and "payload" in read:
-            envelope = read_envelope(raw, path.name)
-            signed = _signer(envelope)
-            read = json.loads(envelope.payload)
+        found = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
     except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}", remedy="the .intoto.json beside a wheel") from error
-    except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"{path} is no provenance statement: {error}", remedy="the .intoto.json beside a wheel"
-        ) from error
-    if not isinstance(read, dict) or "predicate" not in read:
-        raise BadInput(f"{path} is no provenance statement", remedy="the .intoto.json beside a wheel")
-    return read, signed
-
-
-def _signer(envelope: Envelope) -> str:
-    from rekindle.host.keys import checker, trusted_keys
-
-    name = signed_by(envelope, checker(trusted_keys())) if envelope.payload_type == IN_TOTO else None
+        raise BadInput(f"cannot read {path}: {error.strerror}", remedy=remedy) from error
+    except BadInput as error:
+        raise BadInput(f"{path} is no provenance statement: {error.message}", remedy=remedy) from error
+    if "predicate" not in found.said:
+        raise BadInput(f"{path} is no provenance statement", remedy=remedy)
+    if found.envelope is None:
+        return found, "nobody signed it"
+    is_statement = found.envelope.payload_type == IN_TOTO
+    name = signed_by(found.envelope, checker(believed_keys())) if is_statement else None
     if name is not None:
-        return f"by {name}, whose key is believed here"
-    claimed = ", ".join(key_id or "no name" for key_id, _ in envelope.signatures)
-    return f"by no key that is believed here (it says {claimed})"
+        return found, f"by {name}, whose key is believed here"
+    claimed = ", ".join(key_id or "no name" for key_id, _ in found.envelope.signatures)
+    return found, f"by no key that is believed here (it says {claimed})"
 
 
-def _inside(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    place: Any = said
-    for name in ("predicate", "buildDefinition"):
-        place = place.get(name) if isinstance(place, Mapping) else None
-    return place if isinstance(place, Mapping) else {}
-
-
-def _written_plan(definition: Mapping[str, Any], origin: Path) -> Any:
-    if definition.get("buildType") != "rekindle/build/v1":
-        raise BadInput(
-            f"{origin.name} is about a build of another kind ({definition.get('buildType')!r})",
-            remedy="builds and grafts by rekindle can be repeated",
-        )
-    inner = definition.get("internalParameters")
-    written = inner.get("plan") if isinstance(inner, Mapping) else None
-    if written is None:
-        raise BadInput(f"{origin.name} holds no plan, so it cannot be repeated", remedy="it is from an older version")
-    return written
-
-
-def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:
-    try:
-        first = said["subject"][0]
-        name, sha256 = str(first["name"]), str(first["digest"]["sha256"])
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise BadInput(f"{origin.name} names no wheel") from error
+def _subject(found: Statement, origin: Path) -> tuple[str, str]:
+    name, sha256 = next(iter(found.subjects.items()), (None, ""))
+    if name is None:
+        raise BadInput(f"{origin.name} names no wheel")
     if name != Path(name).name:
         raise BadInput(f"{origin.name} names a path, not a file: {name!r}")
     return name, sha256
 
 
-def _tree(said: Mapping[str, Any], plan: Plan, source: Path | None, place: Any) -> SourceTree:
+def _tree(found: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
         import shutil
@@ -177,13 +153,97 @@ def _tree(said: Mapping[str, Any], plan: Plan, source: Path | None, place: Any) 
             f"which source tree of {plan.project}?", remedy="--source DIR, at the commit the statement names"
         )
     tree = source_status(source)
-    materials = _inside(said).get("resolvedDependencies")
-    rows = materials if isinstance(materials, list) else []
-    wanted: Mapping[str, Any] = next((one.get("digest", {}) for one in rows if isinstance(one, dict)), {})
-    for kind, found in (("gitCommit", tree.commit), ("sha256", tree.digest)):
-        if kind in wanted and found is not None and found != wanted[kind]:
+    materials = found.definition.get("resolvedDependencies")
+    rows = [row for row in materials if isinstance(row, Mapping)] if isinstance(materials, list) else []
+    wanted = inner(rows[0], "digest") if rows else {}
+    for kind, here in (("gitCommit", tree.commit), ("sha256", tree.digest)):
+        if kind in wanted and here is not None and here != wanted[kind]:
             raise BadInput(
-                f"{source} is at {found[:12]}, the statement was made from {str(wanted[kind])[:12]}",
+                f"{source} is at {here[:12]}, the statement was made from {str(wanted[kind])[:12]}",
                 remedy="check out that commit, with the same patches",
             )
     return tree
+
+
+class GraftStatement(Part, frozen=True, kw_only=True):
+    """What a statement must say for a graft to be repeated: the official ``wheel`` and its digest, the ``archs``, the
+    units that were not wanted, and the ``tools`` that made the code."""
+
+    wheel: str
+    wheel_sha256: str
+    archs: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    tools: dict[str, str] = {}
+
+
+def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftStatement:
+    """From the ``buildDefinition`` of a statement; a :class:`BadInput` where it says too little."""
+    try:
+        asked, settings = definition["externalParameters"], definition["internalParameters"]
+        said = {
+            "wheel": asked["wheel"],
+            "wheel_sha256": definition["resolvedDependencies"][0]["digest"]["sha256"],
+            "archs": asked["archs"],
+            "without": asked.get("without", []),
+            "tools": settings.get("tools", {}),
+        }
+        found = msgspec.convert(said, GraftStatement)
+        parse_wheel_filename(found.wheel)
+    except (KeyError, IndexError, TypeError, AttributeError, msgspec.ValidationError, InvalidWheelFilename) as error:
+        raise BadInput(f"{origin} does not say what was grafted, so it cannot be repeated: {error}") from error
+    if not found.archs:
+        raise BadInput(f"{origin} names no architecture that was grafted")
+    return found
+
+
+def _rebuild_graft(
+    found: Statement,
+    statement: Path,
+    original: Path,
+    claimed: str,
+    *,
+    source: Path | None,
+    place: Workspace,
+    progress: Progress | None,
+) -> Rebuilt:
+    """The official wheel that the statement names, grafted again. Nothing that a statement says is run: it names a
+    wheel by its digest and cards, and the tools are those of this machine."""
+    said = read_graft_statement(found.definition, statement.name)
+    beside = [statement.with_name(said.wheel), original.with_name(said.wheel)]
+    official = next((path for path in beside if path.is_file() and sha256_of(path) == said.wheel_sha256), None)
+    # What one chip alone has (sm_90a) comes with its card.
+    cards = [arch for arch in said.archs if arch[-1].isdigit()] or list(said.archs)
+    project, version, _, tags = parse_wheel_filename(said.wheel)
+    tag = next(iter(sorted(tags, key=str)))
+    report = graft(
+        str(official or f"{project}=={version}"),
+        gpu=cards,
+        out=place.root / "rebuilt",
+        workspace=place.root,
+        python=f"{tag.interpreter[2]}.{tag.interpreter[3:]}" if tag.interpreter.startswith("cp") else None,
+        platform=tag.platform,
+        sources=str(source) if source else None,
+        without=said.without,
+        leave_out=True,
+        progress=progress,
+    )
+    if report.wheel_sha256 != said.wheel_sha256:
+        raise BadInput(
+            f"the statement is about {said.wheel} with SHA-256 {said.wheel_sha256[:12]}…, and what was found has"
+            f" {report.wheel_sha256[:12]}…",
+            remedy="lay the official wheel beside the statement",
+        )
+    if report.out is None or report.sha256 is None:
+        why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), "")
+        raise StageFailed(f"nothing was grafted, so there is nothing to compare: {why}"[:400])
+    others = _other_tools(said.tools, report)
+    return _compared(statement, report.out, report.sha256, original, claimed, others)
+
+
+def _other_tools(wanted: Mapping[str, str], report: GraftReport) -> Sequence[str]:
+    """Tools that are of another version here than the statement names: why the code may differ."""
+    return [
+        f"{name} {version} made it, and here is {report.tools.get(name, 'none')}"
+        for name, version in sorted(wanted.items())
+        if report.tools.get(name) != version
+    ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rekindle.api.causes import proof_with_causes
+from rekindle.api.explain import proof_with_causes
 from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.operators import Suspicion, suspicions, usual_suspects
 from rekindle.compat.processor import features_of

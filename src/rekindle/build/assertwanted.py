@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from rekindle.formats.build_ninja import read_build_ninja
 from rekindle.formats.cmake_cache import is_true, read_cmake_cache
+from rekindle.formats.ninja import read_build_ninja
 from rekindle.model.build import Fact
 from rekindle.model.plan import Plan
 

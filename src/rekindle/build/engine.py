@@ -34,7 +34,7 @@ from rekindle.build.tree import (
 )
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
-from rekindle.formats.ninja_log import has_objects
+from rekindle.formats.ninja import has_objects
 from rekindle.host.live import LiveHost
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host

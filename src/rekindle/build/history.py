@@ -12,8 +12,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rekindle.formats.build_ninja import BuildEdge, read_build_ninja
-from rekindle.formats.ninja_log import latest, read_ninja_log
+from rekindle.formats.ninja import BuildEdge, latest, read_build_ninja, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.document import Document, encode, load_kept
 

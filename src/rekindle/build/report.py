@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rekindle.build.governor import Sample
 from rekindle.build.history import Learnt, kind_of
-from rekindle.formats.ninja_log import Edge, read_ninja_log
+from rekindle.formats.ninja import Edge, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
 from rekindle.model.build import BuildResult

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.errors import BadInput, Interrupted, OtherPlan
-from rekindle.formats.ninja_log import latest, read_ninja_log
+from rekindle.formats.ninja import latest, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan

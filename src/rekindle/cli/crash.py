@@ -13,7 +13,7 @@ from rekindle import __version__
 
 def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
     """A file with what ran and where it broke, without names and secrets."""
-    from rekindle.api.causes import redacted
+    from rekindle.api.explain import redacted
 
     text = "\n".join(
         [

@@ -300,7 +300,7 @@ def _cause_of(error: RekindleError) -> str | None:
     """What a failed command said, as ``explain`` understands it."""
     if not isinstance(error, CommandFailed):
         return None
-    from rekindle.api.causes import remedy_for
+    from rekindle.api.explain import remedy_for
 
     return remedy_for("\n".join(error.last_lines))
 

@@ -1,10 +1,13 @@
 """Named questions that rules ask in ``when``: about captured values, the rest of the log, the machine, the plan.
 
-An answer is True, False or None. None means "cannot tell": the rule stays, with less confidence.
+An answer is True, False or None. None means "cannot tell": the rule stays, with less confidence. And what the log says
+about the machine it comes from: what signals captured anywhere in it become facts with names people know, and a rule
+that takes something else for granted (``requires``) is contradicted by them.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 
@@ -12,8 +15,10 @@ from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
+from rekindle.explain.rule import Rule
 from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm, parse_sm
+from rekindle.model.version import compare
 
 Condition = Callable[[Event, Scene], bool | None]
 # Older ones were dropped by every toolkit of the last years; from here on a toolkit may be too old or too new for it.
@@ -198,3 +203,56 @@ card_not_in_static_libraries = opposite("card-not-in-static-libraries", card_in_
 arch_is_newer_than_toolkit = opposite("arch-is-newer-than-toolkit", arch_is_older_than_toolkit)
 card_is_not_amd = opposite("card-is-not-amd", card_is_amd)
 machine_is_not_arm = opposite("machine-is-not-arm", machine_is_arm)
+
+
+# Name of the fact, the captured value it comes from.
+_FACTS = {
+    "python": "python_version",
+    "torch": "torch_version",
+    "torch flavour": "torch_flavour",
+    "torch's CUDA": "torch_cuda",
+    "CUDA toolkit": "toolkit",
+    "driver": "driver_version",
+    "driver's CUDA": "driver_cuda",
+    "gcc": "gcc_version",
+    "MSVC": "msvc_version",
+    "CMake": "cmake_version",
+    "NumPy": "numpy_version",
+    "GPU": "gpu_name",
+    "compute capability": "capability",
+    "gfx target": "gfx",
+    "CPU": "cpu_name",
+    "distribution": "distro",
+    "package": "package_built",
+}
+_SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
+_SPEC = re.compile(r"(>=|<=|==|<|>)\s*([\d.]+)")
+
+
+def facts_of(scene: Scene) -> dict[str, str]:
+    """What is known of the machine and the build, for people and for ``--json``."""
+    facts = {name: scene.values[value] for name, value in _FACTS.items() if scene.values.get(value)}
+    system = next((name for name in ("windows", "macos", "wsl", "jetson") if scene.saw(name)), None)
+    if system:
+        facts = {"system": {"wsl": "Linux under WSL", "jetson": "NVIDIA Jetson"}.get(system, system), **facts}
+    if scene.saw("arm"):
+        facts["architecture"] = "ARM"
+    return facts
+
+
+def is_contradicted(rule: Rule, scene: Scene) -> bool:
+    """Does the log say that something the rule takes for granted is not so? Silence contradicts nothing."""
+    known = {"python": scene.values.get("python_version"), "toolkit": scene.values.get("toolkit")}
+    known |= {"numpy": scene.values.get("numpy_version"), "cmake": scene.values.get("cmake_version")}
+    return any((have := known.get(name)) and not _satisfies(have, spec) for name, spec in rule.requires.items())
+
+
+def _satisfies(have: str, spec: str) -> bool:
+    return all(_SIGNS[sign](compare(have, version), 0) for sign, version in _SPEC.findall(spec))
+
+
+@condition
+def nvcc_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
+    """Only where both are known: without them a compile error in torch's headers has too many other causes."""
+    toolkit, cuda = toolkit_of(event, scene), scene.values.get("torch_cuda")
+    return bool(toolkit and cuda and compare(toolkit, cuda) < 0)

@@ -18,16 +18,13 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from rekindle.explain.events import Event, Reading, Seen, Watcher
-from rekindle.explain.form import kind_of, load_forms, load_kinds
-from rekindle.explain.proof import Proof, load_proofs
+from rekindle.explain.conditions import facts_of
+from rekindle.explain.events import Event, Reading, Seen, Watcher, flatten
 from rekindle.explain.ranking import FILLS, Finding, findings, is_harmless
 from rekindle.explain.reading import plain_lines
-from rekindle.explain.rule import Rule, load_rules, load_signals
+from rekindle.explain.rule import Proof, Rule, kind_of, load_forms, load_kinds, load_proofs, load_rules, load_signals
 from rekindle.explain.scene import Scene
-from rekindle.explain.setting import facts_of
 from rekindle.explain.values import surroundings
-from rekindle.explain.window import flatten
 from rekindle.model.diagnosis import Action, Diagnosis, Match, Unexplained
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan

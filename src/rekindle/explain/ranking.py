@@ -13,12 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rekindle.explain import conditions, owners, values
+from rekindle.explain.conditions import is_contradicted
 from rekindle.explain.events import Event, Seen
-from rekindle.explain.form import kind_of, load_kinds
-from rekindle.explain.proof import Proof, capped
-from rekindle.explain.rule import Rule, compiled, read_file
+from rekindle.explain.rule import Proof, Rule, capped, compiled, kind_of, load_kinds, read_file
 from rekindle.explain.scene import Scene
-from rekindle.explain.setting import is_contradicted
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 from rekindle.model.version import compare

@@ -4,6 +4,15 @@ A *pattern* fires on text: one of the fixed words in ``has`` stands in a line an
 *flat window* around it (that line and ``lines - 1`` following ones, ``before`` preceding ones, without framing, quotes
 made plain, white space collapsed) and ``unless`` does not. A *rule* gives patterns a cause, a fix and a source.
 A *signal* is a pattern without a cause: it tells about the surroundings (versions, platform, milestones).
+
+A *form* (``dialects/*.toml``) is one way a tool says one kind of thing: gcc, clang, MSVC and nvcc each have their own
+sentence for a missing header, and all of them become the event ``missing-header`` with the value ``header``. Rules then
+speak of kinds and values and need not know the sentence.
+
+A *proof* (``proven.toml``) says how far a rule may be trusted. It may be certain only if it answered at least one case
+of other people's first and rightly *by the same words* (or kind of typed event), and was never first and wrong more
+than once in so many: a rule with ten ways to fire is not proven in all of them by one. Where the installed torch itself
+was read and answers what the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
 """
 
 from __future__ import annotations
@@ -101,7 +110,7 @@ class Rule(Part, frozen=True, kw_only=True):
     ``variant`` tells rules with the same id apart. ``since`` and ``until`` are the torch releases it is known from and
     to: in a log of another release it is less certain.
 
-    A rule may also speak of typed events (:mod:`rekindle.explain.form`), from whatever tool they come: ``on`` names the
+    A rule may also speak of typed events (:mod:`rekindle.explain.rule`), from whatever tool they come: ``on`` names the
     kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
     they answer only where nothing more specific does. ``requires`` names facts of the log (``python = ">=3.12"``) that
     the rule takes for granted: a log that says otherwise contradicts it. ``windows`` is the fix in that system's words,
@@ -176,3 +185,100 @@ def compiled(regex: str) -> re.Pattern[str]:
         return re.compile(regex)
     except re.error as error:
         raise BadInput(f"a rule's regular expression {regex!r} is wrong: {error}") from error
+
+
+_DIALECTS = Path(__file__).parent / "dialects"
+
+
+class EventKind(Part, frozen=True, kw_only=True):
+    """``words`` is the class in plain words; ``values`` what its forms may capture. An ``outer`` kind is what a driver
+    program says after something inside it failed (make, ninja, pip): never a cause, only proof that it ended there."""
+
+    words: str
+    values: tuple[str, ...] = ()
+    outer: bool = False
+
+
+class Form(Part, frozen=True, kw_only=True):
+    event: str
+    match: tuple[Pattern, ...]
+    dialect: str = ""
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.dialect}/{self.event}/{self.number}"
+
+
+class DialectFile(Part, frozen=True, kw_only=True):
+    about: str
+    form: tuple[Form, ...]
+
+
+class KindsFile(Part, frozen=True, kw_only=True):
+    kind: dict[str, EventKind]
+
+
+@functools.cache
+def load_kinds() -> dict[str, EventKind]:
+    """Every kind of event."""
+    path = Path(__file__).parent / "kinds.toml"
+    return read_file(path, "explain-kinds", KindsFile).kind
+
+
+@functools.cache
+def load_dialects() -> dict[str, DialectFile]:
+    """Every dialect with its forms, in a stable order."""
+    files = {}
+    for path in sorted(_DIALECTS.glob("*.toml")):
+        file = read_file(path, f"dialect-{path.stem}", DialectFile)
+        forms = tuple(
+            msgspec.structs.replace(form, dialect=path.stem, number=number) for number, form in enumerate(file.form)
+        )
+        files[path.stem] = msgspec.structs.replace(file, form=forms)
+    return files
+
+
+@functools.cache
+def load_forms() -> tuple[Form, ...]:
+    return tuple(form for file in load_dialects().values() for form in file.form)
+
+
+def kind_of(key: str) -> str:
+    """The kind of event a form's key stands for."""
+    return key.split("/")[1]
+
+
+PROVEN = Path(__file__).parent / "proven.toml"
+# One wrong answer is forgiven per so many right ones.
+_FORGIVEN = 10
+
+
+class Proof(Part, frozen=True, kw_only=True):
+    """``ways``: the words (or kinds of events) by which it was right."""
+
+    right: int
+    wrong: int = 0
+    ways: tuple[str, ...] = ()
+
+    @property
+    def is_enough(self) -> bool:
+        return self.right > 0 and self.wrong * _FORGIVEN <= self.right
+
+
+class ProvenFile(Part, frozen=True, kw_only=True):
+    rule: dict[str, Proof] = {}
+
+
+@functools.cache
+def load_proofs() -> dict[str, Proof]:
+    if not PROVEN.is_file():
+        return {}
+    return read_file(PROVEN, "explain-proven", ProvenFile).rule
+
+
+def capped(rule: str, way: str | None, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
+    """The confidence a rule claims, no higher than its proof allows for the way it fired (None: any way will do)."""
+    proof = proofs.get(rule)
+    is_proven = proof is not None and proof.is_enough and (way is None or way in proof.ways)
+    return "medium" if confidence == "high" and not is_proven else confidence

@@ -12,16 +12,26 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.explain.catalogue import find_pages
+from rekindle.explain.conditions import is_contradicted
 from rekindle.explain.engine import scene_of
-from rekindle.explain.events import Event, Watcher
-from rekindle.explain.form import kind_of, load_forms, load_kinds
-from rekindle.explain.proof import capped, load_proofs
+from rekindle.explain.events import Event, Watcher, flatten
 from rekindle.explain.ranking import CONDITIONS, FILLS, Finding, excludes, findings
 from rekindle.explain.reading import plain_lines
-from rekindle.explain.rule import Pattern, Rule, RuleFile, compiled, load_rules, load_signals, read_file
+from rekindle.explain.rule import (
+    Pattern,
+    Rule,
+    RuleFile,
+    capped,
+    compiled,
+    kind_of,
+    load_forms,
+    load_kinds,
+    load_proofs,
+    load_rules,
+    load_signals,
+    read_file,
+)
 from rekindle.explain.scene import Scene
-from rekindle.explain.setting import is_contradicted
-from rekindle.explain.window import flatten
 from rekindle.model.diagnosis import RuleTrial, Trials
 
 # Of a log so much is looked at when words are searched for by hand.

@@ -1,6 +1,7 @@
 """An in-toto statement with an SLSA 1.0 predicate: what was made, from what, with which settings and tools.
 
-The same for the same inputs: no times, no random numbers.
+Written, it is the same for the same inputs: no times, no random numbers. Read, it may come plain, in a signed envelope
+(DSSE) or in the form an index serves (PEP 740); whether a key that is believed signed it is for others to ask.
 """
 
 from __future__ import annotations
@@ -8,7 +9,52 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from rekindle.errors import BadInput
+from rekindle.formats.dsse import Envelope, read_envelope, read_provenance
+
+
+class Statement(NamedTuple):
+    """What a file says, and the ``envelope`` it came in; None where nobody signed it."""
+
+    said: Mapping[str, Any]
+    envelope: Envelope | None = None
+
+    @property
+    def subjects(self) -> dict[str, str]:
+        """The SHA-256 of each file it speaks about; what is no such row is none."""
+        rows = self.said.get("subject")
+        named = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+        return {str(row.get("name")): str(inner(row, "digest").get("sha256")) for row in named}
+
+    @property
+    def definition(self) -> Mapping[str, Any]:
+        """How it was made: inputs, settings, materials."""
+        return inner(self.said, "predicate", "buildDefinition")
+
+
+def inner(said: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """The table that lies behind these names; empty where a stranger's statement has something else there."""
+    place: Any = said
+    for name in names:
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) else {}
+
+
+def read_statement(raw: bytes, origin: str) -> Statement:
+    """Anything wrong with it is a :class:`BadInput` that names the place."""
+    try:
+        said = json.loads(raw)
+        envelope = None
+        if isinstance(said, Mapping) and ("payload" in said or "attestation_bundles" in said):
+            envelope = (read_envelope if "payload" in said else read_provenance)(raw, origin)
+            said = json.loads(envelope.payload)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{origin} holds no readable statement: {error}") from error
+    if not isinstance(said, Mapping):
+        raise BadInput(f"{origin} holds no readable statement")
+    return Statement(said, envelope)
 
 
 def hide_places(value: Any, places: Mapping[str, str]) -> Any:

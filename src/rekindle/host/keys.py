@@ -105,6 +105,11 @@ def trusted_keys(folder: Path | None = None) -> tuple[PublicKey, ...]:
     return tuple(read_public(path) for path in sorted(place.glob("*.pub"))) if place.is_dir() else ()
 
 
+def believed_keys(files: Iterable[Path] = ()) -> tuple[PublicKey, ...]:
+    """The keys in these files, or else every one that is trusted here."""
+    return tuple(map(read_public, files)) or trusted_keys()
+
+
 def read_public(path: Path) -> PublicKey:
     """Somebody's key, from its file."""
     from cryptography.hazmat.primitives import serialization as forms

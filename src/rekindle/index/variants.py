@@ -21,16 +21,17 @@ from packaging.version import Version
 from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.formats.dsse import IN_TOTO, read_provenance, seal
+from rekindle.formats.dsse import IN_TOTO, seal
 from rekindle.formats.rewrite import Rewriter
-from rekindle.formats.statement import write_statement
+from rekindle.formats.statement import read_statement, write_statement
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
+from rekindle.index.pages.fields import is_proven
 from rekindle.index.variant_rules import NULL, Properties, Variant, metadata, variants_of
 from rekindle.index.wheelhouse.listing import provenance_object
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
-from rekindle.model.document import Document, encode, load_kept
+from rekindle.model.document import Document, encode, load_kept, shared_fields
 from rekindle.model.progress import Progress
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
@@ -142,20 +143,17 @@ def _brought_up_to_date(
         write_atomically(record, encode(known))
     assert known is not None
     made = VariantRow(
-        file=file,
-        url=f"{FOLDER}/{row.project}/{file}",
-        project=row.project,
-        version=Version(row.version).public,
-        label=variant.label,
-        properties=variant.properties,
-        plain=row.file,
-        sha256=known.sha256,
-        metadata_sha256=known.metadata_sha256,
-        bytes=known.bytes,
-        requires_python=row.requires_python,
-        added=row.added,
-        proven=any(not proof.failed and proof.passed for proof in row.proofs),
-        note=variant.note,
+        **shared_fields(row, VariantRow)
+        | shared_fields(known, VariantRow)
+        | {
+            "file": file,
+            "url": f"{FOLDER}/{row.project}/{file}",
+            "version": Version(row.version).public,
+            "plain": row.file,
+            "provenance": None,
+            "proven": is_proven(row),
+            "note": variant.note,
+        }
     )
     if keep_statement(place, made, row.sha256, origin.get("variant_of.provenance"), signer):
         made = msgspec.structs.replace(made, provenance=f"{made.url}.provenance")
@@ -292,15 +290,8 @@ def keep_statement(
         return True
     if old is None:
         return False
-    if not _about(old, row):
-        path.unlink()
-        return False
-    return True
-
-
-def _about(raw: bytes, row: VariantRow) -> bool:
-    try:
-        subjects = json.loads(read_provenance(raw, row.file).payload)["subject"]
-        return [(one["name"], one["digest"]["sha256"]) for one in subjects] == [(row.file, row.sha256)]
-    except (BadInput, ValueError, KeyError, TypeError):
-        return False
+    with contextlib.suppress(BadInput):
+        if read_statement(old, row.file).subjects == {row.file: row.sha256}:
+            return True
+    path.unlink()
+    return False

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rekindle.inspect.cubin_names import merge
-from rekindle.inspect.gpu import ArchKey, GpuSurvey, GpuTarget
+from rekindle.inspect.gpu import ArchKey, GpuSurvey, GpuTarget, merge
 from rekindle.inspect.packages import is_vendor
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.wheel import ArchSet, ArchUse, Kernels, LibraryGpu, Origin

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from rekindle.api.causes import remedy_for
+from rekindle.api.explain import remedy_for
 from rekindle.errors import BadInput, CommandFailed, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.made import note_made

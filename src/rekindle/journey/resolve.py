@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from packaging.utils import canonicalize_name
 
-from rekindle.api.causes import advice_on, remedy_for
+from rekindle.api.explain import advice_on, remedy_for
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.formats.ranges import NO_ANSWER
 from rekindle.host.protocol import Completed, Host

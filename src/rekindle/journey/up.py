@@ -64,7 +64,7 @@ from rekindle.render.summary import (
     summarise_proof,
 )
 from rekindle.source.origins import upstream
-from rekindle.verify.beside import provable
+from rekindle.verify.target import provable
 
 # The plan, and what makes its card: the index is asked for it, so it is made only where somebody reads it.
 Confirm = Callable[[Plan, Callable[[], Card]], bool]

@@ -83,6 +83,11 @@ def show_in_notebooks(render: Callable[[Document], str]) -> None:
 D = TypeVar("D")
 
 
+def shared_fields(source: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """What ``source`` knows of the fields of ``kind``, by their names: to make the one from the other."""
+    return {name: getattr(source, name) for name in kind.__struct_fields__ if hasattr(source, name)}
+
+
 def _to_json(value: Any) -> Any:
     if isinstance(value, (GpuArch, Path)):
         return str(value)

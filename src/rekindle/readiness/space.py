@@ -9,7 +9,7 @@ from rekindle.compat import Name, backend_of
 from rekindle.compat.resources import Demand, build_cost, first_shortage, measured, use_disk_gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.formats.ninja_log import has_objects
+from rekindle.formats.ninja import has_objects
 from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check

@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from rekindle.compat.libc import tag_libc
 from rekindle.facts import load_facts
+from rekindle.formats.statement import Statement, inner
 from rekindle.model.claims import ClaimCheck
 from rekindle.model.verify import Verdict
 from rekindle.model.version import at_least, minor
@@ -156,7 +157,8 @@ def _architectures(material: Material) -> ClaimCheck:
 
 def _isa(material: Material) -> ClaimCheck:
     """Only a statement claims a CPU: the flags it was compiled with."""
-    flags = " ".join(str(value) for name, value in _settings(material).items() if name in ("CFLAGS", "CXXFLAGS"))
+    settings = inner(material.statement or {}, "predicate", "buildDefinition", "internalParameters", "environment")
+    flags = " ".join(str(value) for name, value in settings.items() if name in ("CFLAGS", "CXXFLAGS"))
     found = material.report.cpu.runs_from
     march = re.findall(r"-march=([\w-]+)", flags)
     if not march:
@@ -192,18 +194,12 @@ def _statement(material: Material) -> ClaimCheck:
     said = material.statement
     if said is None:
         return _unclaimed("statement", "no provenance lies beside the wheel")
-    subjects = said.get("subject")
-    named: dict[str, str] = {}
-    for subject in subjects if isinstance(subjects, list) else []:
-        if isinstance(subject, dict):
-            digests = subject.get("digest")
-            named[str(subject.get("name"))[:200]] = str(digests.get("sha256")) if isinstance(digests, dict) else "None"
+    named = Statement(said).subjects
     claimed = named.get(material.file)
-    words = claimed or f"other files ({', '.join(list(named)[:10]) or 'none'})"
+    words = claimed or f"other files ({', '.join(name[:200] for name in list(named)[:10]) or 'none'})"
     if claimed != material.sha256:
         return _answer("statement", False, words, material.sha256)
-    predicate = said.get("predicate")
-    results = [said.get("result"), *([predicate.get("result")] if isinstance(predicate, dict) else [])]
+    results = [said.get("result"), inner(said, "predicate").get("result")]
     if bad := [str(result)[:80] for result in results if result not in (None, "PASSED")]:
         return _answer("statement", False, words, material.sha256, f"it tells of a failure: result {bad[0]}")
     if said.get("_type") not in STATEMENT_TYPES:
@@ -214,13 +210,6 @@ def _statement(material: Material) -> ClaimCheck:
         text = f"it is signed, but tells something else than how the wheel was made (predicateType {kind})"
         return ClaimCheck(id="statement", status="skipped", skip="untried", claimed=words, detail=text)
     return _answer("statement", True, words, material.sha256)
-
-
-def _settings(material: Material) -> Mapping[str, Any]:
-    place: Any = material.statement
-    for name in ("predicate", "buildDefinition", "internalParameters", "environment"):
-        place = place.get(name) if isinstance(place, Mapping) else None
-    return place if isinstance(place, Mapping) else {}
 
 
 def _bill(material: Material) -> ClaimCheck:

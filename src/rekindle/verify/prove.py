@@ -26,7 +26,6 @@ from rekindle.interpreters.search import ask_interpreter, find_interpreter, sear
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
-from rekindle.verify.beside import provable
 from rekindle.verify.environment import (
     install_for_emulation,
     judge_wheel,
@@ -36,7 +35,7 @@ from rekindle.verify.environment import (
 )
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
-from rekindle.verify.target import Target, Trial
+from rekindle.verify.target import Target, Trial, provable
 
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 import pytest
 
 from rekindle import api
-from rekindle.api import rebuild_graft
 from rekindle.errors import BadInput, StageFailed
 from rekindle.graft.engine import write_beside
 from rekindle.host.files import sha256_of
@@ -46,7 +46,7 @@ def _answers(
             units=(UnitOutcome(library="l", container=0, state="refused", why="another cub"),),
         )  # fmt: skip
 
-    monkeypatch.setattr(rebuild_graft, "graft", graft)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.rebuild"), "graft", graft)
     return asked
 
 

@@ -11,7 +11,7 @@ import pytest
 import needs
 from rekindle.build.tree import TRASH, clean, refuse_few_files, refuse_future, remove_empty_outputs, stop_before_full
 from rekindle.errors import BadInput, Interrupted
-from rekindle.formats.ninja_log import has_objects
+from rekindle.formats.ninja import has_objects
 
 
 @pytest.fixture

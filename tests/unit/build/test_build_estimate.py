@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.build.history import Estimate, History, Learnt, make_estimate
-from rekindle.formats.build_ninja import BuildEdge
+from rekindle.formats.ninja import BuildEdge
 
 
 def edge(output: str, *inputs: str, rule: str = "CXX", more: tuple[str, ...] = ()) -> BuildEdge:

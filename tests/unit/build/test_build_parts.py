@@ -15,7 +15,7 @@ from rekindle.build.jobs import fixed_jobs
 from rekindle.build.target import requirements
 from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
-from rekindle.formats.build_ninja import BuildEdge
+from rekindle.formats.ninja import BuildEdge
 from rekindle.model.build_options import memory_budget
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.build.report import lanes, packed, quicker, tail
-from rekindle.formats.ninja_log import Edge
+from rekindle.formats.ninja import Edge
 from rekindle.model.build import BuildResult
 from rekindle.model.plan import Plan
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rekindle.build.governor import Sample
 from rekindle.build.history import History, Learnt
 from rekindle.build.report import LANE, WIDTH, memory_lines, time_line, write_report
-from rekindle.formats.ninja_log import Edge
+from rekindle.formats.ninja import Edge
 from rekindle.model.build import BuildResult, Fact, Phase
 from rekindle.model.plan import BuildRecipe, Plan
 

@@ -7,8 +7,7 @@ import collections
 import pytest
 
 from rekindle.explain.events import Reading, Seen, Watcher, _Page, _speaks_of_trouble, _thinned, _windows
-from rekindle.explain.form import Form
-from rekindle.explain.rule import Pattern, Rule, Signal
+from rekindle.explain.rule import Form, Pattern, Rule, Signal
 from scenes import event, seen
 
 MIB = 1 << 20

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rekindle.cli.main import main
-from rekindle.explain import engine, form, rule
+from rekindle.explain import engine, rule
 
-CACHED = (rule.load_files, rule.load_rules, rule.load_signals, form.load_forms, form.load_dialects, engine._watcher)
+CACHED = (rule.load_files, rule.load_rules, rule.load_signals, rule.load_forms, rule.load_dialects, engine._watcher)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.api.causes import examination_with_causes, proof_with_causes, with_cause
+from rekindle.api.explain import examination_with_causes, proof_with_causes, with_cause
 from rekindle.model.build import BuildFailure
 from rekindle.model.machine import Check, Examination, Os
 from rekindle.model.verify import Crash, VerifyCheck, VerifyReport

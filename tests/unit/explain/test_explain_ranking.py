@@ -10,9 +10,8 @@ import pytest
 
 from rekindle.explain import ranking
 from rekindle.explain.events import Event, Seen
-from rekindle.explain.proof import Proof
 from rekindle.explain.ranking import CONDITIONS, Finding, findings, is_harmless
-from rekindle.explain.rule import Rule
+from rekindle.explain.rule import Proof, Rule
 from rekindle.explain.scene import Scene
 from rekindle.model.diagnosis import Confidence
 from scenes import event, scene, seen, wheel

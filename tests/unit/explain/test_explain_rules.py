@@ -10,9 +10,8 @@ import pytest
 
 from longlogs import embed
 from rekindle.explain.engine import diagnose, fields, render
-from rekindle.explain.form import load_kinds
 from rekindle.explain.ranking import CONDITIONS, FILLS
-from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
+from rekindle.explain.rule import Rule, compiled, load_files, load_kinds, load_rules, load_signals
 from rekindle.explain.scan import Words
 from samples import load_samples
 

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from rekindle.errors import BadInput
-from rekindle.explain import engine, proof, ranking
+from rekindle.explain import engine, ranking
+from rekindle.explain import rule as rules
 from rekindle.explain.catalogue import find_pages
+from rekindle.explain.conditions import facts_of, is_contradicted
 from rekindle.explain.engine import diagnose, unexplained
 from rekindle.explain.events import Event
-from rekindle.explain.form import Form, Kind
-from rekindle.explain.proof import Proof, capped
 from rekindle.explain.ranking import CONDITIONS, Finding
-from rekindle.explain.rule import Pattern, Rule
-from rekindle.explain.setting import facts_of, is_contradicted
+from rekindle.explain.rule import EventKind, Form, Pattern, Proof, Rule, capped
 from scenes import event, scene, seen
 
 
@@ -78,7 +77,7 @@ def test_an_nvcc_older_than_torch(values: dict[str, str], answer: bool) -> None:
 def test_what_a_pattern_and_a_rule_are_without_more_words() -> None:
     assert (Pattern(has=("word",)).lines, Pattern(has=("word",)).before) == (1, 0)
     assert (rule().rank, rule().general, rule().confidence, rule().kind) == (50, False, "high", "error")
-    assert Kind(words="x").outer is False and Form(event="x", match=()).number == 0
+    assert EventKind(words="x").outer is False and Form(event="x", match=()).number == 0
 
 
 @pytest.mark.parametrize(
@@ -116,8 +115,8 @@ def test_one_wrong_answer_is_forgiven_in_ten(right: int, wrong: int, enough: boo
 
 
 def test_without_proofs_nothing_is_proven(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(proof, "PROVEN", tmp_path / "none.toml")
-    assert proof.load_proofs.__wrapped__() == {}
+    monkeypatch.setattr(rules, "PROVEN", tmp_path / "none.toml")
+    assert rules.load_proofs.__wrapped__() == {}
     assert Proof(right=1).wrong == 0
 
 

@@ -8,10 +8,8 @@ import pytest
 
 from rekindle import api
 from rekindle.explain.engine import diagnose
-from rekindle.explain.form import kind_of, load_dialects, load_forms, load_kinds
-from rekindle.explain.proof import Proof, capped
 from rekindle.explain.ranking import CONDITIONS, FILLS
-from rekindle.explain.rule import compiled
+from rekindle.explain.rule import Proof, capped, compiled, kind_of, load_dialects, load_forms, load_kinds
 from rekindle.facts.names import kinds, load_names, owner_of
 from rekindle.model.diagnosis import Match
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.explain.window import evidence, flatten, head, line_bounds, window
+from rekindle.explain.events import evidence, flatten, head, line_bounds, window
 
 TEXT = b"one\ntwo\nthree\nfour\nfive\n"
 

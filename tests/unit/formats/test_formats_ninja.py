@@ -7,9 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.formats.build_ninja import parse_build_ninja
 from rekindle.formats.cmake_cache import is_true, read_cmake_cache
-from rekindle.formats.ninja_log import latest, parse_ninja_log
+from rekindle.formats.ninja import latest, parse_build_ninja, parse_ninja_log
 
 LOG = """# ninja log v6
 0\t100\t5\ta.o\taa

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from rekindle.formats import build_ninja, cmake_cache, ninja_log
-from rekindle.formats.build_ninja import BuildEdge, parse_build_ninja, read_build_ninja
+from rekindle.formats import cmake_cache, ninja
 from rekindle.formats.cmake_cache import is_true, read_cmake_cache
-from rekindle.formats.ninja_log import Edge, latest, parse_ninja_log, read_ninja_log
+from rekindle.formats.ninja import (
+    BuildEdge,
+    Edge,
+    latest,
+    parse_build_ninja,
+    parse_ninja_log,
+    read_build_ninja,
+    read_ninja_log,
+)
 
 
 def times(*lines: str) -> list[tuple[int, int, tuple[str, ...], int]]:
@@ -53,25 +60,26 @@ def test_seconds() -> None:
     assert edge.seconds == 1.5 and edge.run == 0
 
 
-READERS: list[tuple[Any, Callable[[Path], Any], str, int, Any]] = [
-    (ninja_log, read_ninja_log, "3\t7\t0\ta.o\tff\n", 256 << 20, []),
-    (build_ninja, lambda path: list(read_build_ninja(path)), "build a: b c\n", 512 << 20, []),
-    (cmake_cache, read_cmake_cache, "A:BOOL=ON\n", 64 << 20, {}),
+MANIFEST = "MAX_MANIFEST_BYTES"
+READERS: list[tuple[Any, str, Callable[[Path], Any], str, int, Any]] = [
+    (ninja, "MAX_BYTES", read_ninja_log, "3\t7\t0\ta.o\tff\n", 256 << 20, []),
+    (ninja, MANIFEST, lambda path: list(read_build_ninja(path)), "build a: b c\n", 512 << 20, []),
+    (cmake_cache, "MAX_BYTES", read_cmake_cache, "A:BOOL=ON\n", 64 << 20, {}),
 ]
 
 
-@pytest.mark.parametrize(("module", "read", "text", "most", "nothing"), READERS, ids=["log", "build", "cache"])
+@pytest.mark.parametrize(("module", "limit", "read", "text", "most", "nothing"), READERS, ids=["log", "build", "cache"])
 def test_files_up_to_a_size(
-    module: Any, read: Callable[[Path], Any], text: str, most: int, nothing: Any, tmp_path: Path,
+    module: Any, limit: str, read: Callable[[Path], Any], text: str, most: int, nothing: Any, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    assert most == module.MAX_BYTES
+    assert most == getattr(module, limit)
     path = tmp_path / "file"
     assert read(path) == nothing and read(tmp_path) == nothing
     path.write_bytes(text.encode())
-    monkeypatch.setattr(module, "MAX_BYTES", len(text))
+    monkeypatch.setattr(module, limit, len(text))
     assert len(read(path)) == 1
-    monkeypatch.setattr(module, "MAX_BYTES", len(text) - 1)
+    monkeypatch.setattr(module, limit, len(text) - 1)
     assert read(path) == nothing
 
 

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 import needs
 from rekindle import api
-from rekindle.index.pages.fields import columns_of, field_rows, spoken_python, standing, version_order
+from rekindle.index.pages.fields import columns_of, field_rows, spoken_python, standing, version_key
 from rekindle.index.pages.wheel_pages import project_page, projects_page, style, wheel_page
 from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
@@ -223,14 +223,14 @@ VERSIONS = [
 
 
 @given(st.lists(st.sampled_from(VERSIONS), min_size=2, max_size=8))
-def test_the_order_text_sorts_as_versions_do(versions: list[str]) -> None:
-    by_text = sorted(versions, key=version_order)
-    assert [Version(one) for one in by_text] == sorted(Version(one) for one in versions)
+def test_pages_are_sorted_as_versions_are(versions: list[str]) -> None:
+    by_key = sorted(versions, key=version_key)
+    assert [Version(one) for one in by_key] == sorted(Version(one) for one in versions)
 
 
 def test_equal_versions_have_equal_orders_and_no_version_comes_first() -> None:
-    assert version_order("1.0") == version_order("1") == version_order("1.0.0")
-    assert version_order("not a version") < version_order("0.0.dev0")
+    assert version_key("1.0") == version_key("1") == version_key("1.0.0")
+    assert version_key("not a version") < version_key("0.0.dev0")
 
 
 def test_the_list_is_newest_first_and_the_grid_holds_the_newest_versions(monkeypatch: pytest.MonkeyPatch) -> None:

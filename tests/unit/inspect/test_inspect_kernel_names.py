@@ -7,7 +7,7 @@ import zstandard
 
 from rekindle.formats.fatbin import LZ4, ZSTD, Container, Entry
 from rekindle.formats.lz4 import decode_lz4
-from rekindle.inspect.cubin_names import kernel_names, merge, owners_of
+from rekindle.inspect.gpu import kernel_names, merge, owners_of
 
 
 def entry(data: bytes, flags: int = 0, kind: str = "sass", offset: int = 0, header: int = 0) -> Entry:

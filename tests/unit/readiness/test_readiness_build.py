@@ -16,7 +16,7 @@ from rekindle.build.assertwanted import check_configuration
 from rekindle.build.launchers import behind_one_name
 from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, MissingTool, NotReady
-from rekindle.formats.ninja_log import has_objects
+from rekindle.formats.ninja import has_objects
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.search import base_of_ours

@@ -9,12 +9,12 @@ import pytest
 from rekindle.compat.companions import find_package
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.verify import beside
+from rekindle.verify import target as asking
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target, Trial
 from rekindle.verify.verdict import Claim, judge, required_checks
 
-TABLE = Path(beside.__file__).with_name("beside.toml")
+TABLE = Path(asking.__file__).with_name("beside.toml")
 FAKE_TORCH = """
 __version__ = "2.6.0"
 class version:
@@ -40,8 +40,8 @@ def target(tmp_path: Path, **packages: str) -> Target:
 
 
 def outcome(where: Target, monkeypatch: pytest.MonkeyPatch, call: str, *, gpu: bool = False) -> tuple[str, str, str]:
-    rows = {"triton": beside.BesideCheck(module="tiny", call=call, gpu=gpu)}
-    monkeypatch.setattr(beside, "load_table", lambda: rows)
+    rows = {"triton": asking.BesideCheck(module="tiny", call=call, gpu=gpu)}
+    monkeypatch.setattr(asking, "load_table", lambda: rows)
     report = run_checks(where, Trial(only=("with.*",)), beside=("triton",))
     check = next(one for one in report.checks if one.id == "with.triton")
     return check.status, check.detail, report.verdict
@@ -77,8 +77,8 @@ def test_right_wrong_broken_and_missing(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_missing_library_is_no_wrong_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, remedy: str
 ) -> None:
-    rows = {"triton": beside.BesideCheck(module="tiny", call=f"raise {error}")}
-    monkeypatch.setattr(beside, "load_table", lambda: rows)
+    rows = {"triton": asking.BesideCheck(module="tiny", call=f"raise {error}")}
+    monkeypatch.setattr(asking, "load_table", lambda: rows)
     report = run_checks(target(tmp_path, tiny=""), Trial(only=("with.*",)), beside=("triton",))
     (told,) = [one.remedy or "" for one in report.checks if one.id == "with.triton"]
     assert remedy in told
@@ -92,10 +92,10 @@ def test_a_companion_asked_for_is_owed() -> None:
 
 
 def test_names() -> None:
-    (row,) = beside.asked_beside(["flash_attention", "flash-attn"])
+    (row,) = asking.asked_beside(["flash_attention", "flash-attn"])
     assert row["name"] == "flash-attn"
     with pytest.raises(BadInput, match="no check is known for xformrs") as refused:
-        beside.asked_beside(["xformrs"])
+        asking.asked_beside(["xformrs"])
     assert "did you mean xformers" in (refused.value.remedy or "")
 
 

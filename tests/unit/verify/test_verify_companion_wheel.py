@@ -16,10 +16,9 @@ from rekindle.host.protocol import Disk
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
-from rekindle.verify.beside import load_table
 from rekindle.verify.environment import refuse_small_disk
 from rekindle.verify.subject import read_subject
-from rekindle.verify.target import Target, Trial
+from rekindle.verify.target import Target, Trial, load_table
 from tiny_wheels import make_wheel
 
 

@@ -13,13 +13,12 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from packaging.version import Version
 
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.wheelhouse import RowProof, WheelRow
+from rekindle.model.wheelhouse import WheelRow
 
 # Sign and words of each kind, the best first.
 KINDS = {
@@ -31,24 +30,6 @@ KINDS = {
     "n": ("", "no code"),
 }
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "macos": "macOS", "any": "any system"}
-
-
-class Line(msgspec.Struct):
-    """Of a row what its project's page shows; the rest is skipped while reading."""
-
-    file: str
-    version: str
-    bytes: int
-    pythons: tuple[str, ...] = ()
-    systems: tuple[str, ...] = ()
-    machines: tuple[str, ...] = ()
-    yanked: str | None = None
-    inspected: bool = False
-    sass: tuple[str, ...] = ()
-    ptx: tuple[str, ...] = ()
-    gfx: tuple[str, ...] = ()
-    cuda: str | None = None
-    proofs: tuple[RowProof, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +56,7 @@ class FieldRow:
     fields: tuple[Field, ...]
 
 
-def columns_of(rows: Iterable[WheelRow | Line]) -> list[str]:
+def columns_of(rows: Iterable[WheelRow]) -> list[str]:
     """The architectures that some wheel has code for or was proven on."""
     names = {name for row in rows for name in (*row.sass, *row.gfx)}
     on_cards = {word for row in rows for proof in row.proofs for word in seen(proof.environment)}
@@ -83,9 +64,9 @@ def columns_of(rows: Iterable[WheelRow | Line]) -> list[str]:
     return sorted(names, key=_order)
 
 
-def field_rows(rows: Sequence[WheelRow | Line], columns: Sequence[str]) -> list[FieldRow]:
+def field_rows(rows: Sequence[WheelRow], columns: Sequence[str]) -> list[FieldRow]:
     """In the order of ``rows`` by version, then by Python; withdrawn wheels are left out."""
-    found: dict[str, dict[str, list[WheelRow | Line]]] = {}
+    found: dict[str, dict[str, list[WheelRow]]] = {}
     for row in rows:
         if row.yanked is None:
             for python in row.pythons or ("",):
@@ -106,7 +87,7 @@ def field_rows(rows: Sequence[WheelRow | Line], columns: Sequence[str]) -> list[
     return out
 
 
-def _field(wheels: Sequence[WheelRow | Line], arch: str) -> Field:
+def _field(wheels: Sequence[WheelRow], arch: str) -> Field:
     kinds = {row.file: standing(row, arch) for row in wheels}
     best = next(kind for kind in KINDS if kind in kinds.values())
     words = KINDS[best][1]
@@ -115,7 +96,7 @@ def _field(wheels: Sequence[WheelRow | Line], arch: str) -> Field:
     return Field(kind=best, says=words)
 
 
-def standing(row: WheelRow | Line, arch: str) -> str:
+def standing(row: WheelRow, arch: str) -> str:
     """h: a proof on such a card; f: only failed ones; s: code that it runs was read in the file; j: PTX only;
     u: not known; n: no code."""
     tried = [proof for proof in row.proofs if arch in seen(proof.environment)]
@@ -169,7 +150,7 @@ def spoken_python(tag: str) -> str:
     return "any 3" if tag in ("py3", "py2.py3") else tag
 
 
-def _place(row: WheelRow | Line) -> str:
+def _place(row: WheelRow) -> str:
     systems = [SYSTEMS.get(name, name) for name in row.systems]
     arm = [name for name in row.machines if name not in ("any", "x86_64")]
     return " ".join([*systems, *arm]) or "any system"
@@ -191,51 +172,19 @@ def version_key(text: str) -> tuple[bool, Any]:
         return False, text
 
 
-# Numbers in versions are below this (a date is 20261116); longer ones sort as text among themselves.
-_DIGITS = 12
-_PRE = {"a": "1", "b": "2", "rc": "3"}
-
-
-def version_order(text: str) -> str:
-    """A text that sorts as the version does (PEP 440); what is no version sorts below all."""
-    try:
-        version = Version(text)
-    except ValueError:  # no version, or a number of more digits than Python reads
-        return f"0{text}"
-    release = list(version.release)
-    while len(release) > 1 and release[-1] == 0:
-        release.pop()
-    parts = ["1", _number(version.epoch), *(f".{_number(part)}" for part in release), "!"]
-    if version.pre is not None:
-        parts.append(_PRE[version.pre[0]] + _number(version.pre[1]))
-    elif version.post is None and version.dev is not None:
-        parts.append("0")  # 1.0.dev1 comes before 1.0a1
-    else:
-        parts.append("4")
-    parts.append("0" if version.post is None else f"1{_number(version.post)}")
-    parts.append("1" if version.dev is None else f"0{_number(version.dev)}")
-    for part in (version.local or "").split(".") if version.local else ():
-        parts.append(f".1{_number(int(part))}" if part.isdigit() else f".0{part}")
-    return "".join(parts)
-
-
-def _number(value: int) -> str:
-    return str(value).rjust(_DIGITS, "0")
-
-
-def is_proven(row: WheelRow | Line) -> bool:
+def is_proven(row: WheelRow) -> bool:
     """Did some proof hold?"""
     return any(proof.passed and not proof.failed for proof in row.proofs)
 
 
-def file_line(row: WheelRow | Line) -> str:
+def file_line(row: WheelRow) -> str:
     """One row of a table, escaped."""
     gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
     link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
     return f'<tr><td>{link}{gone}</td><td class="n">{spoken_size(row.bytes)}</td><td>{_proof(row)}</td></tr>'
 
 
-def _proof(row: WheelRow | Line) -> str:
+def _proof(row: WheelRow) -> str:
     if not row.proofs:
         return "untried" if row.inspected else "not read"
     good = [proof for proof in row.proofs if proof.passed and not proof.failed]

@@ -20,12 +20,12 @@ from markupsafe import Markup
 from rekindle import __version__
 from rekindle.index.pages.fields import (
     SYSTEMS,
-    Line,
     columns_of,
     field_rows,
     products_of,
     spoken_python,
     spoken_size,
+    version_key,
 )
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
@@ -82,12 +82,11 @@ def _verdict(row: WheelRow) -> tuple[str, bool | None]:
 
 def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     """Thousands of lines change with each wheel that is added, so they are joined, and few rows are read again."""
-    all_pieces = sorted(
-        (piece for piece in pieces if piece.row), key=lambda piece: (piece.order, piece.file), reverse=True
-    )
+    listed = [piece for piece in pieces if piece.row]
+    all_pieces = sorted(listed, key=lambda piece: (version_key(piece.version), piece.file), reverse=True)
     newest = list(dict.fromkeys(piece.version for piece in all_pieces))
     some = set(newest[:MOST_VERSIONS])
-    shown = lines_of(piece for piece in all_pieces if piece.version in some)
+    shown = rows_of(piece for piece in all_pieces if piece.version in some)
     columns = columns_of(shown)
     body = _render(
         "project.html",
@@ -141,11 +140,6 @@ def _crumbs(links: Iterable[tuple[str, str]]) -> str:
 
 def _framed(title: str, body: str, *, style: str = "../style.css", script: str = "../house.js") -> bytes:
     return page(title, body, stylesheet=style, script=script).encode()
-
-
-def lines_of(pieces: Iterable[Piece]) -> list[Line]:
-    """What the project's page shows of each."""
-    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces) + b"]", type=list[Line])
 
 
 def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:

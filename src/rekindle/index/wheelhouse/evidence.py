@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, signed_by
+from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, signed_by
+from rekindle.formats.statement import read_statement
 from rekindle.host.files import read_head
 from rekindle.index.wheelhouse.listing import Check, provenance_object
 from rekindle.index.wheelhouse.names import WheelName
 from rekindle.model.build import BuildResult
-from rekindle.model.document import load
+from rekindle.model.document import load, shared_fields
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 from rekindle.model.wheelhouse import Origin
@@ -33,16 +33,8 @@ def find_origin(wheel: Path, sha256: str) -> Origin | None:
             f"{built.wheel_sha256[:12]}…)",
             remedy="it was changed after the build: build it again, or remove build.json if you trust the change",
         )
-    plan = built.plan
-    return Origin(
-        torch=plan.torch,
-        cuda=plan.cuda,
-        rocm=plan.rocm,
-        cudnn=plan.cudnn,
-        plan_digest=built.plan_digest,
-        source_commit=built.source_commit,
-        patches=tuple(patch.id for patch in built.patches),
-    )
+    known = shared_fields(built.plan, Origin) | shared_fields(built, Origin)
+    return Origin(**known | {"patches": tuple(patch.id for patch in built.patches)})
 
 
 def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | None, str | None]:
@@ -52,18 +44,14 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
     if not path.is_file():
         return None, None
     raw = read_head(path, MAX_ENVELOPE_BYTES + 1)
-    envelope = read_envelope(raw, path.name)
-    try:
-        subjects = json.loads(envelope.payload)["subject"]
-        digests = [subject["digest"]["sha256"] for subject in subjects]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise BadInput(f"{path.name} holds no statement about a file: {error}") from error
-    if sha256 not in digests:
+    found = read_statement(raw, path.name)
+    if sha256 not in found.subjects.values():
         raise BadInput(
             f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)",
             remedy="it was changed after the build: build and sign it again",
         )
-    if envelope.payload_type != IN_TOTO or signed_by(envelope, check) is None:
+    envelope = found.envelope
+    if envelope is None or envelope.payload_type != IN_TOTO or signed_by(envelope, check) is None:
         words = "no key that is believed here signed its statement, so it is not served with it (rekindle key trust)"
         return None, words
     return provenance_object(raw, path.name), None

@@ -27,7 +27,7 @@ from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
-from rekindle.model.document import decode, encode, load_kept
+from rekindle.model.document import decode, encode, load_kept, shared_fields
 
 LIST_FILE = "wheels.dsse.json"
 CATALOGUE = "catalogue.json"
@@ -68,18 +68,7 @@ def write_list(
         raise BadInput(f"a list cannot be valid for {days} days", remedy="1 to 3650")
     before = _before(house.root / LIST_FILE, key, believed)
     number = before.house if before and before.house else secrets.token_hex(16)
-    wheels = tuple(
-        ListedWheel(
-            file=row.file,
-            project=row.project,
-            version=row.version,
-            sha256=row.sha256,
-            bytes=row.bytes,
-            yanked=row.yanked is not None,
-            requires_python=row.requires_python,
-        )
-        for row in rows
-    )
+    wheels = tuple(ListedWheel(**shared_fields(row, ListedWheel) | {"yanked": row.yanked is not None}) for row in rows)
     places = {f"wheels/{wheel.project}/{wheel.file}" for wheel in wheels}
     projects = {wheel.project for wheel in wheels}
     grafts = {row.url for row in load_grafts(str(house.root))}

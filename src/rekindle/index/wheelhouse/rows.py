@@ -15,15 +15,15 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.index.pages.fields import file_line, is_proven, version_order
+from rekindle.index.pages.fields import file_line, is_proven
 from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_link
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
-from rekindle.model.document import load
+from rekindle.model.document import load, shared_fields
 from rekindle.model.wheelhouse import RowLibrary, RowProof, StoredWheel, VariantRow, WheelRow
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 5
+_FORMAT = 6
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -38,7 +38,6 @@ class Piece(msgspec.Struct, array_like=True):
     row: bytes
     file: str = ""
     line: str = ""
-    order: str = ""
     proven: bool = False
 
 
@@ -84,7 +83,6 @@ def piece_of(row: WheelRow, stamp: tuple[int, int, int]) -> Piece:
         encoded,
         row.file,
         file_line(row),
-        version_order(row.version),
         is_proven(row),
     )
 
@@ -115,39 +113,21 @@ def row_of(entry: StoredWheel) -> WheelRow:
     name = parse_name(entry.file)
     report, origin = entry.report, entry.origin
     kernels = report.gpu.torch_kernels if report else None
-    return WheelRow(
-        file=entry.file,
+    libraries = report.gpu.libraries if report else ()
+    told = shared_fields(name, WheelRow) | shared_fields(kernels, WheelRow) | shared_fields(entry, WheelRow)
+    told |= dict(
         url=f"wheels/{entry.project}/{entry.file}",
-        project=entry.project,
-        version=entry.version,
-        bytes=entry.bytes,
-        sha256=entry.sha256,
-        metadata_sha256=entry.metadata_sha256,
-        requires_python=entry.requires_python,
-        pythons=name.pythons,
-        systems=name.systems,
-        machines=name.machines,
-        added=entry.added,
-        yanked=entry.yanked,
         inspected=report is not None,
-        sass=kernels.sass if kernels else (),
-        ptx=kernels.ptx if kernels else (),
-        gfx=kernels.gfx if kernels else (),
-        libraries=tuple(
-            RowLibrary(file=lib.file, sass=lib.sass, ptx=lib.ptx, gfx=lib.gfx, sets=lib.sets)
-            for lib in (report.gpu.libraries if report else ())
-        ),
+        libraries=tuple(RowLibrary(**shared_fields(library, RowLibrary)) for library in libraries),
         cpu=report.cpu.runs_from if report else None,
         glibc=report.links.glibc if report else None,
         external=report.links.external if report else (),
         cuda=(origin.cuda if origin else None) or (report.cuda if report else None),
         rocm=(origin.rocm if origin else None) or (report.rocm if report else None),
-        proofs=tuple(
-            RowProof(passed=p.passed, failed=p.failed, skipped=p.skipped, environment=p.environment)
-            for p in entry.proofs
-        ),
+        proofs=tuple(RowProof(**shared_fields(proof, RowProof)) for proof in entry.proofs),
         provenance=entry.provenance_sha256 is not None,
     )
+    return WheelRow(**told)
 
 
 def _records(house: Wheelhouse) -> list[tuple[str, str, os.stat_result]]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
@@ -208,15 +209,12 @@ def wanted_from(asked: SearchOptions, gpus: Sequence[GpuArch]) -> WantedWheel:
         raise BadInput(f"{asked.python!r} is no Python version", remedy="write it as 3.11")
     if asked.glibc is not None and not re.fullmatch(r"\d+(\.\d+)*", asked.glibc):
         raise BadInput(f"{asked.glibc!r} is no glibc version", remedy="write it as 2.28")
-    return WantedWheel(
-        gpus=tuple(gpus),
-        system=asked.system,
-        machine=asked.machine,
-        python=asked.python,
-        glibc=asked.glibc,
-        project=normal_project(asked.project) if asked.project else None,
-        versions=_specifier(asked.versions) if asked.versions else None,
-    )
+    read = {
+        "gpus": tuple(gpus),
+        "project": normal_project(asked.project) if asked.project else None,
+        "versions": _specifier(asked.versions) if asked.versions else None,
+    }
+    return WantedWheel(**msgspec.structs.asdict(asked) | read)
 
 
 def _specifier(text: str) -> SpecifierSet:

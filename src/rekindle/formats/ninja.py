@@ -1,0 +1,178 @@
+"""Ninja's two files in a build tree, read as streams and within bounds.
+
+``.ninja_log``: what Ninja ran, when and how long, across all its runs. One line per output; an edge with several
+outputs has several lines with equal times and hash. Times are milliseconds since the start of that run, so they restart
+at zero: a later line that starts before an earlier one ended so long ago belongs to another run.
+
+``build.ninja``: which command makes what from what, and with which flags; only outputs, inputs, rule and variables of
+each edge. Included files (CMake's rules) are not followed, and ``$var`` in values is not evaluated, since CMake writes
+edges and flags out whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_BYTES = 256 << 20
+_OBJECTS = (".o", ".obj")
+_TIME = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edge:
+    """One command Ninja finished. Milliseconds within ``run`` (0, 1, …)."""
+
+    start: int
+    end: int
+    outputs: tuple[str, ...]
+    hash: str
+    run: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1000
+
+
+def read_ninja_log(path: Path) -> list[Edge]:
+    """Edges in the order they ended. A log cut off by a crash is read up to where it is whole."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return []
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return parse_ninja_log(file)
+    except OSError:
+        return []
+
+
+def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
+    edges: list[Edge] = []
+    outputs: list[str] = []  # of the edge that is being read; a code generator has thousands
+    before: tuple[int, int, str] | None = None
+    run = 0
+    last_end = 0
+    for line in lines:
+        fields = line.rstrip("\n").split("\t")
+        # The head is "# ninja log v6"; a half-written last line has fewer fields or no newline.
+        if len(fields) != 5 or not line.endswith("\n"):
+            continue
+        if not (_TIME.fullmatch(fields[0]) and _TIME.fullmatch(fields[1])):
+            continue
+        start, end, output, digest = int(fields[0]), int(fields[1]), fields[3], fields[4]
+        if before == (start, end, digest):
+            outputs.append(output)
+            continue
+        if before is not None:
+            edges.append(Edge(start=before[0], end=before[1], outputs=tuple(outputs), hash=before[2], run=run))
+        # Within a run lines come in the order of their ends; going back means Ninja was started anew.
+        if end < last_end:
+            run += 1
+        last_end, before, outputs = end, (start, end, digest), [output]
+    if before is not None:
+        edges.append(Edge(start=before[0], end=before[1], outputs=tuple(outputs), hash=before[2], run=run))
+    return edges
+
+
+def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
+    """The last time each output was made."""
+    return {output: edge for edge in edges for output in edge.outputs}
+
+
+def has_objects(build_tree: Path) -> bool:
+    """Has anything been compiled here? What configure itself compiles to try the compilers does not count."""
+    logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]
+    if any(output.endswith(_OBJECTS) for log in logs for output in latest(read_ninja_log(log))):
+        return True
+    # setuptools without Ninja keeps no log; its objects lie in a folder per Python.
+    return any(path.suffix in _OBJECTS for folder in build_tree.glob("temp.*") for path in folder.rglob("*.o*"))
+
+
+MAX_MANIFEST_BYTES = 512 << 20
+_WORD = re.compile(r"(?:[^$ :]|\$.)+|:", re.DOTALL)
+_ESCAPED = re.compile(r"\$(.)", re.DOTALL)
+
+
+@dataclass(kw_only=True)
+class BuildEdge:
+    """``inputs`` holds explicit, implicit and order-only ones: all must be there before it runs."""
+
+    rule: str
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
+    """The edges of a file; none where it cannot be read."""
+    try:
+        if path.stat().st_size > MAX_MANIFEST_BYTES:
+            return
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from parse_build_ninja(file)
+    except OSError:
+        return
+
+
+def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
+    edge: BuildEdge | None = None
+    for line in _joined(lines):
+        if line.startswith(" "):
+            name, sign, value = line.strip().partition("=")
+            if edge is not None and sign:
+                edge.variables[name.strip()] = _plain(value.strip())
+            continue
+        if edge is not None:
+            yield edge
+            edge = None
+        if line.startswith("build "):
+            edge = _edge(line[6:])
+    if edge is not None:
+        yield edge
+
+
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """Logical lines: ``$`` at the end continues."""
+    rest = ""
+    for raw in lines:
+        # What continues a line may be indented; Ninja leaves that out.
+        line = rest + (raw.lstrip(" ") if rest else raw).rstrip("\r\n")
+        if (len(line) - len(line.rstrip("$"))) % 2:
+            rest = line[:-1]
+            continue
+        rest = ""
+        yield line
+
+
+def _edge(text: str) -> BuildEdge | None:
+    words = _words(text)
+    outputs: list[str] = []
+    inputs: list[str] = []
+    rule = ""
+    for word in words:
+        if not rule and word == ":":
+            rule = "?"
+        elif rule == "?":
+            rule = word
+        elif word in ("|", "||", "|@"):
+            continue
+        elif rule:
+            inputs.append(word)
+        else:
+            outputs.append(word)
+    if not rule or rule == "?":
+        return None
+    return BuildEdge(rule=rule, outputs=tuple(outputs), inputs=tuple(inputs))
+
+
+def _words(text: str) -> list[str]:
+    """Split at unescaped spaces and at the unescaped colon; unescape ``$ ``, ``$:`` and ``$$``."""
+    if "$" not in text:
+        head, colon, tail = text.partition(": ")
+        return [*head.split(), *([":"] if colon else []), *tail.split()]
+    return [_ESCAPED.sub(r"\1", word) for word in _WORD.findall(text)]
+
+
+def _plain(value: str) -> str:
+    return value.replace("$ ", " ").replace("$:", ":").replace("$$", "$") if "$" in value else value
