@@ -17,8 +17,13 @@ from typing import Any
 from rekindle.formats.view import Malformed, View
 
 SECTIONS = (".hip_fatbin", ".hip_fat")
-# Sections of SYCL code are named for their target (spir64); each holds SPIR-V modules one after the other.
+# Sections of SYCL code are named for their target: spir64 for SPIR-V modules in a row, spir64_gen for machine
+# code of Intel's GPUs. In a PE image the name is cut short, so the targets' names in the data tell.
 SYCL = "__CLANG_OFFLOAD_BUNDLE__sycl-"
+SYCL_CUT = SYCL[:8]
+_SYCL_TARGETS = (b"spir64_gen", b"spir64")
+# The options of the compiler that made machine code stand beside it: -device pvc,bmg,dg2
+_AHEAD = re.compile(rb"-device +([0-9a-z*][0-9a-z,.:*+_-]{1,400})")
 SPIRV_MAGIC = b"\x03\x02\x23\x07"
 PLAIN = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED = b"CCOB"
@@ -77,6 +82,17 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
 def count_modules(data: Any, offset: int, size: int) -> int:
     """How many SPIR-V modules a section of SYCL code holds; code of another form counts as one."""
     return max(bytes(data[offset : offset + size]).count(SPIRV_MAGIC), 1) if size > 0 else 0
+
+
+def sycl_targets(data: Any) -> dict[str, int]:
+    """The targets of a library whose section of SYCL code has lost its name, each with one module."""
+    return {name.decode(): 1 for name in _SYCL_TARGETS if data.find(b"\0" + name + b"\0") >= 0}
+
+
+def ahead_of_time(data: Any) -> tuple[str, ...]:
+    """Intel's devices that the SYCL code of a library was compiled for beforehand, as its compiler was told."""
+    found = (name for match in _AHEAD.finditer(data) for name in match[1].decode().split(","))
+    return tuple(sorted({name for name in found if name}))
 
 
 def _table(view: View, start: int, end: int, *, whole: bool = True) -> tuple[tuple[CodeObject, ...], int]:

@@ -85,6 +85,7 @@ class GpuSurvey:
     odd: Counter[str] = field(default_factory=Counter)
     owners: dict[ArchKey, list[tuple[str, ...]]] = field(default_factory=dict)
     sycl: Counter[str] = field(default_factory=Counter)
+    ahead: tuple[str, ...] = ()
 
     @property
     def found(self) -> bool:
@@ -101,6 +102,9 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
     survey = GpuSurvey(file)
     known = []
     for section in binary.sections:
+        if isinstance(binary, Pe) and section.name == offload.SYCL_CUT:
+            survey.sycl.update(offload.sycl_targets(binary.view.data))
+            continue
         if section.name not in (*fatbin.SECTIONS, *offload.SECTIONS) and not section.name.startswith(offload.SYCL):
             continue
         offset, size = binary.content(section)  # type: ignore[arg-type]
@@ -114,6 +118,8 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
         else:
             _walk_offload(survey, binary, offset, size)
     _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0)
+    if survey.sycl:
+        survey.ahead = offload.ahead_of_time(binary.view.data)
     return survey
 
 

@@ -104,6 +104,7 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
         gfx=tuple(target.name for target in survey.targets("gfx")),
         lto=tuple(target.name for target in survey.targets("lto")),
         sycl=dict(survey.sycl),
+        ahead=survey.ahead,
         sets=tuple(
             ArchSet(
                 archs=tuple(target.name for target in _sorted(key)),

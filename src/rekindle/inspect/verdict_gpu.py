@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from rekindle.compat import BACKENDS
 from rekindle.compat.answer import Coverage
 from rekindle.compat.driver import driver_runs, driver_side, is_board
 from rekindle.compat.graft import graft_hint
 from rekindle.compat.images import GpuCode, covers, split_targets
-from rekindle.compat.published import find_flavour
+from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts, load_facts
 from rekindle.inspect.verdict_libraries import by_library, gpu_verdict, judge_libraries
@@ -48,18 +49,22 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if not machine.gpus:
         return []
     if not report.gpu.libraries and not report.gpu.declared:
-        if report.quick and (report.cuda or report.rocm):
+        if report.quick and (report.cuda or report.rocm or (report.version or "").endswith("+xpu")):
             return [gpu_verdict("unknown", "gpu-not-read", "the GPU code was not read (quick)", "leave out --quick")]
         if not _is_torch(report):
             return [gpu_verdict("yes", "cpu-only", "no GPU code of its own: any GPU will do, or none")]
         text = "the wheel has no GPU code: it runs on the CPU and leaves the GPU unused"
-        return [gpu_verdict("partly", "cpu-only", text, "take a CUDA or ROCm wheel: rekindle plan")]
+        return [gpu_verdict("partly", "cpu-only", text, "take a CUDA, ROCm or XPU wheel: rekindle plan")]
     facts = load_facts()
-    out = []
+    out: list[AxisVerdict] = []
     for gpu in machine.gpus:
         name = f"{gpu.name or gpu.vendor}" + (f" ({gpu.arch})" if gpu.arch else "")
+        if gpu.vendor == "intel":
+            out.append(_intel(report, gpu, name, machine, facts))
+            continue
         if not any(library.sets for library in report.gpu.libraries) and not report.gpu.declared:
-            out.append(_sycl(name, gpu.vendor))
+            text = f"SYCL code only, which runs on Intel's GPUs and CPUs: it leaves {name} unused"
+            out.append(gpu_verdict("partly", "gpu-sycl", text))
             continue
         if gpu.arch is None:
             out.append(gpu_verdict("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
@@ -73,16 +78,36 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         if found.runs == "yes" and missing.kind == "partly":
             remedy = f"a wheel with cuDNN {missing.want} or older: {_plan(gpu.arch)}" if missing.want else None
             out.append(gpu_verdict("partly", missing.code, f"{name}: {missing.text}", remedy))
-    return out
+    # A card of another maker takes nothing from the one that is served: it is left unused.
+    served = any(one.runs in ("yes", "partly") for one in out)
+    return [replace(one, runs="partly") if served and one.code == "gpu-vendor" else one for one in out]
 
 
-def _sycl(name: str, vendor: str) -> AxisVerdict:
-    """SPIR-V alone: whatever SYCL runtime is installed compiles it."""
-    if vendor == "intel":
+def _intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Facts) -> AxisVerdict:
+    """SYCL code: made for the GPU beforehand, or SPIR-V, which Intel's driver compiles for what it drives."""
+    kinds = {kind for library in report.gpu.libraries for kind in library.sycl}
+    if not kinds:
+        text = f"the wheel has no code for Intel's GPUs and leaves {name} unused"
+        return gpu_verdict("no", "gpu-vendor", text, "take an XPU wheel" if _is_torch(report) else None)
+    row, platform = facts.xe_generation(gpu.arch), platform_of(machine.os)
+    if row is None:
         text = f"SYCL code (SPIR-V), which Intel's runtime compiles at first use; whether for {name} is not told"
         return gpu_verdict("unknown", "gpu-sycl", text)
-    text = f"SYCL code (SPIR-V) only, which Intel's runtime compiles for Intel GPUs and CPUs: it leaves {name} unused"
-    return gpu_verdict("partly", "gpu-sycl", text)
+    flavour = find_flavour(report.version, facts) if _is_torch(report) else None
+    if flavour and flavour.xpu and platform:
+        found = BACKENDS["xpu"].covers(flavour, platform, gpu, facts)
+        runs: Runs = "yes" if found.kind == "native" else "no"
+        return gpu_verdict(
+            runs, found.code, f"{name}: the wheel {found.text}", None if runs == "yes" else _plan(row.arch)
+        )
+    mine = sorted({one for library in report.gpu.libraries for one in library.ahead if one in row.devices})
+    if mine:
+        return gpu_verdict("yes", "gpu-native", f"code for {name} ({', '.join(mine)}), made beforehand")
+    if "spir64" not in kinds:
+        return gpu_verdict("no", "gpu-no-kernels", f"code for other GPUs of Intel's alone, and no SPIR-V for {name}")
+    if row.torch is None:
+        return gpu_verdict("unknown", "gpu-sycl", f"SPIR-V; whether a driver for {name} compiles it is not known")
+    return gpu_verdict("yes", "gpu-spirv", f"SPIR-V, which Intel's driver compiles for {name} at first use")
 
 
 def _plan(device: object) -> str:

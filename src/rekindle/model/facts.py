@@ -243,10 +243,11 @@ class ChipRow(Row, frozen=True, kw_only=True):
 
 class XeGeneration(Row, frozen=True, kw_only=True):
     """A generation of Intel's GPUs: the first torch whose XPU wheels drive it (None: none does), per platform where
-    they differ, and the drivers that Intel names for them."""
+    they differ, the drivers that Intel names for them, and what Intel's compiler calls its devices."""
 
     arch: Xe
     title: str
+    devices: tuple[str, ...] = ()
     torch: str | None = None
     windows: str | None = None
     driver_windows: str | None = None

@@ -85,7 +85,8 @@ class ArchUse(Part, frozen=True, kw_only=True):
 
 
 class LibraryGpu(Part, frozen=True, kw_only=True):
-    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SPIR-V modules by target (``spir64``),
+    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``),
+    ``ahead`` names Intel's devices with code of their own,
     ``unknown`` code of kinds and targets this reader has no name for."""
 
     file: str
@@ -98,6 +99,7 @@ class LibraryGpu(Part, frozen=True, kw_only=True):
     unknown: dict[str, int] = {}
     lto: tuple[str, ...] = ()
     sycl: dict[str, int] = {}
+    ahead: tuple[str, ...] = ()
 
 
 class Kernels(Part, frozen=True, kw_only=True):

@@ -97,7 +97,10 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
         return
     for library in gpu.libraries:
         for target, count in library.sycl.items():
-            screen.bullet(f"{library.file.rsplit('/', 1)[-1]}: {count} SPIR-V modules for SYCL ({target})")
+            what = "a module" if count == 1 else f"{count} modules"
+            if target.endswith("_gen"):
+                what = f"code for {', '.join(library.ahead) or 'devices that are not told'}"
+            screen.bullet(f"{library.file.rsplit('/', 1)[-1]}: SYCL ({target}), {what}")
     if not any(library.sets for library in gpu.libraries):
         return
     screen.section("Containers with code for each architecture")

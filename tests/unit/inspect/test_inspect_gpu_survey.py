@@ -6,9 +6,10 @@ import struct
 
 import pytest
 
-from binaries import LZ4, make_elf, make_entry, make_fatbin
+from binaries import LZ4, make_elf, make_entry, make_fatbin, make_pe
 from rekindle.formats.elf import Elf
 from rekindle.formats.offload import SPIRV_MAGIC, SYCL
+from rekindle.formats.pe import Pe
 from rekindle.inspect import gpu
 from rekindle.inspect.gpu import SAMPLES, GpuSurvey, survey_gpu
 
@@ -110,4 +111,19 @@ def test_modules_of_sycl() -> None:
     module = SPIRV_MAGIC + bytes(28)
     found = surveyed({SYCL + "spir64": module * 3, SYCL: module})
     assert found.sycl == {"spir64": 3, "unknown": 1}
+    assert found.ahead == ()
     assert found.found
+
+
+def test_what_sycl_code_was_compiled_for_beforehand() -> None:
+    options = b"\0-ftarget-x=pvc:-y -device pvc,xe-lpg,ats-m150 -options  -cl-z\0"
+    found = surveyed({SYCL + "spir64_gen": bytes(40), ".rodata": options})
+    assert found.ahead == ("ats-m150", "pvc", "xe-lpg")
+    assert surveyed({".rodata": options}).ahead == (), "of no interest without SYCL code"
+
+
+def test_windows_cuts_the_name_of_the_section() -> None:
+    names = b"\0spir64_gen\0spir64\0-device bmg\0"
+    found = survey_gpu(Pe(make_pe({"__CLANG_": bytes(64), ".rdata": names})), "a.dll")
+    assert found.sycl == {"spir64_gen": 1, "spir64": 1}
+    assert found.ahead == ("bmg",)

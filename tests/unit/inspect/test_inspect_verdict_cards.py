@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import code_of, driver_verdicts, gpu_verdicts
-from rekindle.model.arch import parse_gfx, parse_sm
+from rekindle.model.arch import parse_gfx, parse_gpu_arch
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.wheel import ArchSet, AxisVerdict, DataFiles, Kernels, LibraryGpu, WheelGpu, WheelReport
 
@@ -15,7 +15,7 @@ LINUX = Os(system="linux", arch="x86_64")
 
 def card(arch: str | None, **more: object) -> Gpu:
     amd = arch is not None and arch.startswith("gfx")
-    parsed = None if arch is None else parse_gfx(arch) if amd else parse_sm(arch)
+    parsed = None if arch is None else parse_gfx(arch) if amd else parse_gpu_arch(arch)
     return Gpu(**{"vendor": "amd" if amd else "nvidia", "arch": parsed, **more})  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def test_a_wheel_without_gpu_code() -> None:
         assert only(WheelReport(**toolkit), gpu).code == "cpu-only"  # type: ignore[arg-type]
     assert only(WheelReport(quick=True), gpu).code == "cpu-only"
     torch = only(WheelReport(name="torch"), gpu)
-    assert (torch.runs, torch.remedy) == ("partly", "take a CUDA or ROCm wheel: rekindle plan")
+    assert (torch.runs, torch.remedy) == ("partly", "take a CUDA, ROCm or XPU wheel: rekindle plan")
     other = only(WheelReport(name="odd"), gpu)
     assert (other.runs, other.code, other.remedy) == ("yes", "cpu-only", None)
 
@@ -79,6 +79,35 @@ def test_every_card_has_its_own_answer() -> None:
     assert [(one.runs, one.code) for one in two] == [("partly", "gpu-sycl"), ("unknown", "gpu-sycl")]
     assert two[0].text.endswith("it leaves H100 (sm_90) unused")
     assert two[1].text.endswith("whether for Arc is not told")
+
+
+def test_code_for_intels_gpus() -> None:
+    def verdict(
+        arch: str, sycl: dict[str, int], *ahead: str, name: str = "odd", version: str | None = None
+    ) -> tuple[str, str]:
+        nvidia = LibraryGpu(file="b_cuda130.so", sets=sets(("sm_90", "own", 1)))
+        gpu = WheelGpu(libraries=(LibraryGpu(file="a.so", sycl=sycl, ahead=ahead), nvidia))
+        found = only(WheelReport(name=name, version=version, gpu=gpu), card(arch, vendor="intel", name="Arc"))
+        return found.runs, found.code
+
+    both = {"spir64": 1, "spir64_gen": 1}
+    assert verdict("xe_dg2", both, "pvc", "ats-m150") == ("yes", "gpu-native")
+    assert verdict("xe_bmg", both, "pvc", "ats-m150") == ("yes", "gpu-spirv")
+    assert verdict("xe_bmg", {"spir64_gen": 1}, "pvc") == ("no", "gpu-no-kernels")
+    assert verdict("xe_gen9", both, "pvc") == ("unknown", "gpu-sycl")
+    assert verdict("xe_bmg", {}) == ("no", "gpu-vendor")
+    # Of torch's own wheels the table says more than the compiler's options do.
+    assert verdict("xe_bmg", both, name="torch", version="2.13.0+xpu") == ("yes", "gpu-native")
+    assert verdict("xe_bmg", both, name="torch", version="2.5.1+xpu") == ("no", "gpu-no-code")
+
+
+def test_a_card_of_another_maker_beside_a_served_one_is_left_unused() -> None:
+    two = gpu_verdicts(wheel(("sm_80", "own", 1)), machine(card("sm_80"), card("gfx1036", name="iGPU")))
+    assert [(one.runs, one.code) for one in two] == [("yes", "gpu-native"), ("partly", "gpu-vendor")]
+    laptop = gpu_verdicts(wheel(("sm_80", "own", 1)), machine(card("xe_lp", vendor="intel"), card("sm_80")))
+    assert [one.runs for one in laptop] == ["partly", "yes"]
+    none = gpu_verdicts(wheel(("sm_80", "own", 1)), machine(card("sm_90"), card("gfx1036")))
+    assert [one.runs for one in none] == ["no", "no"]
 
 
 def test_code_of_the_other_maker() -> None:
