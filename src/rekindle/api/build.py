@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -18,29 +18,27 @@ from rekindle.build.assertwanted import built_targets
 from rekindle.build.companion import plan_for
 from rekindle.build.failure import render_bug_report
 from rekindle.build.foreign import admit
+from rekindle.build.request import BuildOrder
 from rekindle.build.script import render_script
 from rekindle.build.target import requirements
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
+from rekindle.host.protocol import Host
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
 from rekindle.model.build_options import BuildOptions
+from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
+from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
+from rekindle.model.supply import DiskPhase
 from rekindle.readiness.case import PlannedBuild
 from rekindle.readiness.register import check_build
 from rekindle.readiness.supplies import check_companion
 from rekindle.source.patches import status
 from rekindle.source.supply import with_parts
 from rekindle.source.tree import tree_version
-
-if TYPE_CHECKING:
-    from rekindle.build.request import BuildOrder
-    from rekindle.host.protocol import Host
-    from rekindle.model.machine import Check
-    from rekindle.model.progress import Progress
-    from rekindle.model.supply import DiskPhase
 
 
 class ToldOfDocument(TypedDict, total=False):

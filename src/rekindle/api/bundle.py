@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rekindle.bundle.collect import search_places
 from rekindle.bundle.fat import Order, make_fat
@@ -15,10 +14,8 @@ from rekindle.host.files import file_state, refuse_changed, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_wheel_made, wheel_was_made_here
 from rekindle.model.arch import parse_sm
+from rekindle.model.bundle import BundleReport
 from rekindle.model.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from rekindle.model.bundle import BundleReport
 
 
 def bundle(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rekindle.api.inspect import inspect
 from rekindle.errors import BadInput
@@ -13,11 +13,8 @@ from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, signed_by
 from rekindle.formats.statement import read_statement
 from rekindle.host.files import read_head, sha256_of
 from rekindle.model.claims import ClaimCheck, ClaimsReport
+from rekindle.model.progress import Progress
 from rekindle.verify.claims import Material, compare, judge_claims
-
-if TYPE_CHECKING:
-    from rekindle.model.progress import Progress
-
 
 MAX_SMALL_FILE = 8 << 20
 MAX_BILLS = 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,13 +11,11 @@ from rekindle.api.explain import examination_with_causes
 from rekindle.doctor.examine import examine
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
 from rekindle.model.document import encode, load
 from rekindle.model.machine import Examination, Ready
 from rekindle.model.plan import Plan
-
-if TYPE_CHECKING:
-    from rekindle.host.protocol import Host
-    from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress
 
 
 def doctor(

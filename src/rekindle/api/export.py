@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.model.machine import cpu_arch
+from rekindle.model.plan import Plan
 from rekindle.model.words import Exported
 from rekindle.scripts.containers import files_beside
 from rekindle.scripts.formats import check_overwriting, choose_path, encode, render, run_line
 from rekindle.scripts.recipe import make_recipe
 from rekindle.source.patches import load_patches
-
-if TYPE_CHECKING:
-    from rekindle.model.plan import Plan
 
 
 def export(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -19,6 +18,8 @@ from rekindle.host.download import download
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.inspect.published import Places, find_sdist, pip_places
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import compiles_against_torch
@@ -27,10 +28,6 @@ from rekindle.plan.describe import machine_from_flags
 from rekindle.readiness.pythons import find_build_python
 from rekindle.scripts.quoting import pasted
 from rekindle.source.archive import unpack
-
-if TYPE_CHECKING:
-    from rekindle.model.build_options import BuildOptions
-    from rekindle.model.machine import Machine
 
 
 def with_sources(options: BuildOptions, progress: Progress | None = None) -> BuildOptions:

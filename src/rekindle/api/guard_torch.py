@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,14 +13,11 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import read_head, write_for_user
 from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.guard import CONTENTS, GuardReport, constraints_text
 from rekindle.scripts.quoting import paste_line
-
-if TYPE_CHECKING:
-    from rekindle.host.protocol import Host
-
 
 KEPT = "constraints.txt"
 FAMILY = ("torch", "torchvision", "torchaudio", "triton")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,13 +14,9 @@ from rekindle.host.files import write_for_user
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.inspect.survey import inspect_source
 from rekindle.inspect.targets import open_target
+from rekindle.model.machine import Machine
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheel import InspectOptions, KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rekindle.model.machine import Machine
 
 
 def inspect(

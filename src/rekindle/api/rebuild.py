@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -25,13 +25,10 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.claims import Rebuilt
 from rekindle.model.document import Part, decode
+from rekindle.model.graft import GraftReport
 from rekindle.model.plan import Plan
-
-if TYPE_CHECKING:
-    from rekindle.model.graft import GraftReport
-    from rekindle.model.progress import Progress
-    from rekindle.model.source import SourceTree
-
+from rekindle.model.progress import Progress
+from rekindle.model.source import SourceTree
 
 BUILD_TYPE = "rekindle/build/v1"
 GRAFT_TYPE = "rekindle/graft/v1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rekindle.api.plan import this_machine
 from rekindle.compat.driver import driver_side, newest_cuda
@@ -11,11 +10,8 @@ from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
 from rekindle.index.variant_rules import first_seen
 from rekindle.model.arch import Sm
+from rekindle.model.machine import Machine
 from rekindle.model.words import VariantEnvironment
-
-if TYPE_CHECKING:
-    from rekindle.model.machine import Machine
-
 
 SM_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
 DRIVER_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"

@@ -8,15 +8,11 @@ Nothing is imported and no vendor's tool is needed.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from rekindle.cli.plan import add_description
 from rekindle.cli.verb import Answer, Session, add_yes, read_options
 from rekindle.errors import BadInput
-from rekindle.model.machine import cpu_arch
-
-if TYPE_CHECKING:
-    from rekindle.model.machine import Machine
+from rekindle.model.machine import Machine, cpu_arch
 
 EXAMPLES = """examples:
   rekindle inspect torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl

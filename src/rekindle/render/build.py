@@ -111,9 +111,8 @@ def render_bundle(document: BundleReport, screen: Screen) -> None:
         sizes = f"{spoken_bytes(document.bytes_before)} became {spoken_bytes(document.bytes_after or 0)}"
         screen.verdict("ok", f"{count} libraries inside: {sizes}")
         screen.bullet(document.out)
-    if document.brought:
-        screen.section("Brought along")
-        screen.rows([[spoken_bytes(b.bytes), b.file, b.why, b.licence or "licence unknown"] for b in document.brought])
+    brought = [[spoken_bytes(b.bytes), b.file, b.why, b.licence or "licence unknown"] for b in document.brought]
+    screen.rows(brought, title="Brought along")
     if document.trimmed:
         screen.section("Device code taken out")
         for item in document.trimmed:
@@ -124,12 +123,10 @@ def render_bundle(document: BundleReport, screen: Screen) -> None:
         screen.paragraph("The files keep their size on disk; the wheel is smaller because zeros take no room in it.")
     missing = [f"{left.name} (needed by {left.needed_by})" for left in document.missing]
     screen.bullets(missing, status="fail", title="Not found, and left out as you asked")
-    if document.left and screen.verbosity:
-        screen.section("Left to the machine")
-        screen.rows([[left.name, left.why] for left in document.left])
-    if document.biggest and screen.verbosity:
-        screen.section("Biggest parts of the wheel")
-        screen.rows([[spoken_bytes(part.bytes), part.file] for part in document.biggest])
+    if screen.verbosity:
+        screen.rows([[left.name, left.why] for left in document.left], title="Left to the machine")
+        parts = [[spoken_bytes(part.bytes), part.file] for part in document.biggest]
+        screen.rows(parts, title="Biggest parts of the wheel")
     screen.bullets(document.notes, status="warn")
     if document.out:
         screen.commands("Next", [f"rekindle verify --wheel {pasted(document.out)}"])

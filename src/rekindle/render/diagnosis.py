@@ -44,9 +44,7 @@ def _view_unexplained(document: Unexplained, screen: Screen) -> None:
     screen.section(f"The first real error ({document.words})")
     where = ", ".join(part for part in (f"line {document.line}" if document.line else "", document.place or "") if part)
     screen.paragraph(document.quote + (f"  ({where})" if where else ""), indent=4)
-    if document.facts:
-        screen.section("What the log says of the machine")
-        screen.rows(sorted(document.facts.items()))
+    screen.rows(sorted(document.facts.items()), title="What the log says of the machine")
     screen.bullets(document.steps, title="Three things to try")
     screen.section("To post")
     for line in document.post.splitlines():

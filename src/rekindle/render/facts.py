@@ -25,8 +25,7 @@ def table_view(view: TableView, screen: Screen) -> None:
         screen.rows([(name, _gist(row)) for name, row in view.rows.items()])
         return
     for name, row in view.rows.items():
-        screen.section(f"{view.table} {name}")
-        screen.rows([(key, _text(value)) for key, value in row.items()])
+        screen.rows([(key, _text(value)) for key, value in row.items()], title=f"{view.table} {name}")
 
 
 def _gist(row: dict[str, object]) -> str:
@@ -46,8 +45,7 @@ def sources_view(view: SourcesView, screen: Screen) -> None:
     screen.verdict("ok", f"{sum(view.how.values())} rows: {known}; read {view.oldest} to {view.newest}")
     shown = view.sources if screen.verbosity else view.sources[:40]
     screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in shown])
-    if len(view.sources) > len(shown):
-        screen.line(f"  … and {len(view.sources) - len(shown)} more (-v)")
+    screen.rest(len(view.sources) - len(shown))
 
 
 def check_view(check: FactsCheck, screen: Screen) -> None:

@@ -72,14 +72,12 @@ def _proof(screen: Screen, rows: Sequence[UnitProof]) -> None:
 
 
 def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str, *, most: int = _SHOWN) -> None:
-    if not units:
-        return
-    screen.section(f"{title}: {len(units)}")
-    for one in units[:most]:
-        what = one.unit or f"container {one.container}"
-        screen.bullet(f"{what} in {Path(one.library).name}" + (f": {one.why}" if one.why else ""), status=status)
-    if len(units) > most:
-        screen.paragraph(f"and {len(units) - most} more (--json lists all)")
+    texts = [
+        f"{one.unit or f'container {one.container}'} in {Path(one.library).name}" + (f": {one.why}" if one.why else "")
+        for one in units[:most]
+    ]
+    screen.bullets(texts, status=status, title=f"{title}: {len(units)}")
+    screen.rest(len(units) - most, "--json lists all")
 
 
 def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:

@@ -81,8 +81,7 @@ def show_card(card: Card, screen: Screen) -> None:
 def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
     shown = texts if screen.verbosity else texts[:_SHOWN]
     screen.bullets(shown, title=title)
-    if len(texts) > len(shown):
-        screen.bullet(f"and {len(texts) - len(shown)} more (-v shows all)", status="skip")
+    screen.rest(len(texts) - len(shown))
 
 
 def _download(card: Card) -> str:

@@ -23,6 +23,7 @@ from rekindle.scripts.quoting import pasted
 
 _MARKS = {"proven": "ok", "built": "ok", "failed": "fail", "running": "warn", "waiting": "skip", "cancelled": "skip"}
 MAX_ROWS = 200
+_ALL = "--json lists all"
 
 
 def render_lock(lock: MatrixLock, screen: Screen) -> None:
@@ -40,14 +41,11 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
     )
     if lock.defaults.target:
         screen.bullet(f"only {lock.defaults.target} is built; the hours are those of whole wheels", status="warn")
-    screen.section("Cells")
-    screen.rows((cell.id, cell.name) for cell in lock.cells[:MAX_ROWS])
-    _more(len(lock.cells), screen)
-    if lock.refused:
-        screen.section("Refused")
-        for cell in lock.refused[:MAX_ROWS]:
-            screen.bullet(f"{cell.name}: {cell.because[0].text if cell.because else 'no reason given'}", status="fail")
-        _more(len(lock.refused), screen)
+    screen.rows(((cell.id, cell.name) for cell in lock.cells[:MAX_ROWS]), title="Cells")
+    screen.rest(len(lock.cells) - MAX_ROWS, _ALL)
+    refused = [f"{cell.name}: {cell.because[0].text if cell.because else 'no reason given'}" for cell in lock.refused]
+    screen.bullets(refused[:MAX_ROWS], status="fail", title="Refused")
+    screen.rest(len(refused) - MAX_ROWS, _ALL)
     if count:
         screen.commands("Next", [f"rekindle matrix run {pasted(lock.table)}"])
 
@@ -58,7 +56,7 @@ def render_status(status: MatrixStatus, screen: Screen) -> None:
     screen.verdict("ok" if status.good else "warn", words)
     for row in status.rows[:MAX_ROWS]:
         screen.entry(row.name.ljust(_width(status)), _words(row), status=_MARKS[row.state.stage])
-    _more(len(status.rows), screen)
+    screen.rest(len(status.rows) - MAX_ROWS, _ALL)
     for cell in status.refused[:20]:
         screen.bullet(f"refused: {cell.name}: {cell.because[0].text if cell.because else ''}")
 
@@ -189,8 +187,3 @@ class Live:
 
 def _hours(hours: float) -> str:
     return spoken_seconds(hours * 3600)
-
-
-def _more(count: int, screen: Screen) -> None:
-    if count > MAX_ROWS:
-        screen.line(f"  … and {count - MAX_ROWS} more (--json lists all)")

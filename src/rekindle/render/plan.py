@@ -145,21 +145,17 @@ def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen
         screen.bullet(warning.text, status=status)
         if screen.verbosity and warning.source:
             screen.paragraph(f"[{warning.source}]", indent=6)
-    more = len(warnings) - _SHOWN_WARNINGS
-    if more > 0 and not screen.verbosity:
-        screen.bullet(f"and {more} more", status="skip")
+    if not screen.verbosity:
+        screen.rest(len(warnings) - _SHOWN_WARNINGS)
 
 
 def _alternatives(plan: Plan, screen: Screen) -> None:
-    if not plan.alternatives:
-        return
-    screen.section("What else was considered")
     rows = []
     for other in plan.alternatives:
         what = f"torch {other.torch}" + (f"+{other.variant}" if other.variant else "")
         kit = f"CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
         rows.append((other.answer, f"{what} {kit}".strip(), other.why))
-    screen.rows(rows)
+    screen.rows(rows, title="What else was considered")
 
 
 def why_not_view(answer: WhyNot, screen: Screen) -> None:
@@ -205,24 +201,21 @@ def companions_view(plan: Plan, screen: Screen) -> None:
     screen.section(f"Beside torch {plan.torch}" if plan.torch else "Beside torch")
     for one in plan.companions:
         _companion(one, screen)
-    commands = [line for one in plan.companions for line in one.commands]
+    commands = dict.fromkeys(line for companion in plan.companions for line in companion.commands)
     if commands:
         screen.line()
-        for line in dict.fromkeys(commands):
-            screen.command(line)
-    if plan.choices:
-        screen.section("What each torch gives and costs")
-        screen.rows(
-            [
-                (
-                    f"torch {choice.torch}" + (f"+{choice.variant}" if choice.variant else ""),
-                    "taken" if choice.taken else "",
-                    ", ".join(choice.gives) or "nothing of it",
-                    "; ".join(choice.costs),
-                )
-                for choice in plan.choices
-            ]
+    for line in commands:
+        screen.command(line)
+    rows = [
+        (
+            f"torch {choice.torch}" + (f"+{choice.variant}" if choice.variant else ""),
+            "taken" if choice.taken else "",
+            ", ".join(choice.gives) or "nothing of it",
+            "; ".join(choice.costs),
         )
+        for choice in plan.choices
+    ]
+    screen.rows(rows, title="What each torch gives and costs")
 
 
 def _companion(one: Companion, screen: Screen) -> None:

@@ -131,11 +131,8 @@ class Screen:
 
     def verdict(self, status: str, text: str) -> None:
         """The first line: the answer."""
-        text = said(text)
-        rows = self._wrapped(text, self.width - 2) if self._live else [text]
-        self.line(f"{self.mark(status)} {self.style(rows[0], 'bold')}")
-        for row in rows[1:]:
-            self.line(f"  {self.style(row, 'bold')}")
+        rows = self._wrapped(said(text), self.width - 2) if self._live else [said(text)]
+        self._hang(f"{self.mark(status)} ", [self.style(row, "bold") for row in rows], 2)
 
     def section(self, title: str) -> None:
         """A title after an empty line."""
@@ -144,19 +141,13 @@ class Screen:
 
     def paragraph(self, text: str, *, indent: int = 2) -> None:
         """Wrapped text."""
-        pad = " " * indent
         for piece in said(text).splitlines() or [""]:
-            wrapped = textwrap.wrap(piece, self.width - indent, break_long_words=False, break_on_hyphens=False)
-            for row in wrapped or [""]:
-                self.line(pad + row)
+            self._hang(" " * indent, self._wrapped(piece, self.width - indent), indent)
 
     def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
         """Wrapped text after a dash or the mark of a status."""
         lead = self.mark(status) if status else "-"
-        pad = " " * indent
-        rows = textwrap.wrap(said(text), self.width - indent - 2, break_long_words=False, break_on_hyphens=False)
-        for number, row in enumerate(rows or [""]):
-            self.line(f"{pad}{lead} {row}" if number == 0 else f"{pad}  {row}")
+        self._hang(f"{' ' * indent}{lead} ", self._wrapped(said(text), self.width - indent - 2), indent + 2)
 
     def bullets(self, texts: Iterable[str], *, status: str | None = None, title: str = "", indent: int = 2) -> None:
         """Each text as a bullet, below the title of a section where there is any."""
@@ -165,26 +156,26 @@ class Screen:
                 self.section(title)
             self.bullet(text, status=status, indent=indent)
 
+    def rest(self, left: int, how: str = "-v shows all") -> None:
+        """How many a list leaves out, where it leaves out any."""
+        if left > 0:
+            self.bullet(f"and {left} more ({how})", status="skip")
+
     def entry(self, head: str, text: str, *, status: str, indent: int = 2) -> None:
         """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
-        room = max(24, self.width - indent - 3 - len(head))
-        rows = textwrap.wrap(printable(text), room, break_on_hyphens=False) or [""]
-        pad = " " * indent
-        self.line(f"{pad}{self.mark(status)} {head} {rows[0]}")
-        for row in rows[1:]:
-            self.line(f"{pad}  {' ' * len(head)} {row}")
+        begin = indent + 3 + len(head)
+        rows = self._wrapped(printable(text), max(24, self.width - begin))
+        self._hang(f"{' ' * indent}{self.mark(status)} {head} ", rows, begin)
 
     def hanging(self, head: str, text: str, *, indent: int = 2) -> None:
         """A label (already padded) whose text hangs under its own beginning."""
-        room = max(24, self.width - indent - 2 - len(head))
-        rows = textwrap.wrap(printable(text), room, break_long_words=False, break_on_hyphens=False) or [""]
-        self.line(f"{' ' * indent}{self.style(head, 'dim')}  {rows[0]}")
-        for row in rows[1:]:
-            self.line(f"{' ' * (indent + len(head) + 2)}{row}")
+        begin = indent + 2 + len(head)
+        rows = self._wrapped(printable(text), max(24, self.width - begin))
+        self._hang(f"{' ' * indent}{self.style(head, 'dim')}  ", rows, begin)
 
     def hint(self, text: str) -> None:
         """A last soft line about what else there is."""
-        for row in textwrap.wrap(text, self.width - 2, break_on_hyphens=False):
+        for row in self._wrapped(text, self.width - 2):
             self.line(self.style(f"  {row}", "dim"))
 
     def command(self, text: str) -> None:
@@ -214,20 +205,26 @@ class Screen:
         for name, text in rows:
             self.hanging(name.ljust(width), text)
 
-    def rows(self, rows: Iterable[Sequence[str]], *, indent: int = 2, gap: int = 2) -> None:
-        """Aligned columns; the last one may be as long as it likes."""
+    def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", indent: int = 2, gap: int = 2) -> None:
+        """Aligned columns, below the title of a section where there are any; the last may be as long as it likes."""
         table = [[printable(cell) for cell in row] for row in rows]
         if not table:
             return
+        if title:
+            self.section(title)
         widths = [max(len(row[i]) if i < len(row) else 0 for row in table) for i in range(max(map(len, table)))]
         for row in table:
             cells = [cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])]
             lead = " " * indent + "".join(cell + " " * gap for cell in cells)
             room = self.width - len(lead)
             pieces = self._wrapped(row[-1], room) if self._live and room >= _NARROWEST else row[-1:]
-            self.line(lead + pieces[0])
-            for piece in pieces[1:]:
-                self.line(" " * len(lead) + piece)
+            self._hang(lead, pieces, len(lead))
+
+    def _hang(self, lead: str, rows: Sequence[str], begin: int) -> None:
+        """The first row behind ``lead``, the others below it."""
+        self.line(lead + rows[0])
+        for row in rows[1:]:
+            self.line(" " * begin + row)
 
     @staticmethod
     def _wrapped(text: str, width: int) -> list[str]:

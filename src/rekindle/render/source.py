@@ -45,14 +45,10 @@ def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
     files = len({change.file for change in result.changes})
     versions = f"{count} CMake version{'s' * (count != 1)}"
     screen.verdict("ok", f"{versions} {verb}, in {files} of {result.files_read} CMake files")
-    if result.changes:
-        screen.rows([f"{one.file}:{one.line}", f"{one.before} → {one.after}"] for one in result.changes)
-    if result.left:
-        screen.section("Left alone")
-        shown = result.left if screen.verbosity else result.left[:8]
-        screen.rows([f"{one.file}:{one.line}", one.before, one.why or ""] for one in shown)
-        if len(shown) < len(result.left):
-            screen.line(f"  … and {len(result.left) - len(shown)} more (-v)")
+    screen.rows([f"{one.file}:{one.line}", f"{one.before} → {one.after}"] for one in result.changes)
+    shown = result.left if screen.verbosity else result.left[:8]
+    screen.rows(([f"{one.file}:{one.line}", one.before, one.why or ""] for one in shown), title="Left alone")
+    screen.rest(len(result.left) - len(shown))
     if result.diff and screen.verbosity:
         screen.section("The change")
         _diff(result.diff, screen)
@@ -102,8 +98,7 @@ def _tail(tree: SourceTree, screen: Screen) -> None:
     if tree.missing_submodules:
         shown = tree.missing_submodules if screen.verbosity else tree.missing_submodules[:6]
         screen.bullets(shown, status="fail", title="Missing third parties")
-        if len(shown) < len(tree.missing_submodules):
-            screen.line(f"    … and {len(tree.missing_submodules) - len(shown)} more (-v)")
+        screen.rest(len(tree.missing_submodules) - len(shown))
         for fix in dict.fromkeys(_fixes(tree)):
             screen.command(fix)
     screen.commands("What was changed", filter(None, [tree.diff_command]))

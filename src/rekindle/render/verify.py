@@ -53,18 +53,15 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         _operators(report.operators, screen)
     screen.causes(report.diagnosis.matches[:2], "cause")
     skipped = [check for check in report.checks if check.status == "skipped"]
-    if skipped:
-        screen.section("skipped")
-        for check in skipped:
-            word = "absent by plan" if check.skip == "absent" else "could not be tried"
-            screen.bullet(f"{check.id} ({word}): {check.detail}", status="skip")
+    words = {"absent": "absent by plan"}
+    reasons = (f"{check.id} ({words.get(check.skip or '', 'could not be tried')}): {check.detail}" for check in skipped)
+    screen.bullets(reasons, status="skip", title="skipped")
     if report.since is not None:
         _since(report.since, screen)
     screen.bullets(report.next, title="next")
     if screen.verbosity:
-        screen.section("passed")
         passed = [check for check in report.checks if check.status == "passed"]
-        screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed])
+        screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed], title="passed")
 
 
 def _operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
@@ -134,9 +131,8 @@ def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
     ):
         ways = (f"{one.id}: {one.before or 'not run'} → {one.after or 'not run'}  {one.detail}" for one in changes)
         screen.bullets(ways, status=status, title=title)
-    if comparison.environment:
-        screen.section("environment")
-        screen.rows([(key, f"{a or '–'} → {b or '–'}") for key, (a, b) in sorted(comparison.environment.items())])
+    changed = [(key, f"{a or '–'} → {b or '–'}") for key, (a, b) in sorted(comparison.environment.items())]
+    screen.rows(changed, title="environment")
 
 
 def guard_view(report: GuardReport, screen: Screen) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import catalogue as pages
+from catalogue import render_markdown
 from rekindle.errors import BadInput
-from rekindle.explain import catalogue as pages
-from rekindle.explain.catalogue import catalogue, find_pages, render_markdown
+from rekindle.explain.catalogue import catalogue, find_pages
 from rekindle.explain.rule import load_rules
 from rekindle.model.diagnosis import Catalogue, readable
 

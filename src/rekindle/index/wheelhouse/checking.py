@@ -12,10 +12,10 @@ import json
 import posixpath
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import quote
 
 from rekindle.errors import BadInput
@@ -27,18 +27,16 @@ from rekindle.index.wheelhouse.listing import (
     LIST_FILE,
     MAX_LIST_BYTES,
     Check,
+    SeenLists,
     catalogue_digest,
-    house_at,
     house_key,
-    last_seen,
+    list_in,
+    load_seen,
     moment,
-    other_content,
-    payload_of,
     public_files,
-    read_list,
     remember,
 )
-from rekindle.model.claims import IndexCheck, IndexProblem, ListedWheel, ProblemKind, WheelList
+from rekindle.model.claims import IndexCheck, IndexProblem, ProblemKind, WheelList
 from rekindle.model.progress import Progress
 
 # Clocks of two machines differ; more than this is no difference of clocks.
@@ -106,201 +104,218 @@ def check_house(
         raise BadInput(f"{root} is no directory", remedy="give the wheelhouse with --root DIR or URL")
     file = house.open(LIST_FILE)
     if file is None:
-        return _refused(root, "unsigned", f"there is no signed list ({LIST_FILE})")
+        return _answer(root, [_problem("unsigned", f"there is no signed list ({LIST_FILE})")])
     with file:
-        raw = read_whole(file, LIST_FILE, MAX_LIST_BYTES)
-    name = signed_by(read_envelope(raw, LIST_FILE), check)
+        envelope = read_envelope(read_whole(file, LIST_FILE, MAX_LIST_BYTES), LIST_FILE)
+    name = signed_by(envelope, check)
     if name is None:
         words = "no key is known to check its list with" if not keys_known else "a key that is not believed signed it"
-        return _refused(root, "wrong-key", f"{words}, or the list was changed after signing")
-    listed, payload = read_list(raw, LIST_FILE), payload_of(raw, LIST_FILE)
+        return _answer(root, [_problem("wrong-key", f"{words}, or the list was changed after signing")])
+    listed = list_in(envelope, LIST_FILE)
+    checking = _Checking(house, listed)
     problems = [
         *_times(listed, now),
-        *_edition(listed, payload, seen, name),
-        *([] if new_house else _identity(listed, house, seen, name)),
-        *_wheels(house, listed, progress),
-        *_pages(house, listed),
+        *_succession(listed, envelope.payload, load_seen(seen), name, "" if new_house else house.place),
+        *checking.wheels(progress),
+        *checking.pages(),
     ]
     problems = list(dict.fromkeys(problems))
     if not any(problem.kind in ("older-list", "clock", "other-house") for problem in problems):
-        remember(seen, name, listed, payload, house.place)
-    return IndexCheck(
-        root=root,
-        good=not problems,
-        signed_by=name,
-        serial=listed.serial,
-        made=listed.made,
-        expires=listed.expires,
-        wheels=len(listed.wheels),
-        problems=tuple(problems),
-        next=_next(problems),
-    )
+        remember(seen, name, listed, envelope.payload, house.place)
+    times = {"serial": listed.serial, "made": listed.made, "expires": listed.expires}
+    return _answer(root, problems, signed_by=name, wheels=len(listed.wheels), **times)
 
 
-def _refused(root: str, kind: ProblemKind, text: str) -> IndexCheck:
-    problem = IndexProblem(kind=kind, text=text)
-    return IndexCheck(root=root, good=False, problems=(problem,), next=_next([problem]))
+def _problem(kind: ProblemKind, text: str, file: str | None = None) -> IndexProblem:
+    return IndexProblem(kind=kind, file=file, text=text)
 
 
-def _times(listed: WheelList, now: datetime) -> list[IndexProblem]:
+def _answer(root: str, problems: list[IndexProblem], **known: Any) -> IndexCheck:
+    kinds = {problem.kind for problem in problems}
+    steps = tuple(step for step, of in _STEPS.items() if kinds & of)
+    return IndexCheck(root=root, good=not problems, problems=tuple(problems), next=steps, **known)
+
+
+# What to do, and about which problems.
+_STEPS: dict[str, set[ProblemKind]] = {
+    "its owner signs it with: rekindle index build --root DIR --sign KEY": {"unsigned"},
+    "get the owner's public key from a place you trust: rekindle key trust FILE.pub": {"wrong-key"},
+    "ask the owner for a new edition: rekindle index build --root DIR --sign KEY": {"expired"},
+    "set this machine's clock, then check again": {"clock"},
+    "if its owner says that it was begun anew: rekindle index check --new-house": {"other-house"},
+    "install nothing from it until its owner has explained this (the owner: index build --sign KEY)": {
+        "removed",
+        "replaced",
+        "unlisted",
+        "older-list",
+        "page",
+        "metadata",
+    },
+}
+
+
+def _times(listed: WheelList, now: datetime) -> Iterator[IndexProblem]:
     if moment(listed.made) > now + CLOCK_SLACK:
         text = f"the list was made at {listed.made}, this machine's clock says {now:%Y-%m-%dT%H:%M:%SZ}"
-        return [IndexProblem(kind="clock", text=text)]
-    if now >= moment(listed.expires):
-        return [IndexProblem(kind="expired", text=f"the list expired at {listed.expires}; nobody signed a newer one")]
-    return []
+        yield _problem("clock", text)
+    elif now >= moment(listed.expires):
+        yield _problem("expired", f"the list expired at {listed.expires}; nobody signed a newer one")
 
 
-def _edition(listed: WheelList, payload: bytes, seen: Path, signer: str) -> list[IndexProblem]:
-    newest = last_seen(seen, signer, listed.house or listed.name)
+def _succession(listed: WheelList, payload: bytes, seen: SeenLists, signer: str, place: str) -> Iterator[IndexProblem]:
+    """Is it the newest list of its house, and the house that lay at ``place`` before?"""
+    which = house_key(signer, listed)
+    newest, known = seen.lists.get(which, 0), seen.digests.get(which)
     if listed.serial < newest:
         text = f"this is list number {listed.serial}, but number {newest} was seen here before: it was set back"
-        return [IndexProblem(kind="older-list", text=text)]
-    if other_content(seen, signer, listed, payload):
+        yield _problem("older-list", text)
+    elif listed.serial == newest and known not in (None, hashlib.sha256(payload).hexdigest()):
         text = f"another list of the same number {listed.serial} was seen here before: one of the two is no successor"
-        return [IndexProblem(kind="older-list", text=text)]
-    return []
-
-
-def _identity(listed: WheelList, house: House, seen: Path, signer: str) -> list[IndexProblem]:
-    before = house_at(seen, house.place)
+        yield _problem("older-list", text)
+    before = seen.places.get(place)
     # The older form of lists knew a house by its name.
-    if before in (None, house_key(signer, listed), f"{signer}/{listed.name}"):
-        return []
-    assert before is not None
-    text = f"another wheelhouse of {before.partition('/')[0]} lay here when it was checked last; this is {listed.name}"
-    return [IndexProblem(kind="other-house", text=text)]
+    if before is not None and before not in (which, f"{signer}/{listed.name}"):
+        owner = before.partition("/")[0]
+        text = f"another wheelhouse of {owner} lay here when it was checked last; this is {listed.name}"
+        yield _problem("other-house", text)
 
 
-def _wheels(house: House, listed: WheelList, progress: Progress) -> Iterator[IndexProblem]:
-    for number, wheel in enumerate(listed.wheels):
-        progress.step(number, len(listed.wheels), wheel.file)
-        yield from _wheel(house, wheel)
+class _Checking:
+    """What lies in a house against its list: ``listed`` wheels by their place, ``signed`` the digest of every file."""
 
+    def __init__(self, house: House, listing: WheelList) -> None:
+        self.house, self.listing = house, listing
+        self.listed = {f"wheels/{wheel.project}/{wheel.file}": wheel for wheel in listing.wheels}
+        self.signed = {**listing.files, **{place: wheel.sha256 for place, wheel in self.listed.items()}}
 
-def _wheel(house: House, wheel: ListedWheel) -> list[IndexProblem]:
-    file = house.open("wheels", wheel.project, wheel.file)
-    if file is None:
-        return [IndexProblem(kind="removed", file=wheel.file, text=f"{wheel.file} is gone")]
-    if (found := _digest(file, wheel.file, wheel.bytes)) != wheel.sha256:
-        text = f"{wheel.file} is another file than was signed (sha256 {found[:12]}…, not {wheel.sha256[:12]}…)"
-        return [IndexProblem(kind="replaced", file=wheel.file, text=text)]
-    return []
+    def wheels(self, progress: Progress) -> Iterator[IndexProblem]:
+        for number, wheel in enumerate(self.listing.wheels):
+            progress.step(number, len(self.listed), wheel.file)
+            found = self._digest(wheel.bytes, "wheels", wheel.project, wheel.file)
+            if found is None:
+                yield _problem("removed", f"{wheel.file} is gone", wheel.file)
+            elif found != wheel.sha256:
+                digests = f"sha256 {found[:12]}…, not {wheel.sha256[:12]}…"
+                yield _problem("replaced", f"{wheel.file} is another file than was signed ({digests})", wheel.file)
 
+    def _digest(self, most: int, *parts: str) -> str | None:
+        """Of a file, piece by piece; one byte more than ``most`` is enough to know that it is another."""
+        file = self.house.open(*parts)
+        if file is None:
+            return None
+        digest, size = hashlib.sha256(), 0
+        with file:
+            for chunk in read_pieces(file, parts[-1], most):
+                digest.update(chunk)
+                size += len(chunk)
+                if size > most:
+                    break
+        return digest.hexdigest()
 
-def _digest(file: IO[bytes], name: str, most: int) -> str:
-    """Of a file; one byte more than ``most`` is enough to know that it is another."""
-    digest, size = hashlib.sha256(), 0
-    with file:
-        for chunk in read_pieces(file, name, most):
-            digest.update(chunk)
-            size += len(chunk)
-            if size > most:
-                break
-    return digest.hexdigest()
+    def pages(self) -> Iterator[IndexProblem]:
+        """Every public file besides the wheels: those that were signed, that an installer is given, that nobody
+        signed."""
+        if self.listed and not self.listing.files:
+            text = "its list is of an older form, which covers the wheels and none of the pages that installers read"
+            yield _problem("page", text)
+        told: set[str] = set()
+        for project in sorted({wheel.project for wheel in self.listing.wheels}):
+            for name, form in (("index.html", "the page"), ("index.json", "the JSON page")):
+                raw = self.house.read("simple", project, name)
+                faults = [_gone(form, project)] if raw is None else list(self._links(raw, project))
+                yield from faults
+                told |= {f"simple/{project}/{name}"} if faults else set()
+            if self.house.remote:
+                yield from self._as_installers_ask(project)
+        yield from self._other_files(told)
+        if not self.house.remote:
+            for place in sorted(set(public_files(Path(self.house.root))) - self.signed.keys()):
+                yield _problem("unlisted", f"{place} is there, but nobody signed for it", place.rpartition("/")[2])
 
-
-def _pages(house: House, listed: WheelList) -> Iterator[IndexProblem]:
-    """Every public file besides the wheels: those that were signed, that an installer is given, that nobody signed."""
-    wheels = {f"wheels/{wheel.project}/{wheel.file}": wheel for wheel in listed.wheels}
-    if wheels and not listed.files:
-        text = "its list is of an older form, which covers the wheels and none of the pages that installers read"
-        yield IndexProblem(kind="page", text=text)
-    signed = {**listed.files, **{place: wheel.sha256 for place, wheel in wheels.items()}}
-    told: set[str] = set()
-    for project in sorted({wheel.project for wheel in listed.wheels}):
-        own = {place for place, wheel in wheels.items() if wheel.project == project}
-        for name in ("index.html", "index.json"):
-            raw = house.read("simple", project, name)
+    def _as_installers_ask(self, project: str) -> Iterator[IndexProblem]:
+        """A server may answer pip and uv (which ask for the folder) otherwise than who asks for the file."""
+        pages = [self.signed.get(f"simple/{project}/{name}") for name in ("index.html", "index.json")]
+        for accept in (ACCEPT, _AS_HTML):
+            raw = self.house.read("simple", project, accept=accept)
             if raw is None:
-                form = "the page" if name == "index.html" else "the JSON page"
-                yield IndexProblem(kind="page", text=f"{form} of {project} is gone: installers find none of its wheels")
-                told.add(f"simple/{project}/{name}")
+                yield _gone("the page", project)
+            elif hashlib.sha256(raw).hexdigest() not in pages:
+                other = _problem("page", f"installers are given another page of {project} than was signed")
+                yield from list(self._links(raw, project)) or [other]
+
+    def _links(self, raw: bytes, project: str) -> Iterator[IndexProblem]:
+        """What installers read on one page: it must offer the signed files, under their digests, and nothing else."""
+
+        def problem(text: str, file: str | None = None) -> IndexProblem:
+            return _problem("page", f"the page of {project} {text}", file)
+
+        try:
+            links = read_links(raw, f"{_HERE}simple/{project}/")
+        except BadInput as error:
+            yield problem(f"cannot be read: {error.message}")
+            return
+        own = {place: wheel for place, wheel in self.listed.items() if wheel.project == project}
+        placed = [(_place_of(link.url), link) for link in links]
+        for place in sorted(own.keys() - {place for place, _ in placed}):
+            yield problem(f"does not offer {own[place].file} any more", own[place].file)
+        for place, count in sorted(Counter(place for place, _ in placed).items()):
+            if count > 1:
+                yield problem(f"offers {posixpath.basename(place)} {count} times", posixpath.basename(place))
+        for place, link in placed:
+            if (wrong := self._wrong_with(place, link)) is not None:
+                yield problem(wrong, link.name)
+        yield from map(problem, _wrong_in_json(raw, project, {wheel.version for wheel in own.values()}))
+
+    def _wrong_with(self, place: str, link: IndexFile) -> str | None:
+        """The first thing a link says that was not signed."""
+        signed = self.signed
+        if place not in signed:
+            return f"offers {link.name}, which nobody signed for ({place[:200]})"
+        if link.name != posixpath.basename(place):
+            return f"offers {posixpath.basename(place)} under another name ({link.name[:200]})"
+        if link.sha256 is None:
+            return f"gives no digest for {link.name}"
+        if link.sha256 != signed[place]:
+            return f"gives another digest for {link.name}"
+        if (wheel := self.listed.get(place)) is None:
+            return None
+        if link.yanked != wheel.yanked:
+            return f"offers {link.name}, which was withdrawn" if wheel.yanked else f"says {link.name} was withdrawn"
+        if link.metadata_sha256 != signed.get(f"{place}.metadata", link.metadata_sha256):
+            return f"gives another digest for the metadata of {link.name}"
+        if (link.requires_python or None) != wheel.requires_python and f"{place}.metadata" in signed:
+            return f"says {link.name} needs Python {link.requires_python}, signed is {wheel.requires_python}"
+        return None
+
+    def _other_files(self, told: set[str]) -> Iterator[IndexProblem]:
+        """Each signed page, statement, graft and metadata file, byte by byte; ``told`` are those whose faults were
+        named."""
+        for place, wanted in self.listing.files.items():
+            if place in told:
                 continue
-            faults = list(_links(raw, project, signed, wheels, own))
-            yield from faults
-            told |= {f"simple/{project}/{name}"} if faults else set()
-        if house.remote:
-            yield from _as_installers_ask(house, project, signed, wheels, own)
-    yield from _other_files(house, listed, told)
-    if not house.remote:
-        for place in sorted(set(public_files(Path(house.root))) - signed.keys()):
-            file = place.rpartition("/")[2]
-            yield IndexProblem(kind="unlisted", file=file, text=f"{place} is there, but nobody signed for it")
+            parts, gone, other = place.split("/"), f"{place} is gone", f"{place} is another file than was signed"
+            if place.endswith(".graft"):  # larger than any page
+                found = self._digest(MAX_GRAFT, *parts)
+                kinds: tuple[ProblemKind, ProblemKind] = ("removed", "replaced")
+            else:
+                raw = self.house.read(*parts)
+                digest = catalogue_digest if place == CATALOGUE else lambda page: hashlib.sha256(page).hexdigest()
+                found = None if raw is None else digest(raw)
+                kinds = ("metadata",) * 2 if place.endswith((".metadata", ".provenance")) else ("page",) * 2
+            if found is None:
+                yield _problem(kinds[0], gone, parts[-1])
+            elif found != wanted:
+                yield _problem(kinds[1], other, parts[-1])
 
 
-def _as_installers_ask(
-    house: House, project: str, signed: Mapping[str, str], wheels: Mapping[str, ListedWheel], own: set[str]
-) -> Iterator[IndexProblem]:
-    """A server may answer pip and uv (which ask for the folder) otherwise than who asks for the file."""
-    for accept in (ACCEPT, _AS_HTML):
-        raw = house.read("simple", project, accept=accept)
-        if raw is None:
-            yield IndexProblem(kind="page", text=f"the page of {project} is gone: installers find none of its wheels")
-        elif hashlib.sha256(raw).hexdigest() not in (
-            signed.get(f"simple/{project}/index.html"),
-            signed.get(f"simple/{project}/index.json"),
-        ):
-            faults = list(_links(raw, project, signed, wheels, own))
-            yield from faults
-            if not faults:
-                text = f"installers are given another page of {project} than was signed"
-                yield IndexProblem(kind="page", text=text)
-
-
-def _links(
-    raw: bytes, project: str, signed: Mapping[str, str], wheels: Mapping[str, ListedWheel], own: set[str]
-) -> Iterator[IndexProblem]:
-    """What installers read on one page: it must offer the signed files, under their digests, and nothing else."""
-
-    def problem(text: str, file: str | None = None) -> IndexProblem:
-        return IndexProblem(kind="page", file=file, text=f"the page of {project} {text}")
-
-    try:
-        links = read_links(raw, f"{_HERE}simple/{project}/")
-    except BadInput as error:
-        yield problem(f"cannot be read: {error.message}")
-        return
-    placed = [(_place_of(link.url), link) for link in links]
-    for place in sorted(own - {place for place, _ in placed}):
-        file = wheels[place].file
-        yield problem(f"does not offer {file} any more", file)
-    for place, count in sorted(Counter(place for place, _ in placed).items()):
-        if count > 1:
-            yield problem(f"offers {posixpath.basename(place)} {count} times", posixpath.basename(place))
-    for place, link in placed:
-        if (wrong := _wrong_with(place, link, signed, wheels)) is not None:
-            yield problem(wrong, link.name)
-    yield from (problem(text) for text in _wrong_in_json(raw, project, {wheels[place].version for place in own}))
+def _gone(form: str, project: str) -> IndexProblem:
+    return _problem("page", f"{form} of {project} is gone: installers find none of its wheels")
 
 
 def _place_of(url: str) -> str:
     """Where in the house an address leads, as it is stored; the address itself where it leads elsewhere."""
     path = urllib.parse.unquote(url.removeprefix(_HERE))
     return path if url.startswith(_HERE) and "?" not in url and posixpath.normpath(path) == path else url
-
-
-def _wrong_with(
-    place: str, link: IndexFile, signed: Mapping[str, str], wheels: Mapping[str, ListedWheel]
-) -> str | None:
-    """The first thing a link says that was not signed."""
-    if place not in signed:
-        return f"offers {link.name}, which nobody signed for ({place[:200]})"
-    if link.name != posixpath.basename(place):
-        return f"offers {posixpath.basename(place)} under another name ({link.name[:200]})"
-    if link.sha256 is None:
-        return f"gives no digest for {link.name}"
-    if link.sha256 != signed[place]:
-        return f"gives another digest for {link.name}"
-    if (wheel := wheels.get(place)) is None:
-        return None
-    if link.yanked != wheel.yanked:
-        return f"offers {link.name}, which was withdrawn" if wheel.yanked else f"says {link.name} was withdrawn"
-    if link.metadata_sha256 != signed.get(f"{place}.metadata", link.metadata_sha256):
-        return f"gives another digest for the metadata of {link.name}"
-    if (link.requires_python or None) != wheel.requires_python and f"{place}.metadata" in signed:
-        return f"says {link.name} needs Python {link.requires_python}, signed is {wheel.requires_python}"
-    return None
 
 
 def _wrong_in_json(raw: bytes, project: str, versions: set[str]) -> Iterator[str]:
@@ -314,50 +329,3 @@ def _wrong_in_json(raw: bytes, project: str, versions: set[str]) -> Iterator[str
     extra = [str(version) for version in told if version not in versions] if isinstance(told, list) else []
     if extra:
         yield f"names version {extra[0][:200]}, which nobody signed for"
-
-
-def _other_files(house: House, listed: WheelList, told: set[str]) -> Iterator[IndexProblem]:
-    """Each signed page, statement and metadata file, byte by byte; ``told`` are those whose faults were named."""
-    for place, wanted in listed.files.items():
-        if place in told:
-            continue
-        file = place.rpartition("/")[2]
-        if place.endswith(".graft"):
-            yield from _graft(house, place, wanted)
-            continue
-        kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
-        raw = house.read(*place.split("/"))
-        if raw is None:
-            yield IndexProblem(kind=kind, file=file, text=f"{place} is gone")
-            continue
-        found = catalogue_digest(raw) if place == CATALOGUE else hashlib.sha256(raw).hexdigest()
-        if found != wanted:
-            yield IndexProblem(kind=kind, file=file, text=f"{place} is another file than was signed")
-
-
-def _graft(house: House, place: str, wanted: str) -> Iterator[IndexProblem]:
-    """A graft file is larger than any page: it is read piece by piece."""
-    name = place.rpartition("/")[2]
-    file = house.open(*place.split("/"))
-    if file is None:
-        yield IndexProblem(kind="removed", file=name, text=f"{place} is gone")
-    elif _digest(file, name, MAX_GRAFT) != wanted:
-        yield IndexProblem(kind="replaced", file=name, text=f"{place} is another file than was signed")
-
-
-def _next(problems: list[IndexProblem]) -> tuple[str, ...]:
-    kinds = {problem.kind for problem in problems}
-    steps = []
-    if "unsigned" in kinds:
-        steps.append("its owner signs it with: rekindle index build --root DIR --sign KEY")
-    if "wrong-key" in kinds:
-        steps.append("get the owner's public key from a place you trust: rekindle key trust FILE.pub")
-    if "expired" in kinds:
-        steps.append("ask the owner for a new edition: rekindle index build --root DIR --sign KEY")
-    if "clock" in kinds:
-        steps.append("set this machine's clock, then check again")
-    if "other-house" in kinds:
-        steps.append("if its owner says that it was begun anew: rekindle index check --new-house")
-    if kinds & {"removed", "replaced", "unlisted", "older-list", "page", "metadata"}:
-        steps.append("install nothing from it until its owner has explained this (the owner: index build --sign KEY)")
-    return tuple(steps)

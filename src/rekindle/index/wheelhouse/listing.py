@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import WHEEL_LIST, read_envelope, seal, signed_by
+from rekindle.formats.dsse import WHEEL_LIST, Envelope, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.wheelhouse.grafts import load_grafts
@@ -72,7 +72,7 @@ def write_list(
     places = {f"wheels/{wheel.project}/{wheel.file}" for wheel in wheels}
     projects = {wheel.project for wheel in wheels}
     grafts = {row.url for row in load_grafts(str(house.root))}
-    newest = max(before.serial if before else 0, last_seen(seen, key.name, number))
+    newest = max(before.serial if before else 0, load_seen(seen).lists.get(f"{key.name}/{number}", 0))
     made = WheelList(
         name=before.name if before else house.root.resolve().name,
         house=number,
@@ -135,20 +135,26 @@ def _before(path: Path, key: PrivateKey, believed: Check) -> WheelList | None:
     """The list that is there. One that nobody believed signed has no successor: its numbers may be anything."""
     if not path.is_file():
         return None
-    raw = path.read_bytes()
     own: Check = lambda key_id, signature, message: key.name if key.public.signed(signature, message) else None  # noqa: E731
-    envelope = read_envelope(raw, str(path))
+    envelope = read_envelope(path.read_bytes(), str(path))
     if signed_by(envelope, own) is None and signed_by(envelope, believed) is None:
         raise BadInput(
             f"{path} was not signed by {key.name} nor by another key that is believed here, or it was changed since",
             remedy="believe its key (rekindle key trust FILE.pub), or move the list away: the next begins a new house",
         )
-    return read_list(raw, str(path))
+    return list_in(envelope, str(path))
 
 
 def read_list(raw: bytes, origin: str) -> WheelList:
     """The payload of a list, whoever signed it."""
-    read = decode(payload_of(raw, origin), WheelList, origin=origin)
+    return list_in(read_envelope(raw, origin), origin)
+
+
+def list_in(envelope: Envelope, origin: str) -> WheelList:
+    """What was signed; a :class:`BadInput` where that is something else than a list."""
+    if envelope.payload_type != WHEEL_LIST:
+        raise BadInput(f"{origin} is signed, but it is {envelope.payload_type!r}, not a list of wheels")
+    read = decode(envelope.payload, WheelList, origin=origin)
     _checked_serial(read.serial, origin)
     return read
 
@@ -157,14 +163,6 @@ def _checked_serial(serial: int, origin: str) -> int:
     if not 1 <= serial <= MAX_SERIAL:
         raise BadInput(f"{origin} says it is list number {str(serial)[:40]}; they count from 1 to {MAX_SERIAL}")
     return serial
-
-
-def payload_of(raw: bytes, origin: str) -> bytes:
-    """What was signed; a :class:`BadInput` where it is signed and is something else."""
-    envelope = read_envelope(raw, origin)
-    if envelope.payload_type != WHEEL_LIST:
-        raise BadInput(f"{origin} is signed, but it is {envelope.payload_type!r}, not a list of wheels")
-    return envelope.payload
 
 
 def moment(text: str) -> datetime:
@@ -208,23 +206,6 @@ class SeenLists(msgspec.Struct, frozen=True):
     places: dict[str, str] = {}
 
 
-def last_seen(path: Path, signer: str, house: str) -> int:
-    """The number of the newest list of this house that was seen, 0 where none was."""
-    return _seen(path).lists.get(f"{signer}/{house}", 0)
-
-
-def other_content(path: Path, signer: str, listed: WheelList, payload: bytes) -> bool:
-    """Whether a list of the same number was seen that said something else."""
-    seen, which = _seen(path), house_key(signer, listed)
-    known = seen.digests.get(which) if seen.lists.get(which) == listed.serial else None
-    return known is not None and known != hashlib.sha256(payload).hexdigest()
-
-
-def house_at(path: Path, place: str) -> str | None:
-    """Which house was met at this place before."""
-    return _seen(path).places.get(place)
-
-
 def house_key(signer: str, listed: WheelList) -> str:
     """Lists of the older form have no number of their own: their name stands for it."""
     return f"{signer}/{listed.house or listed.name}"
@@ -232,7 +213,7 @@ def house_key(signer: str, listed: WheelList) -> str:
 
 def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: str) -> None:
     """Note the list as the newest of its house, and that this house lies at ``place``."""
-    seen, which = _seen(path), house_key(signer, listed)
+    seen, which = load_seen(path), house_key(signer, listed)
     if listed.serial < seen.lists.get(which, 0):
         return
     now = SeenLists(
@@ -244,5 +225,6 @@ def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: 
         write_atomically(path, msgspec.json.encode(now))
 
 
-def _seen(path: Path) -> SeenLists:
+def load_seen(path: Path) -> SeenLists:
+    """What was noted there; nothing where nobody did."""
     return load_kept(path, SeenLists) or SeenLists()
