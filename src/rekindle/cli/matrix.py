@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,18 +108,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     progress = session.progress
     if args.step == "cell":
         return _cell(args, session)
-    table = Path(args.table)
+    table, asked = Path(args.table), functools.partial(after_a_yes, session, _QUESTION)
     if args.step == "plan":
         workspace = Path(args.workspace) if args.workspace else None
         lock = api.matrix_plan(table, workspace=workspace, dry_run=args.dry_run, progress=progress)
         return Answer(lock, good=lock.cells)
     if args.step == "run":
         options = read_options(RunOptions, args)
-        done = after_a_yes(
-            session,
-            _QUESTION,
-            lambda trust: api.matrix_run(table, options, trust=trust or args.trust, progress=progress),
-        )
+        done = asked(lambda trust: api.matrix_run(table, options, trust=trust or args.trust, progress=progress))
         if done.report:
             write_report(done.status, Path(done.report))
         return Answer(done, good=done.status.good)
@@ -126,12 +123,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         published = api.matrix_publish(Path(args.wheelhouse), table, only=args.only, progress=progress)
         return Answer(published, good=published.added)
     if args.step == "slurm":
-        script = after_a_yes(
-            session,
-            _QUESTION,
-            lambda trust: session.call(api.matrix_slurm, args, table, trust=trust or args.trust),
-        )
-        return Answer(script)
+        return Answer(asked(lambda trust: session.call(api.matrix_slurm, args, table, trust=trust or args.trust)))
     if args.step == "simulate":
         return Answer(session.call(api.matrix_simulate, args, table))
     if args.step == "watch":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +21,12 @@ from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.object_store import ObjectStore
 from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
-from rekindle.index.wheelhouse.store import Wheelhouse
+from rekindle.index.wheelhouse.store import Wheelhouse, copy_whole
 from rekindle.model.document import load, load_kept
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import Synced, WheelCatalogue
 
 MEMORY = ".rekindle-sync.json"
-_CHUNK = 1 << 20
 
 
 class PublishingTarget(Protocol):
@@ -122,17 +120,11 @@ def _put(item: Item, place: Path, memory: dict[str, tuple[str, int, int]]) -> in
             return 0
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.with_name(f".{place.name}.part")
-    digest, size = hashlib.sha256(), 0
-    with item.path.open("rb") as source, part.open("wb") as copy:
-        while piece := source.read(_CHUNK):
-            digest.update(piece)
-            copy.write(piece)
-            size += len(piece)
-        copy.flush()
-        os.fsync(copy.fileno())
-    if digest.hexdigest() != wanted:
+    part.unlink(missing_ok=True)
+    digest, size = copy_whole(item.path, part, Silent())
+    if digest != wanted:
         part.unlink()
-        raise other_content(item, digest.hexdigest(), wanted)
+        raise other_content(item, digest, wanted)
     part.replace(place)
     state = place.stat()
     memory[item.name] = (wanted, state.st_size, state.st_mtime_ns)

@@ -93,8 +93,8 @@ class GpuSurvey:
         return bool(self.entries or self.sycl)
 
     def targets(self, kind: str) -> list[GpuTarget]:
-        """The targets of one kind, old to new."""
-        return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
+        """The targets of one kind."""
+        return [target for target in self.entries if target.kind == kind]
 
 
 def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:

@@ -82,32 +82,20 @@ def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Or
         return Kernels()
     common = frozenset.intersection(*chosen)
     some = frozenset().union(*chosen) - common
-
-    def named(kind: str) -> tuple[str, ...]:
-        return tuple(target.name for target in _sorted(common) if target.kind == kind)
-
-    return Kernels(
-        sass=named("sass"),
-        ptx=named("ptx"),
-        gfx=named("gfx"),
-        partial=tuple(target.name for target in _sorted(some)),
-        containers=chosen.total(),
-    )
+    kinds = {kind: _names(target for target in common if target.kind == kind) for kind in ("sass", "ptx", "gfx")}
+    return Kernels(**kinds, partial=_names(some), containers=chosen.total())
 
 
 def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
     """One library's survey as the report shows it."""
     return LibraryGpu(
         file=survey.file,
-        sass=tuple(target.name for target in survey.targets("sass")),
-        ptx=tuple(target.name for target in survey.targets("ptx")),
-        gfx=tuple(target.name for target in survey.targets("gfx")),
-        lto=tuple(target.name for target in survey.targets("lto")),
+        **{kind: _names(survey.targets(kind)) for kind in ("sass", "ptx", "gfx", "lto")},
         sycl=dict(survey.sycl),
         ahead=survey.ahead,
         sets=tuple(
             ArchSet(
-                archs=tuple(target.name for target in _sorted(key)),
+                archs=_names(key),
                 count=count,
                 origin=origin_of(key, reference, vendor=survey.vendor),
                 kernels=merge(survey.owners.get(key, ())),
@@ -125,3 +113,7 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
 
 def _sorted(targets: Iterable[GpuTarget]) -> list[GpuTarget]:
     return sorted(targets, key=lambda target: target.order)
+
+
+def _names(targets: Iterable[GpuTarget]) -> tuple[str, ...]:
+    return tuple(target.name for target in _sorted(targets))

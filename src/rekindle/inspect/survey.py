@@ -18,6 +18,7 @@ from rekindle.inspect.gpu import GpuSurvey, find_data_files, survey_images
 from rekindle.inspect.libraries import Library, join_links, link_findings, read_library
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
 from rekindle.inspect.reader import Source, WheelSource
+from rekindle.model.document import shared_fields
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import WheelFinding, WheelGpu, WheelReport
 
@@ -166,17 +167,11 @@ def assemble(
     platform = declared.claims.get("platform")
     links = join_links(libraries, declared.requires, platform)
     return WheelReport(
-        name=declared.name,
-        version=declared.version,
-        tags=declared.tags,
+        **shared_fields(declared, WheelReport),
         bytes=source.size,
         target=source.label,
         kind=source.kind,
         quick=quick,
-        cuda=declared.cuda,
-        rocm=declared.rocm,
-        requires=declared.requires,
-        requires_python=declared.requires_python,
         gpu=WheelGpu(
             declared=tuple(target.name for target in declared.targets),
             torch_kernels=kernels_of(surveys, reference, {"own"}),

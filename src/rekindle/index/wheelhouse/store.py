@@ -25,7 +25,7 @@ from rekindle.host.files import sweep_left_behind, write_atomically
 from rekindle.host.workspace import Workspace
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
-from rekindle.model.document import encode, load
+from rekindle.model.document import encode, load, shared_fields
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
@@ -124,18 +124,14 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
         record = house.record(name.project, name.file)
         state = "added"
         entry = StoredWheel(
+            **shared_fields(incoming, StoredWheel) | shared_fields(evidence, StoredWheel),
             file=name.file,
             project=name.project,
             version=str(name.version),
             tags=name.tag_strings,
-            sha256=incoming.sha256,
-            bytes=incoming.bytes,
             metadata_sha256=hashlib.sha256(incoming.read.metadata).hexdigest(),
             requires_python=incoming.read.requires_python,
             added=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            report=evidence.report,
-            proofs=evidence.proofs,
-            origin=evidence.origin,
             provenance_sha256=hashlib.sha256(evidence.provenance).hexdigest() if evidence.provenance else None,
         )
         if record.is_file():
