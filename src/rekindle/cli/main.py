@@ -36,6 +36,7 @@ VERBS = {
     "key": "a signing key of your own, and whose keys you believe",
     "explain": "a build log or an error into cause and fix",
     "index": "a wheelhouse that pip and uv read, and the page that finds the torch for a card",
+    "pack": "all that a machine without a network needs, in one folder that installs itself",
     "export": "the plan as a script, Dockerfile, workflow or environment",
     "facts": "the tables behind every answer, with their sources",
     "matrix": "many wheels from one table",

@@ -17,6 +17,8 @@ from rekindle.errors import BadInput
 
 IN_TOTO = "application/vnd.in-toto+json"
 WHEEL_LIST = "application/vnd.rekindle.wheel-list+json"
+PACK_SUMS = "application/vnd.rekindle.pack-sums"
+PROOF_RECORD = "application/vnd.rekindle.proof+json"
 MAX_ENVELOPE_BYTES = 64 << 20
 MAX_SIGNATURES = 16
 

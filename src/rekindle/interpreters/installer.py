@@ -56,16 +56,36 @@ if runner:
 else:
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
+# Also: a dry run reads what a wheel says of itself and fetches none whole, which pip before 23.3 did at its end, and
+# without which it had nothing to report.
+_OTHER_MARKERS = """
+from pip._vendor.packaging import markers
+from pip._internal.operations.prepare import RequirementPreparer
+from pip._internal.utils.direct_url_helpers import direct_url_from_link
+own = markers.default_environment
+markers.default_environment = lambda: dict(own(), **TOLD)
+prepare = RequirementPreparer.prepare_linked_requirement
+def prepare_metadata(self, wanted, *words, **more):
+    read = prepare(self, wanted, *words, **more)
+    if wanted.needs_more_preparation:
+        wanted.get_dist = lambda: read
+        wanted.download_info = wanted.download_info or direct_url_from_link(wanted.link, wanted.source_dir)
+    return read
+RequirementPreparer.prepare_linked_requirement = prepare_metadata
+RequirementPreparer.prepare_linked_requirements_more = lambda *words, **more: None
+"""
 REFUSED = "no program is started while wheels of strangers are installed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Installer:
-    """``uv`` is its path where uv is to install; ``links`` are pages and folders of files looked through besides;
-    ``offline`` asks no index at all; ``wheels_only`` builds nothing, and pip then cannot start any program."""
+    """``uv`` is its path where uv is to install; ``links`` are pages and folders of files looked through besides,
+    ``indexes`` whole indexes; ``offline`` asks no index at all; ``wheels_only`` builds nothing, and pip then cannot
+    start any program."""
 
     uv: str | None = None
     links: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
     offline: bool = False
     wheels_only: bool = False
 
@@ -78,7 +98,9 @@ class Installer:
     def places(self) -> list[str]:
         """The words about where to look that every call gets."""
         links = (word for place in self.links for word in ("-f", place))
-        return [*(["--no-index"] if self.offline else []), *links]
+        more = () if self.offline else self.indexes
+        indexes = (word for place in more for word in ("--extra-index-url", place))
+        return [*(["--no-index"] if self.offline else []), *indexes, *links]
 
     def command(self, host: Host, python: str, words: Sequence[str]) -> list[str]:
         """The command that installs ``words`` into ``python``."""
@@ -120,9 +142,11 @@ def pip_without_programs(host: Host, python: str) -> list[str]:
     return [python, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), runner]
 
 
-def our_pip_without_programs() -> list[str]:
-    """The pip beside us, for files that go into a folder."""
-    return [sys.executable, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), ""]
+def our_pip_without_programs(markers: Mapping[str, str] | None = None) -> list[str]:
+    """The pip beside us, for files that go into a folder. ``markers`` (``sys_platform`` and such) are of another
+    machine: pip alone would ask this one which dependencies a platform needs, whatever ``--platform`` says."""
+    answer = "" if markers is None else _OTHER_MARKERS.replace("TOLD", repr(dict(markers)))
+    return [sys.executable, "-I", "-c", answer + _NO_PROGRAM.replace("REFUSED", REFUSED), ""]
 
 
 def our_pip_serves(release: tuple[int, int]) -> bool:

@@ -24,7 +24,8 @@ from rekindle.errors import CommandFailed, StageFailed
 from rekindle.formats.ranges import NO_ANSWER
 from rekindle.host.protocol import Completed, Host
 from rekindle.host.redact import without_password
-from rekindle.interpreters.installer import Installer, pip_of
+from rekindle.interpreters.installer import Installer, our_pip_without_programs, pip_of
+from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.model.journey import Package
 from rekindle.model.plan import Request
 from rekindle.model.spoken import spoken_bytes
@@ -63,13 +64,18 @@ def resolve(
     fresh: bool,
     substituted: bool,
     installer: Installer = Installer(),  # noqa: B008 (frozen)
+    elsewhere: OtherMachine | None = None,
+    limits: Sequence[str] = (),
 ) -> tuple[Package, ...] | None:
     """The packages that would come; None where this Python's pip is too old to tell, or missing.
 
     ``fresh`` asks for an empty environment. ``substituted``: the index is not the plan's own. An index of one flavour
-    may leave the local part out of its names; of any other index only the exact build is taken.
+    may leave the local part out of its names; of any other index only the exact build is taken. ``elsewhere`` asks for
+    another machine's Python; ``limits`` are requirements that bind whatever comes (pip's constraints).
     """
-    asking = functools.partial(_ask, host, python, where=group[0], fresh=fresh, installer=installer)
+    asking = functools.partial(
+        _ask, host, python, where=group[0], fresh=fresh, installer=installer, elsewhere=elsewhere, limits=limits
+    )
     done, report = asking([exact(request) for request in group])
     if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
         plain = [exact(request, plain=True) for request in group]
@@ -98,11 +104,21 @@ def place_words(where: Request, installer: Installer) -> list[str]:
 
 
 def _ask(
-    host: Host, python: str, words: Sequence[str], *, where: Request, fresh: bool, installer: Installer
+    host: Host,
+    python: str,
+    words: Sequence[str],
+    *,
+    where: Request,
+    fresh: bool,
+    installer: Installer,
+    elsewhere: OtherMachine | None,
+    limits: Sequence[str],
 ) -> tuple[Completed, bytes]:
     """pip's own resolver, and its report; the report of a CUDA torch with all its packages has megabytes."""
     with tempfile.TemporaryDirectory(prefix="rekindle-resolve-") as folder:
         report = Path(folder) / "report.json"
+        if limits:
+            (Path(folder) / "limits.txt").write_text("".join(f"{line}\n" for line in limits), encoding="utf-8")
         argv = [
             "install",
             "--dry-run",
@@ -113,8 +129,14 @@ def _ask(
             "--report",
             str(report),
             *words,
+            *(["-c", str(Path(folder) / "limits.txt")] if limits else []),
             *place_words(where, installer),
         ]
+        if elsewhere is not None:
+            argv += elsewhere.pip_words(Path(folder) / "nothing")
+            return host.run([*our_pip_without_programs(elsewhere.markers), *argv], timeout=RESOLVE_SECONDS), (
+                report.read_bytes() if report.is_file() else b""
+            )
         done = host.run([python, "-m", "pip", *argv], timeout=RESOLVE_SECONDS)
         if "No module named pip" in done.err and (other := pip_of(host, python))[0] != python:
             done = host.run([*other, *argv], timeout=RESOLVE_SECONDS)

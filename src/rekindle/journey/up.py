@@ -34,6 +34,7 @@ from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, 
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.grafting import check_graft, graft_torch
+from rekindle.journey.pack import up_from_pack
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import (
     InstallTarget,
@@ -72,6 +73,7 @@ Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
     """Walk, with the workspace held, and write the report; a dry run holds and writes nothing."""
+    options = up_from_pack(options)
     if options.dry_run:
         return _walk(workspace, options, progress, confirm)
     with workspace.lock("up", wait=3600.0, say=progress.note):

@@ -64,7 +64,7 @@ def show_card(card: Card, screen: Screen) -> None:
     rows = [("what", ", ".join(card.what))]
     if card.places:
         rows.append(("from", ", ".join(card.places)))
-    rows.append(("download", _download(card)))
+    rows.append(("download", spoken_download(card)))
     rows.append(("disk", _disk(card)))
     if card.memory_gib:
         rows.append(("memory", f"{card.memory_gib:g} GiB at least for the compilers"))
@@ -84,7 +84,8 @@ def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
     screen.rest(len(texts) - len(shown))
 
 
-def _download(card: Card) -> str:
+def spoken_download(card: Card) -> str:
+    """What is fetched, how much of it, and the large ones by name."""
     if card.packages is None and (card.memory_gib is not None or card.minutes is not None):
         return "the sources with their third parties; how much is not known beforehand" if card.places else "nothing"
     if card.network:
