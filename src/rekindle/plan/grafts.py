@@ -27,12 +27,13 @@ from rekindle.model.document import Part
 from rekindle.model.facts import Platform
 from rekindle.model.plan import GraftOutline, Refusal, Request, Step
 from rekindle.model.spoken import spoken_minutes
-from rekindle.model.version import compare, key, matches
+from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidates import Candidate, official_wheels, published_wheels
 from rekindle.plan.evidence import KnownBuild, evidence, weakest
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
 from rekindle.plan.rules_gpu import card, coverages
+from rekindle.plan.sentences import refuse
 
 _PLATFORMS = ("linux_x86_64", "linux_aarch64")
 
@@ -98,11 +99,12 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
     span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
     names = ", ".join(str(arch) for arch in lacking)
     fitting = _graftable(question.platform, lacking, question.facts)
-    yield Refusal(
-        code="graft-no-toolkit",
-        what=candidate.name,
-        reason=f"no toolkit of CUDA {key(candidate.cuda)[0]}, which {candidate.name} was made with, compiles for"
-        f" {names} ({span} can), so it cannot be grafted.",
+    yield refuse(
+        "graft-no-toolkit",
+        candidate,
+        major=key(candidate.cuda)[0],
+        names=names,
+        span=span,
         remedy=f"{fitting} can be grafted for it" if fitting else None,
         source=question.facts.cuda.toolkit[question.facts.toolkits[0]].source[0],
     )
@@ -115,14 +117,7 @@ def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[R
         if candidate.cuda is None or is_proven(candidate.torch, arch, question.facts):
             continue
         if emits_for(candidate.cuda, arch, question.facts) is None:
-            yield Refusal(
-                code="graft-libraries-lack-card",
-                what=candidate.name,
-                reason=f"cuBLAS and the other libraries of CUDA {candidate.cuda} that {candidate.name} uses were made"
-                f" without {arch}.",
-                source="https://docs.nvidia.com/cuda/archive/",
-                certain=False,
-            )
+            yield refuse("graft-libraries-lack-card", candidate, arch=arch)
 
 
 @functools.lru_cache(maxsize=512)
@@ -201,8 +196,8 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
         for arch in archs
         for loss in stays_without(candidate.torch, candidate.cuda, candidate.flavour.cudnn, arch, facts)
     )
-    here = next((each.path for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit
-                 and compare(".".join(each.version.split(".")[:2]), kit) == 0), None)  # fmt: skip
+    had = (each for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit)
+    here = next((each.path for each in had if compare(minor(each.version or ""), kit or "") == 0), None)
     return GraftOutline(
         wheel=f"torch {candidate.torch}+{candidate.flavour.name}",
         archs=tuple(map(str, made)),

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rekindle.model.plan import Answer, Refusal
+from rekindle.model.facts import Hazard
+from rekindle.model.plan import Answer, Change, Refusal
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 
@@ -49,6 +50,23 @@ def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
         return numbered
 
     return register
+
+
+def hazard_refusal(
+    hazard: Hazard, what: str, *, rule: str | None = None, certain: bool = True, change: Change | None = None
+) -> Refusal:
+    """A known hazard as a "no", in its own words; with a change, the reason of that one."""
+    reason = f"{change.why}." if change else hazard.text
+    return Refusal(
+        code=hazard.id,
+        what=what,
+        reason=reason,
+        remedy=hazard.remedy,
+        source=hazard.source[0],
+        rule=rule,
+        change=change,
+        certain=certain,
+    )
 
 
 def refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:

@@ -23,6 +23,7 @@ from rekindle.plan.candidates import Candidate
 from rekindle.plan.evidence import arch_syntax, sources_parse
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
+from rekindle.plan.sentences import refuse, say
 
 # A driver may be installed or replaced; these say that none could do.
 _NO_DRIVER = ("driver-none-for-all", "driver-branch-ended")
@@ -54,14 +55,8 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
     """The wheel holds code that every card runs."""
     for gpu, coverage in coverages(candidate, question):
         if coverage.kind in ("none", "jit"):
-            yield Refusal(
-                code="gpu-not-in-wheel" if coverage.kind == "none" else "gpu-only-ptx",
-                what=candidate.name,
-                reason=f"{candidate.name} {coverage.text}"
-                + (f", so {card(gpu)} is not served." if coverage.kind == "none" else ", and nobody saw that work."),
-                source=coverage.source,
-                certain=coverage.kind == "none",
-            )
+            code = "gpu-not-in-wheel" if coverage.kind == "none" else "gpu-only-ptx"
+            yield refuse(code, candidate, seen=coverage.text, card=card(gpu), source=coverage.source)
 
 
 def needs_ptx(candidate: Candidate, question: Question) -> bool:
@@ -98,7 +93,6 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
     yield from _system_has_no_driver(candidate, question)
     if answer.kind != "no":
         return
-    reason = sentence(answer.text)
     change = None
     if answer.code not in _NO_DRIVER:
         change = Change(what="driver", from_=driver, to=answer.want, why=answer.text)
@@ -109,10 +103,9 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
             what="machine", from_=f"{names} in one", to="each card in a machine of its own", why=answer.text
         )
     yield Refusal(
-        rule="R102",
         code=answer.code,
         what=f"driver {driver}" if driver else f"CUDA {candidate.cuda}",
-        reason=reason,
+        reason=sentence(answer.text),
         remedy=_other_driver(answer, cards),
         source=answer.source,
         change=change,
@@ -124,14 +117,7 @@ def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[
     old, below = question.old_system, question.old_system.driver_below if question.old_system else None
     floor = toolkit_driver(candidate.cuda or "", question.side, question.facts).floor
     if old is not None and below is not None and floor is not None and branch(floor) >= below:
-        yield Refusal(
-            rule="R102",
-            code="driver-branch-ended",
-            what=f"CUDA {candidate.cuda}",
-            reason=f"CUDA {candidate.cuda} needs NVIDIA driver {floor}, and {old.name} ends before branch {below}.",
-            remedy="take a torch made with an older CUDA, or Windows 10",
-            source=old.source[-1],
-        )
+        yield refuse("driver-branch-ended", candidate, floor=floor, system=old.name, below=below, source=old.source[-1])
 
 
 def _other_driver(answer: CompatAnswer, cards: list[Gpu]) -> str:
@@ -147,12 +133,8 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
     for gpu in question.gpus:
         answer = cudnn_covers(candidate.flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
         if answer.kind == "partly":
-            yield Refusal(
-                code=answer.code,
-                what=candidate.name,
-                reason=f"{candidate.name} brings cuDNN {candidate.flavour.cudnn}. For {card(gpu)}: {answer.text}.",
-                remedy=f"take a wheel with an older cuDNN, for {gpu.arch} at most {answer.want}",
-                source=answer.source,
+            yield refuse(
+                "cudnn-lacks-arch/wheel", candidate, gpu=gpu, card=card(gpu), answer=answer, source=answer.source
             )
 
 
@@ -166,13 +148,8 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
             continue
         answer = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
         if answer.kind == "no":
-            yield Refusal(
-                code=answer.code,
-                what=f"CUDA {candidate.cuda}",
-                reason=f"{answer.text}.",
-                remedy=_other_toolkit(gpu.arch, answer.want, question.facts),
-                source=answer.source,
-            )
+            remedy = _other_toolkit(gpu.arch, answer.want, question.facts)
+            yield refuse("cuda-cannot-target-arch", candidate, seen=answer.text, remedy=remedy, source=answer.source)
 
 
 def _other_toolkit(sm: Sm, want: str | None, facts: Facts) -> str | None:
@@ -191,13 +168,9 @@ def sources_take_arch(candidate: Candidate, question: Question) -> Iterator[Refu
         if isinstance(sm, Sm) and not sources_parse(candidate.torch, sm, question.facts):
             row = arch_syntax(candidate.torch, question.facts)
             able = next((v for v in reversed(question.facts.releases) if sources_parse(v, sm, question.facts)), None)
-            yield Refusal(
-                code="source-does-not-know-arch",
-                what=f"torch {candidate.torch}",
-                reason=f"the sources of torch {candidate.torch} do not understand {sm.dotted} ({card(gpu)}) in"
-                " TORCH_CUDA_ARCH_LIST.",
-                remedy=f"build torch {able} or newer" if able else None,
-                source=row.source[0],
+            remedy = f"build torch {able} or newer" if able else None
+            yield refuse(
+                "source-does-not-know-arch", candidate, sm=sm, card=card(gpu), remedy=remedy, source=row.source[0]
             )
 
 
@@ -215,14 +188,8 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
         end = source_end(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
         if end is None or (end.torch_last != "none" and compare(candidate.torch, end.torch_last) <= 0):
             continue
-        yield Refusal(
-            code="source-ended-for-arch",
-            what=f"torch {candidate.torch}",
-            reason=f"torch {end.torch_last} is the last that can be expected to compile for {card(gpu)}"
-            f"{f', with CUDA {end.cuda_last} at most' if end.cuda_last else ''}.",
-            remedy=f"take torch {end.torch_last} or older",
-            source=end.source[0],
-        )
+        most = f", with CUDA {end.cuda_last} at most" if end.cuda_last else ""
+        yield refuse("source-ended-for-arch", candidate, end=end, card=card(gpu), most=most, source=end.source[0])
 
 
 @rule("R120", "build")
@@ -236,12 +203,12 @@ def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusa
             if (row.torch, row.cuda, row.sm) != (candidate.torch, candidate.cuda, target):
                 continue
             for name in sorted(set(row.failed) - set(row.without))[:1]:
-                yield Refusal(
-                    code="kernel-does-not-compile",
-                    what=candidate.name,
-                    reason=f"{name} of torch {row.torch} does not compile for {card(gpu)} with CUDA {row.cuda}:"
-                    f" {row.failed[name]}",
-                    remedy="take another torch or CUDA",
+                yield refuse(
+                    "kernel-does-not-compile",
+                    candidate,
+                    file=name,
+                    card=card(gpu),
+                    error=row.failed[name],
                     source=row.source[0],
                 )
 
@@ -252,14 +219,9 @@ def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterato
     have = question.board_cuda
     if have is None or question.wish.cuda or candidate.cuda is None or key(have)[0] == key(candidate.cuda)[0]:
         return
-    why = f"the board has CUDA {have}; CUDA {candidate.cuda} takes another JetPack (L4T), which means flashing it anew"
-    yield Refusal(
-        code="jetpack-change",
-        what=f"CUDA {candidate.cuda}",
-        reason=sentence(why),
-        source="https://developer.nvidia.com/embedded/jetpack-archive",
-        change=Change(what="cuda", from_=have, to=candidate.cuda, why=why),
-    )
+    why = say("jetpack-change/why", candidate, have=have).text
+    change = Change(what="cuda", from_=have, to=candidate.cuda, why=why)
+    yield refuse("jetpack-change", candidate, why=sentence(why), change=change)
 
 
 @rule("R115")
@@ -270,12 +232,7 @@ def jetpack_offers_cuda(candidate: Candidate, question: Question) -> Iterator[Re
     for sm in question.sms:
         offered = jetson_cuda(sm, question.facts)
         if offered and minor(candidate.cuda) not in offered:
-            yield Refusal(
-                code="jetpack-bound",
-                what=f"CUDA {candidate.cuda}",
-                reason=f"JetPack for this Jetson board ({sm}) offers CUDA {', '.join(offered)}, not {candidate.cuda}.",
-                source="https://developer.nvidia.com/embedded/jetpack-archive",
-            )
+            yield refuse("jetpack-bound", candidate, sm=sm, offered=", ".join(offered))
 
 
 @rule("R114", "build")
@@ -288,20 +245,9 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
         if row is None:
             continue
         if compare(candidate.rocm, row.rocm) < 0:
-            reason = f"ROCm {candidate.rocm} does not know {gfx}; support begins with ROCm {row.rocm}."
-            remedy = f"use ROCm {row.rocm} or newer"
+            yield refuse("rocm-cannot-target-arch/old", candidate, row=row, source=row.source[-1])
         elif row.last is not None and compare(candidate.rocm, row.last) > 0:
-            reason = f"ROCm {row.last} is the last that anybody is known to have made work on {gfx}."
-            remedy = f"use ROCm {row.last} or older"
-        else:
-            continue
-        yield Refusal(
-            code="rocm-cannot-target-arch",
-            what=f"ROCm {candidate.rocm}",
-            reason=reason,
-            remedy=remedy,
-            source=row.source[-1],
-        )
+            yield refuse("rocm-cannot-target-arch/new", candidate, row=row, source=row.source[-1])
 
 
 @rule("R116", "build")
@@ -314,14 +260,8 @@ def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator
     versions = {row.rocm for row in rows}
     for gfx in question.gfxs:
         if gfx.name not in known or candidate.rocm not in versions:
-            yield Refusal(
-                code="rocm-not-on-windows",
-                what=candidate.name,
-                reason=f"ROCm {candidate.rocm} for {gfx} does not exist on Windows; AMD's (TheRock) has"
-                f" {', '.join(sorted(known))}.",
-                remedy="use Linux",
-                source=rows[0].source[0] if rows else None,
-            )
+            source = rows[0].source[0] if rows else None
+            yield refuse("rocm-not-on-windows", candidate, gfx=gfx, known=", ".join(sorted(known)), source=source)
 
 
 @rule("R117", "install")
@@ -330,13 +270,7 @@ def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refu
     assert candidate.flavour is not None
     for gpu in question.gpus:
         if gpu.arch in candidate.flavour.untested.get(question.platform, ()):
-            yield Refusal(
-                code="target-untested",
-                what=candidate.name,
-                reason=f"{candidate.name} is compiled for {gpu.arch} but its maker does not test it there.",
-                source=candidate.flavour.source[0],
-                certain=False,
-            )
+            yield refuse("target-untested", candidate, gpu=gpu, source=candidate.flavour.source[0])
 
 
 @rule("R118", "build")
@@ -347,10 +281,4 @@ def math_library_has_target(candidate: Candidate, question: Question) -> Iterato
     for gfx in question.gfxs:
         gap = find_gap(gfx, candidate.rocm, "pytorch", question.facts)
         if gap is not None:
-            yield Refusal(
-                code="rocm-math-gap",
-                what=candidate.name,
-                reason=f"{gap.library} of ROCm {candidate.rocm} has no files for {gfx}: build it for {gfx} first.",
-                source=gap.source[0],
-                certain=False,
-            )
+            yield refuse("rocm-math-gap", candidate, gap=gap, gfx=gfx, source=gap.source[0])

@@ -13,7 +13,8 @@ from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Change, Refusal
 from rekindle.plan.candidates import Candidate, hazards_met, python_span, pythons_of, same_python
 from rekindle.plan.question import Question
-from rekindle.plan.rules import rule
+from rekindle.plan.rules import hazard_refusal, rule
+from rekindle.plan.sentences import refuse
 
 
 @rule("R301")
@@ -26,37 +27,26 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
     if any(same_python(asked, version) for version in known):
         return
     last = question.last_python
-    what = "wheels" if candidate.answer != "build" else "sources"
-    name = candidate.name if candidate.answer != "build" else f"torch {candidate.torch}"
+    span = python_span(known)
+    change = None
+    if candidate.python:
+        why = f"torch {candidate.torch} is for Python {span}"
+        why += f", and Python {last} is the last that runs on {question.machine.os.distro}" if last else ""
+        change = Change(what="python", from_=asked, to=candidate.python, why=why)
+    code = "python-not-in-source" if candidate.answer == "build" else "python-has-no-wheel"
     where = {"windows": " on Windows", "linux_aarch64": " on aarch64"}.get(question.platform, "")
-    yield Refusal(
-        code="python-has-no-wheel" if candidate.answer != "build" else "python-not-in-source",
-        what=f"Python {asked}",
-        reason=f"the {what} of {name} are for Python {python_span(known)}{where}, not for Python {asked}.",
-        remedy=f"use Python {candidate.python}, or another torch",
-        source=f"https://pypi.org/project/torch/{candidate.torch}/#files",
-        change=Change(
-            what="python",
-            from_=asked,
-            to=candidate.python,
-            why=f"torch {candidate.torch} is for Python {python_span(known)}"
-            + (f", and Python {last} is the last that runs on {question.machine.os.distro}" if last else ""),
-        )
-        if candidate.python
-        else None,
-    )
+    yield refuse(code, candidate, asked=asked, span=span, where=where, source=_files(candidate), change=change)
+
+
+def _files(candidate: Candidate) -> str:
+    return f"https://pypi.org/project/torch/{candidate.torch}/#files"
 
 
 @rule("R302")
 def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is any Python at all for this platform."""
     if candidate.python is None:
-        yield Refusal(
-            code="no-python",
-            what=candidate.name,
-            reason=f"{candidate.name} has no wheel for any Python on {question.platform}.",
-            source=f"https://pypi.org/project/torch/{candidate.torch}/#files",
-        )
+        yield refuse("no-python", candidate, platform=question.platform, source=_files(candidate))
 
 
 @rule("R401", "install", "graft")
@@ -66,13 +56,8 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
     need = flavour_libc(candidate.flavour, candidate.torch, question.platform, question.facts)
     answer = libc_runs(need, question.libc)
     if answer.kind == "no":
-        yield Refusal(
-            code=answer.code,
-            what=candidate.name,
-            reason=f"The wheel {candidate.name.removeprefix('torch ')} {answer.text}.",
-            remedy="an older torch, a container, or a newer distribution",
-            source=answer.source,
-        )
+        wheel = candidate.name.removeprefix("torch ")
+        yield refuse(answer.code, candidate, wheel=wheel, need=answer.text, source=answer.source)
 
 
 @rule("R403", "build")
@@ -80,14 +65,7 @@ def tools_run_here(candidate: Candidate, question: Question) -> Iterator[Refusal
     """The C library runs what a build takes from the package index: CMake, Ninja, NumPy, MKL."""
     floor, source = tools_libc(question.facts)
     if libc_runs(floor, question.libc).kind == "no":
-        yield Refusal(
-            code="glibc-too-old-to-build",
-            what=f"glibc {question.glibc}",
-            reason=f"what a build takes from the package index (CMake, Ninja, NumPy) needs glibc {floor.version}; the"
-            f" machine has {question.glibc}.",
-            remedy="use a container with a newer system (docker run -it debian:12), or a newer distribution",
-            source=source,
-        )
+        yield refuse("glibc-too-old-to-build", candidate, floor=floor.version, have=question.glibc, source=source)
 
 
 @rule("R402", "install")
@@ -95,14 +73,7 @@ def results_are_right(candidate: Candidate, question: Question) -> Iterator[Refu
     """Nobody reported that the wheel computes silently wrong on such a machine."""
     for hazard in hazards_met(candidate, question):
         if hazard.effect == "wrong":
-            yield Refusal(
-                code=hazard.id,
-                what=candidate.name,
-                reason=hazard.text,
-                remedy=hazard.remedy,
-                source=hazard.source[0],
-                certain=False,
-            )
+            yield hazard_refusal(hazard, candidate.name, certain=False)
 
 
 @rule("R501", "build")
@@ -111,14 +82,7 @@ def memory_is_enough(candidate: Candidate, question: Question) -> Iterator[Refus
     have, swap = question.memory_gib, question.machine.swap_gib
     cost = build_cost(candidate.torch, candidate.backend, question.facts)
     if memory_fits(have, swap, cost) is False:
-        yield Refusal(
-            code="memory-small",
-            what=candidate.name,
-            reason=f"one compiler can take {cost.largest_gib:g} GiB, and there are {have:g} GiB of memory.",
-            remedy="add swap and build with MAX_JOBS=1, or build on another machine",
-            source=cost.source[0],
-            certain=False,
-        )
+        yield refuse("memory-small", candidate, cost=cost, have=have, source=cost.source[0])
 
 
 @rule("R502")
@@ -136,11 +100,4 @@ def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]
     else:
         need, source = use_disk_gib(candidate.backend, question.facts), "installed sizes of published wheels"
     if have < need:
-        yield Refusal(
-            code="disk-small",
-            what=candidate.name,
-            reason=f"it takes about {need:g} GiB of disk, and {have:.1f} GiB are free.",
-            remedy="make room, or choose another disk with --workspace and TMPDIR",
-            source=source,
-            certain=False,
-        )
+        yield refuse("disk-small", candidate, need=need, have=have, source=source)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+import msgspec
+
 from rekindle.compat.libc import libc_runs, toolkit_libc
 from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import at_least, compare, key, minor
 from rekindle.plan.candidates import Candidate, hazards_met, is_cured
 from rekindle.plan.question import Question
-from rekindle.plan.rules import rule
+from rekindle.plan.rules import hazard_refusal, rule
+from rekindle.plan.sentences import refuse
 
 # Proposed in this order. The last toolset of each Visual Studio, so that a link to it can be found.
 GCC = ("gcc-13", "gcc-12", "gcc-11", "gcc-14", "gcc-10", "gcc-9", "gcc-8", "gcc-7", "gcc-6", "gcc-5", "gcc-4.9")
@@ -38,34 +41,21 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
             if kind == "msvc"
             else f"{kind}-{newest_compiler(row, kind)}"
         )
-        yield Refusal(
-            rule="R202",
-            code="host-compiler-rejected",
-            what=compiler,
-            reason=f"nvcc of CUDA {candidate.cuda} takes {compiler_span(row, kind)} as host compiler;"
-            f" {_spoken(compiler)} is none of them.",
+        yield refuse(
+            "host-compiler-rejected",
+            candidate,
+            compiler=compiler,
+            spoken=_spoken(compiler),
+            span=compiler_span(row, kind),
             remedy=f"use {best}{newer}",
             source=row.host_source or row.source[0],
         )
     era = question.facts.era(candidate.torch)
     if kind == "gcc" and version and era.gcc_min and not _reaches(version, era.gcc_min):
-        yield Refusal(
-            rule="R203",
-            code="compiler-too-old",
-            what=compiler,
-            reason=f"the sources of torch {candidate.torch} need gcc {era.gcc_min} or newer ({era.cxx}).",
-            source=era.source[0],
-        )
+        yield refuse("compiler-too-old", candidate, rule="R203", compiler=compiler, era=era, source=era.source[0])
     for hazard in hazards_met(replace(candidate, compiler=compiler), question):
         if hazard.compiler is not None and hazard.effect == "breaks" and not is_cured(hazard):
-            yield Refusal(
-                rule="R204",
-                code=hazard.id,
-                what=compiler,
-                reason=hazard.text,
-                remedy=hazard.remedy,
-                source=hazard.source[0],
-            )
+            yield hazard_refusal(hazard, compiler, rule="R204")
 
 
 def _reaches(version: str, floor: str) -> bool:
@@ -157,13 +147,7 @@ def toolkit_is_new_enough(candidate: Candidate, question: Question) -> Iterator[
     era = question.facts.era(candidate.torch)
     if candidate.cuda is None or era.cuda_min is None or compare(candidate.cuda, era.cuda_min) >= 0:
         return
-    yield Refusal(
-        code="cuda-too-old-for-source",
-        what=f"CUDA {candidate.cuda}",
-        reason=f"the sources of torch {candidate.torch} need CUDA {era.cuda_min} or newer.",
-        remedy=f"to build it, use CUDA {era.cuda_min} or newer, or an older torch",
-        source=era.source[-1],
-    )
+    yield refuse("cuda-too-old-for-source", candidate, era=era, source=era.source[-1])
 
 
 @rule("R208", "build")
@@ -174,13 +158,7 @@ def toolkit_runs_here(candidate: Candidate, question: Question) -> Iterator[Refu
         return
     answer = libc_runs(toolkit_libc(row), question.libc)
     if answer.kind == "no":
-        yield Refusal(
-            code="glibc-too-old-for-toolkit",
-            what=f"CUDA {candidate.cuda}",
-            reason=f"CUDA {candidate.cuda} {answer.text}.",
-            remedy="take an older CUDA, a container, or a newer distribution",
-            source=row.source[-1],
-        )
+        yield refuse("glibc-too-old-for-toolkit", candidate, need=answer.text, source=row.source[-1])
 
 
 @rule("R202", "build")
@@ -188,26 +166,12 @@ def compiler_is_taken(candidate: Candidate, question: Question) -> Iterator[Refu
     """nvcc and the sources take the host compiler."""
     asked = question.wish.compiler
     if candidate.compiler is None:
-        yield Refusal(
-            code="no-compiler",
-            what=candidate.name,
-            reason=f"no compiler is known that can build {candidate.name}.",
-            source=question.facts.era(candidate.torch).source[0],
-        )
+        yield refuse("no-compiler", candidate, source=question.facts.era(candidate.torch).source[0])
     elif asked and candidate.compiler != asked:
         why = list(compiler_problems(asked, candidate, question))
         text = why[0].reason if why else f"{asked} does not build it."
         change = Change(what="compiler", from_=asked, to=candidate.compiler, why=text)
-        for refusal in why:
-            yield Refusal(
-                rule=refusal.rule,
-                code=refusal.code,
-                what=refusal.what,
-                reason=refusal.reason,
-                remedy=refusal.remedy,
-                source=refusal.source,
-                change=change,
-            )
+        yield from (msgspec.structs.replace(refusal, change=change) for refusal in why)
 
 
 @rule("R203", "build")
@@ -218,14 +182,8 @@ def distribution_compiler_will_do(candidate: Candidate, question: Question) -> I
     if row is None or row.gcc is None or era.gcc_min is None or question.wish.compiler or question.machine.compilers:
         return
     if row.gcc < key(era.gcc_min)[0]:
-        why = f"{row.name} has gcc {row.gcc}, and the sources of torch {candidate.torch} need gcc {era.gcc_min}."
-        yield Refusal(
-            code="compiler-too-old",
-            what=f"gcc {row.gcc}",
-            reason=why,
-            source=era.source[0],
-            change=Change(what="compiler", from_=f"gcc-{row.gcc}", to=candidate.compiler, why=why),
-        )
+        change = ("compiler", f"gcc-{row.gcc}", candidate.compiler)
+        yield refuse("compiler-too-old/system", candidate, row=row, era=era, source=era.source[0], change=change)
 
 
 @rule("R204")
@@ -234,13 +192,7 @@ def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusa
     for hazard in hazards_met(candidate, question):
         # A compiler's hazard is a matter of choosing another one: R202.
         if hazard.effect == "breaks" and hazard.compiler is None and not is_cured(hazard):
-            yield Refusal(
-                code=hazard.id,
-                what=candidate.name,
-                reason=hazard.text,
-                remedy=hazard.remedy,
-                source=hazard.source[0],
-            )
+            yield hazard_refusal(hazard, candidate.name)
 
 
 @rule("R207", "build")
@@ -249,14 +201,8 @@ def sources_need_no_patch(candidate: Candidate, question: Question) -> Iterator[
     for hazard in hazards_met(candidate, question):
         if is_cured(hazard):
             why = f"{hazard.text} The patch {hazard.patch} cures it"
-            yield Refusal(
-                code=hazard.id,
-                what=candidate.name,
-                reason=f"{why}.",
-                remedy=hazard.remedy,
-                source=hazard.source[0],
-                change=Change(what="sources", from_="as released", to=f"with the patch {hazard.patch}", why=why),
-            )
+            change = Change(what="sources", from_="as released", to=f"with the patch {hazard.patch}", why=why)
+            yield hazard_refusal(hazard, candidate.name, change=change)
 
 
 @rule("R205", "build")
@@ -273,13 +219,7 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
     ]
     if not any(key(known)[0] == key(candidate.rocm)[0] for known in (*flavours, *named)):
         official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
-        yield Refusal(
-            code="rocm-pair-unproven",
-            what=candidate.name,
-            reason=f"nobody official pairs torch {candidate.torch} with ROCm {candidate.rocm}; named are: {official}.",
-            source="https://rocm.docs.amd.com/en/latest/compatibility/compatibility-matrix.html",
-            certain=False,
-        )
+        yield refuse("rocm-pair-unproven", candidate, official=official)
 
 
 @rule("R206", "build")
@@ -289,11 +229,5 @@ def cuda_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
         return
     used = [flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda]
     if used and not any(key(cuda)[0] == key(candidate.cuda)[0] for cuda in used):
-        yield Refusal(
-            code="cuda-pair-unproven",
-            what=candidate.name,
-            reason=f"no official build of torch {candidate.torch} used CUDA {key(candidate.cuda)[0]}.x"
-            f" (they used {', '.join(sorted(set(used), key=key))}), so nobody proved that it compiles.",
-            source="RELEASE.md compatibility matrix of pytorch/pytorch",
-            certain=False,
-        )
+        official = ", ".join(sorted(set(used), key=key))
+        yield refuse("cuda-pair-unproven", candidate, major=key(candidate.cuda)[0], official=official)

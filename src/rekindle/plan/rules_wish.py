@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
-import msgspec
-
 from rekindle.compat.toolkit import cudnn_floor, last_cudnn
 from rekindle.model.arch import Sm
-from rekindle.model.plan import Change, Refusal
+from rekindle.model.plan import Refusal
 from rekindle.model.version import key, same_prefix
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
@@ -24,40 +22,25 @@ from rekindle.plan.rules_gpu import (
     toolkit_targets_cards,
 )
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
+from rekindle.plan.sentences import refuse
 
-_TOOLKITS = {"cuda": "CUDA", "rocm": "ROCm"}
-
-
-def _departure(what: str, asked: str, got: str | None, why: str) -> Refusal:
-    return Refusal(
-        code=f"{what}-not-as-asked",
-        what=f"{what} {asked}",
-        reason=why,
-        change=Change(what=what, from_=asked, to=got, why=why),
-        departure=True,
-    )
+_NEEDS = {
+    "cuda": "which needs CUDA",
+    "rocm": "which needs ROCm",
+    "xpu": "which needs the XPU wheels",
+    "cpu": "which runs torch on the CPU",
+}
 
 
-def _wrong_vendor(what: str, asked: str, question: Question) -> Refusal:
-    """CUDA asked for beside an AMD card, or ROCm beside an NVIDIA one."""
-    names = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
-    kinds = {"cuda": "CUDA is for NVIDIA cards", "rocm": "ROCm is for AMD cards"}
-    needs = {
-        "cuda": "which needs CUDA",
-        "rocm": "which needs ROCm",
-        "xpu": "which needs the XPU wheels",
-        "cpu": "which runs torch on the CPU",
-    }
-    why = f"{kinds[what]}, and this is {names}, {needs[question.backend]}."
-    refusal = _departure(what, asked, None, why)
-    return msgspec.structs.replace(refusal, source="https://pytorch.org/get-started/locally", departure=False)
+def _departure(what: str, asked: str, got: str | None) -> Refusal:
+    return refuse(f"{what}-not-as-asked", None, asked=asked, change=(what, asked, got), departure=True)
 
 
 @rule("R001")
 def torch_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The torch version is the one asked for."""
     if question.torch is not None and not question.wants_torch(candidate.torch):
-        yield _departure("torch", question.torch, candidate.torch, f"torch {question.torch} was asked for.")
+        yield _departure("torch", question.torch, candidate.torch)
 
 
 @rule("R002")
@@ -69,7 +52,7 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
     if question.wish.build and candidate.answer == "build" and asked == _built_as(candidate):
         return
     if asked is not None and got != asked:
-        yield _departure("variant", asked, got or "built from source", f"the {asked} wheel was asked for.")
+        yield _departure("variant", asked, got or "built from source")
 
 
 def _built_as(candidate: Candidate) -> str:
@@ -106,7 +89,9 @@ def _toolkit_is_kept(
     if asked is None:
         return
     if question.backend != kind:
-        yield _wrong_vendor(kind, asked, question)
+        cards = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
+        wrong = f"{kind}-not-as-asked/vendor"
+        yield refuse(wrong, None, asked=asked, cards=cards, needs=_NEEDS[question.backend], change=(kind, asked, None))
         return
     got: str | None = getattr(candidate, kind)
     if _is_asked(got, asked):
@@ -114,7 +99,7 @@ def _toolkit_is_kept(
     brings_own = candidate.answer != "build" and question.flavour is None
     if brings_own and got and key(got)[0] == key(asked)[0] and would_do(asked):
         return
-    yield _departure(kind, asked, got, f"{_TOOLKITS[kind]} {asked} was asked for.")
+    yield _departure(kind, asked, got)
 
 
 @rule("R003")
@@ -132,30 +117,25 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
     floor = cudnn_floor(asked, candidate.cuda, question.facts)
     if floor is None:
         return
-    oldest, version, source = floor
     majors = question.facts.era(candidate.torch).cudnn_major
     if candidate.answer == "build" and majors and key(asked)[0] not in majors:
         wanted = " or ".join(map(str, majors))
-        why = f"the sources of torch {candidate.torch} are made for cuDNN {wanted}, not for cuDNN {asked}."
-        yield Refusal(
-            code="cudnn-not-for-source",
-            what=f"cuDNN {asked}",
-            reason=why,
-            source=question.facts.era(candidate.torch).source[0],
-            change=Change(what="cudnn", from_=asked, to=f"{max(majors)}.x", why=why),
-        )
+        source = question.facts.era(candidate.torch).source[0]
+        change = ("cudnn", asked, f"{max(majors)}.x")
+        yield refuse("cudnn-not-for-source", candidate, asked=asked, wanted=wanted, source=source, change=change)
         return
-    lacking = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < oldest]
+    lacking = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < floor.oldest]
     if lacking:
         last = last_cudnn(min(lacking), question.facts)
-        why = f"cuDNN {asked} has no code for {min(lacking)}: cuDNN {version} starts at {oldest}, {last} is the last."
-        yield Refusal(
-            code="cudnn-lacks-arch",
-            what=f"cuDNN {asked}",
-            reason=why,
-            remedy=f"cuDNN {last} or older",
-            source=source,
-            change=Change(what="cudnn", from_=asked, to=f"<={last}", why=why),
+        yield refuse(
+            "cudnn-lacks-arch/asked",
+            candidate,
+            asked=asked,
+            card=min(lacking),
+            floor=floor,
+            last=last,
+            source=floor.source,
+            change=("cudnn", asked, f"<={last}"),
         )
 
 

@@ -19,6 +19,7 @@ from rekindle.plan.grafts import lacking_cards
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card, needs_ptx
+from rekindle.plan.sentences import refuse
 from rekindle.plan.steps import FIRST_OWN_INDEX
 
 _KITS = ("cuda", "rocm", "variant")
@@ -282,27 +283,16 @@ def _never_published(question: Question, flavour: str) -> Refusal:
         for row in question.facts.flavours(version)
         if question.platform in BACKENDS[flavour_backend(row)].platforms(row)
     ]
-    there = f"torch {version} was not published as {flavour} for {question.platform}; there are {', '.join(names)}."
-    return Refusal(
-        rule="R002",
-        code="flavour-never-published",
-        what=f"torch {version}+{flavour}",
-        reason=there if names else f"no wheel of torch {version} for {question.platform} is known here.",
-        source="https://pytorch.org/get-started/previous-versions",
-    )
+    name = "flavour-never-published" if names else "flavour-never-published/none"
+    values = {"version": version, "flavour": flavour, "platform": question.platform, "names": ", ".join(names)}
+    return refuse(name, None, rule="R002", **values)
 
 
 def _no_wheel_of(question: Question) -> Refusal:
     version = question.wanted_releases[0]
     kind = {"cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "cpu": "CPU"}[question.backend]
     where = question.platform.replace("_", " ")
-    return Refusal(
-        rule="R002",
-        code="release-never-published",
-        what=f"torch {version}",
-        reason=f"no {kind} wheel of torch {version} was published for {where}.",
-        source="https://pytorch.org/get-started/previous-versions",
-    )
+    return refuse("release-never-published", None, rule="R002", kind=kind, version=version, where=where)
 
 
 def refusal_reasons(refusals: list[Refusal]) -> list[Reason]:
