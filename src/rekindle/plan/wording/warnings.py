@@ -9,7 +9,6 @@ from rekindle.compat.hazards import ever_supported, lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
 from rekindle.model.arch import Sm
-from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.spoken import sentence, spoken_months
 from rekindle.model.version import compare, key, minor
@@ -17,9 +16,8 @@ from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
+from rekindle.plan.sentences import say
 from rekindle.plan.steps import cudnn_package
-
-_XPU_NOTES = "https://docs.pytorch.org/docs/stable/notes/get_start_xpu.html"
 
 
 def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) -> Iterator[Reason]:
@@ -42,8 +40,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from _cudnn_by_hand(candidate, cudnn, question)
     have = [python.version for python in question.machine.pythons]
     if have and candidate.python and not question.had_python((candidate.python,)):
-        text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
-        yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
+        yield say("python-missing", candidate, have=", ".join(have))
     for hazard in assessed.hazards:
         if hazard.effect == "wrong":
             continue  # told above
@@ -61,8 +58,7 @@ def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
             old = outcome.whole.best.candidate
             way = "official wheel" if old.answer == "install" else old.answer
             why = f"the {way} that serves all cards is {_how_much_older(old, outcome.best, outcome)} ({old.name})"
-        text = f"{card(gpu)} is not served by this plan: {why}."
-        yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
+        yield say("gpu-not-served", card=card(gpu), why=why, source=outcome.apart.source if outcome.apart else None)
 
 
 def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
@@ -78,15 +74,16 @@ def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
     alone = max(newer, key=lambda one: key(one.best.candidate.torch))
     theirs, ours = alone.best.candidate, best.candidate
     names = ", ".join(map(card, alone.gpus))
-    text = (
-        f"This torch serves all cards and is {_how_much_older(ours, alone.best, outcome)} than what {names} alone could"
-        f" have ({theirs.name}), which here goes without all that torch learnt since {minor(ours.torch)}"
-    )
-    if ours.cuda and theirs.cuda and minor(ours.cuda) != minor(theirs.cuda):
-        text += f" and without CUDA {theirs.cuda}"
+    other_cuda = ours.cuda and theirs.cuda and minor(ours.cuda) != minor(theirs.cuda)
     row = question.facts.release(ours.torch)
-    yield Reason(
-        code="older-for-all", text=f"{text}: --serve newest plans for that.", source=row.source[0] if row else None
+    yield say(
+        "older-for-all",
+        theirs,
+        older=_how_much_older(ours, alone.best, outcome),
+        names=names,
+        since=minor(ours.torch),
+        more=f" and without CUDA {theirs.cuda}" if other_cuda else "",
+        source=row.source[0] if row else None,
     )
 
 
@@ -99,12 +96,12 @@ def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Rea
     ended = [no for one in newer for no in one.refusals if no.code == "gpu-not-in-wheel"]
     if len({no.what for no in ended}) < len(newer):
         return
-    text = f"torch {candidate.torch} is the last with a wheel for {', '.join(map(card, question.gpus))}"
-    text += f": {max(newer, key=lambda one: key(one.candidate.torch)).candidate.torch} has none. Keep a copy of it"
-    sms = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm)]
-    last = min((row.last for sm in sms if (row := card_drivers(sm, question.side, question.facts)).last), default=None)
-    text += f"; R{last} is the last driver branch too" if last else ""
-    yield Reason(code="last-torch", text=f"{text}.", source=ended[0].source)
+    newest = max((one.candidate.torch for one in newer), key=key)
+    drivers = [card_drivers(sm, question.side, question.facts).last for sm in question.sms]
+    last = min((branch for branch in drivers if branch), default=None)
+    branch = f"; R{last} is the last driver branch too" if last else ""
+    cards = ", ".join(map(card, question.gpus))
+    yield say("last-torch", candidate, cards=cards, newest=newest, branch=branch, source=ended[0].source)
 
 
 def _how_much_older(old: Candidate, new: Assessed | None, outcome: PlanOutcome) -> str:
@@ -119,21 +116,12 @@ def _cards_in_doubt(question: Question) -> Iterator[Reason]:
     for gpu in question.usable_gpus:
         named = (*question.gpus, *question.aside)
         if gpu not in named and gpu.arch not in [other.arch for other in named]:
-            text = f"{card(gpu)} stays unused: one torch serves the cards of one maker."
-            yield Reason(code="other-vendor-unused", text=text)
+            yield say("other-vendor-unused", card=card(gpu))
         if gpu in question.aside:
-            text = (
-                f"{card(gpu)} is the processor's graphics beside the card: HIP_VISIBLE_DEVICES=0 (or 1) shows torch the"
-                " card alone."
-            )
-            yield Reason(code="graphics-beside-card", text=text, source=question.facts.rocm.integrated[0].source[0])
+            source = question.facts.rocm.integrated[0].source[0]
+            yield say("graphics-beside-card", card=card(gpu), source=source)
         if gpu.possible:
-            others = ", ".join(map(str, gpu.possible))
-            text = (
-                f"The name {gpu.name} is also listed with other chips ({others}); planned for {gpu.arch}."
-                " The PCI id decides (lspci -nn)."
-            )
-            yield Reason(code="gpu-name-ambiguous", text=text, source="pci.ids")
+            yield say("gpu-name-ambiguous", gpu=gpu, others=", ".join(map(str, gpu.possible)))
 
 
 def _code_in_doubt(assessed: Assessed) -> Iterator[Reason]:
@@ -141,31 +129,25 @@ def _code_in_doubt(assessed: Assessed) -> Iterator[Reason]:
     for _, coverage in assessed.covered:
         if coverage.kind == "override":
             assignment = " ".join(f"{name}={value}" for name, value in coverage.env)
-            text = f"Set {assignment} before starting Python; AMD does not support this."
-            yield Reason(code="hsa-override", text=text, source=coverage.source)
+            yield say("hsa-override", assignment=assignment, source=coverage.source)
         if coverage.kind == "unknown":
-            text = (
-                "Cannot tell whether the wheel has code for the card: its architecture is unknown. Give it with --gpu."
-            )
-            yield Reason(code="gpu-unknown", text=text)
+            yield say("gpu-unknown")
 
 
 def _without_card(question: Question) -> Iterator[Reason]:
     mac = question.platform.startswith("macos")
     if mac and question.arch == "aarch64":
-        text = 'On Apple silicon this wheel uses the GPU through MPS: torch.device("mps").'
-        yield Reason(code="mps", text=text, source="https://pytorch.org/docs/stable/notes/mps.html")
+        yield say("mps")
     named = question.machine.gpus or question.flavour is not None or question.no_gpu or mac
     if question.backend == "cpu" and not named:
-        yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
+        yield say("no-gpu-named")
 
 
 def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     cpu = question.machine.cpu
     if question.arch == "x86_64" and cpu.name and question.cpu_features is None:
-        text = f"What {cpu.name} can do is not known here, so whether this torch starts on it was not judged"
-        yield Reason(code=seen.code, text=f"{text}: name its microarchitecture (--cpu nehalem).")
+        yield Reason(code=seen.code, text=say("cpu-not-known", cpu=cpu).text)
     if candidate.answer != "build" and seen.kind == "partly":
         yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
     if candidate.answer != "build" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
@@ -177,34 +159,20 @@ def hopeless_cards(question: Question) -> Iterator[Reason]:
     for gpu in question.hopeless_gpus:
         if gpu.vendor == "intel" and question.backend != "cpu":
             continue  # graphics inside the processor, beside a card that computes
-        yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
-
-
-def _hopeless(gpu: Gpu, question: Question) -> str:
-    if question.machine.os.system == "macos":
-        return (
-            f"{card(gpu)}: neither CUDA nor ROCm exists for macOS, so torch runs on the CPU there"
-            " (and on Apple's own GPUs through MPS)."
-        )
-    if question.platform == "windows_arm64":
-        return f"{card(gpu)}: neither CUDA nor ROCm exists for Windows on Arm, so torch runs on the CPU there."
-    if isinstance(gpu.arch, Sm) and (end := source_end(gpu.arch, question.facts)) is not None:
-        return f"{card(gpu)} is {end.note or 'supported by no torch'}."
-    if gpu.vendor == "intel" and gpu.arch is None:
-        return (
-            f"{card(gpu)}: which generation this is cannot be told, so torch is planned for the CPU. Arc cards and Core"
-            ' Ultra\'s Arc graphics run the XPU wheels: name one (--gpu "Arc A770"), or give its PCI id (8086:56a0).'
-        )
-    if gpu.vendor == "intel":
-        return f"{card(gpu)}: {ever_supported(gpu, question.facts).text}. torch runs on the CPU here."
-    if ever_supported(gpu, question.facts).kind != "no":
-        return f"{card(gpu)}: no ROCm for Windows has code for it, so torch runs on the CPU here; on Linux it computes."
-    return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
-
-
-def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
-    end = source_end(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
-    return end.source[0] if end else None
+        end = source_end(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
+        ever = ever_supported(gpu, question.facts)
+        if question.machine.os.system == "macos":
+            why = "macos"
+        elif question.platform == "windows_arm64":
+            why = "windows-arm"
+        elif end is not None:
+            why = "ended"
+        elif gpu.vendor == "intel":
+            why = "intel-unknown" if gpu.arch is None else "intel"
+        else:
+            why = "rocm-windows" if ever.kind != "no" else "rocm"
+        values = {"card": card(gpu), "ever": ever.text, "end": (end and end.note) or "supported by no torch"}
+        yield say(f"gpu-unsupported/{why}", source=end.source[0] if end else None, **values)
 
 
 def _cudnn_by_hand(candidate: Candidate, cudnn: str | None, question: Question) -> Iterator[Reason]:
@@ -216,11 +184,7 @@ def _cudnn_by_hand(candidate: Candidate, cudnn: str | None, question: Question) 
     ):
         return
     if cudnn_package(candidate, cudnn, question) is None:
-        text = (
-            f"cuDNN {cudnn} has to be put into the CUDA folder by hand (its archive asks for an account at NVIDIA), or"
-            " CUDNN_INCLUDE_DIR and CUDNN_LIBRARY must name where it is: the package index has none to build with."
-        )
-        yield Reason(code="cudnn-by-hand", text=text, source="https://developer.nvidia.com/cudnn-archive")
+        yield say("cudnn-by-hand", cudnn=cudnn)
 
 
 def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
@@ -228,27 +192,13 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
     rows = [row for gpu in question.gpus if (row := question.facts.xe_generation(gpu.arch))]
     if candidate.backend != "xpu" or not rows:
         return
-    windows = question.side == "windows"
     driver = intel_driver(rows[0], question.side)
     if driver:
-        text = (
-            f"Needs Intel's graphics driver; {driver} is the oldest seen with a torch of today, so take that or newer."
-        )
-        text = text if windows else f"Needs Intel's driver: {driver}; the user must be in the group render."
-        yield Reason(code="driver-needed", text=text, source=rows[0].source[0])
-    text = (
-        'The device is torch.device("xpu"), and nothing else is needed: the wheel brings oneAPI\'s libraries and'
-        f" {'triton-xpu' if compare(candidate.torch, '2.10') >= 0 else 'pytorch-triton-xpu'}. Intel ended its extension"
-        " (IPEX) in March 2026, since torch does it itself; do not install it beside this."
-    )
-    yield Reason(code="xpu", text=text, source=_XPU_NOTES)
+        yield say(f"driver-needed/intel-{question.side}", driver=driver, source=rows[0].source[0])
+    yield say("xpu", triton="triton-xpu" if compare(candidate.torch, "2.10") >= 0 else "pytorch-triton-xpu")
     shared = [gpu for gpu in question.machine.gpus if gpu.vendor == "intel" and gpu.arch not in (None, rows[0].arch)]
     if shared:
-        text = (
-            f"{card(shared[0])} is beside it: ONEAPI_DEVICE_SELECTOR=level_zero:0 (or :1) shows torch one alone;"
-            " sycl-ls lists them in their order."
-        )
-        yield Reason(code="xpu-selection", text=text, source="https://intel.github.io/llvm/EnvironmentVariables.html")
+        yield say("xpu-selection", card=card(shared[0]))
 
 
 def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:
@@ -257,7 +207,7 @@ def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]
         want = wanted_driver(candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
         needs = driver_runs(None, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
         if want and needs.kind == "unknown":
-            yield Reason(code="driver-needed", text=f"Needs NVIDIA driver {want}.", source=needs.source)
+            yield say("driver-needed", want=want, source=needs.source)
 
 
 def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
@@ -271,23 +221,14 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if kepler and isinstance(kepler[0].arch, Sm):
         last = last_cudnn(kepler[0].arch, question.facts)
         branch = card_drivers(kepler[0].arch, question.side, question.facts).last
-        text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R{branch} the last driver."
-        if candidate.answer == "install":
-            text += " The wheel has code for it; no run of this wheel on such a card is on record."
-        yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")
+        name = "kepler/wheel" if candidate.answer == "install" else "kepler"
+        yield say(name, card=card(kepler[0]), last=last, branch=branch)
 
 
 def _jetson(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if not question.tegra or candidate.cuda is None:
         return
-    source = "https://developer.nvidia.com/embedded/jetpack-archive"
-    pack = question.jetpack_with_wheels
     if candidate.answer == "install":
-        text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
-        yield Reason(code="jetpack", text=text, source=source)
-    if pack is not None:
-        text = (
-            f"NVIDIA publishes its own wheels for {pack.name} (CUDA {pack.cuda}, cuDNN {pack.cudnn}, Python"
-            f" {pack.python}): torch {pack.torch}. Where one of them will do, nothing has to be built: {pack.wheels}"
-        )
-        yield Reason(code="jetson-wheels", text=text, source=pack.source[-1])
+        yield say("jetpack", major=candidate.cuda.split(".")[0])
+    if pack := question.jetpack_with_wheels:
+        yield say("jetson-wheels", pack=pack, source=pack.source[-1])
