@@ -23,7 +23,7 @@ from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
 from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
 from rekindle.plan.evidence import evidence, weakest
 from rekindle.plan.grafts import decide_graft, graft_evidence
-from rekindle.plan.question import Obstacle, Question
+from rekindle.plan.question import Question
 from rekindle.plan.rules import refusals
 
 BUILD_AS_ASKED = 2.6
@@ -270,7 +270,7 @@ class PlanOutcome:
     unserved: tuple[Gpu, ...] = ()
     whole: Alone | None = None
     alone: list[Alone] = field(default_factory=list)
-    obstacle: Obstacle | None = None
+    obstacle: Reason | None = None
     apart: Reason | None = None
     nearest: list[Near] = field(default_factory=list)
 

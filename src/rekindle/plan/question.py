@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import cast
 
 from rekindle.compat import Name, backend_of
 from rekindle.compat.cpu_names import microarchitecture
@@ -24,9 +24,10 @@ from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine, cpu_arch
-from rekindle.model.plan import BuildOutline, Wish
+from rekindle.model.plan import BuildOutline, Reason, Wish
 from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
+from rekindle.plan.sentences import say
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 
@@ -359,52 +360,20 @@ class Question:
 # As `uname -m`, Python and people spell them.
 NARROW = ("x86", "i386", "i486", "i586", "i686", "win32", "arm", "armhf", "armv6l", "armv7l", "armv8l", "mips", "ppc")
 OTHER_ARCHS = (*NARROW, "ppc64le", "s390x", "riscv64", "loongarch64", "mips64")
-_INDEX = "https://pypi.org/project/torch/#files"
-# Who else builds torch for a machine that PyTorch does not build for.
-_OTHER_BUILDERS = {
-    "ppc64le": "On POWER8, POWER9 and POWER10 conda-forge's pytorch and IBM's Open-CE have it, with CUDA for"
-    " POWER9's V100 only in Open-CE up to torch 2.0.",
-    "s390x": "On IBM Z the CPU alone can be used: IBM's container images and distributions' python3-torch have it.",
-}
 
 
-class Obstacle(NamedTuple):
-    """``instead`` is the nearest thing that works."""
-
-    code: str
-    text: str
-    instead: str
-    source: str
-
-
-def find_obstacle(question: Question) -> Obstacle | None:
-    """The first thing about the system itself that rules everything out."""
-    arch = question.arch
+def find_obstacle(question: Question) -> Reason | None:
+    """The first thing about the system itself that rules everything out, and the nearest that works instead."""
+    arch, python = question.arch, question.wish.python or ""
     if arch in NARROW:
-        text = (
-            f"This is a 32-bit system or Python ({arch}): torch is published for 64-bit systems only, and its sources"
-            " do not build for 32 bit."
-        )
-        return Obstacle("system-32-bit", text, "a 64-bit system (x86_64, amd64) with a 64-bit Python", _INDEX)
-    python = question.wish.python or ""
+        return say("system-32-bit", arch=arch)
     if python.endswith("-32"):  # as Windows' py launcher spells it
-        text = f"Python {python} is a 32-bit Python: torch is published for 64-bit Pythons only."
-        return Obstacle("system-32-bit", text, f"the 64-bit Python {python.removesuffix('-32')}", _INDEX)
-    if arch in _OTHER_BUILDERS:
-        text = f"PyTorch publishes no torch wheel for {arch}, and none is planned here. {_OTHER_BUILDERS[arch]}"
-        return Obstacle("arch-unsupported", text, "one of those, or a machine with x86_64 or aarch64", _INDEX)
+        return say("system-32-bit/python", python=python, wide=python.removesuffix("-32"))
+    if arch in ("ppc64le", "s390x"):  # PyTorch does not build for it, others do
+        return say(f"arch-unsupported/{arch}")
     if arch not in ("x86_64", "aarch64"):
-        text = f"No torch wheel was ever published for {arch}; whether its sources build there is not known here."
-        return Obstacle("arch-unsupported", text, "a machine with x86_64 or aarch64", _INDEX)
-    libc = libc_of(question.machine.os, question.facts)
-    if libc is not None and libc.kind == "musl":
-        text = (
-            "This system uses musl (Alpine and its like): every Linux wheel of torch is a manylinux wheel and needs"
-            " glibc, and neither CUDA nor ROCm exists for musl."
-        )
-        instead = "a container or a distribution with glibc (for example Debian 12: docker run -it debian:12)"
-        return Obstacle("libc-musl", text, instead, _INDEX)
-    return None
+        return say("arch-unsupported", arch=arch)
+    return say("libc-musl/system") if question.libc is not None and question.libc.kind == "musl" else None
 
 
 def check_wish(question: Question) -> None:

@@ -35,10 +35,11 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
         change = Change(what="python", from_=asked, to=candidate.python, why=why)
     code = "python-not-in-source" if candidate.answer == "build" else "python-has-no-wheel"
     where = {"windows": " on Windows", "linux_aarch64": " on aarch64"}.get(question.platform, "")
-    yield refuse(code, candidate, asked=asked, span=span, where=where, source=_files(candidate), change=change)
+    yield refuse(code, candidate, asked=asked, span=span, where=where, source=files_page(candidate), change=change)
 
 
-def _files(candidate: Candidate) -> str:
+def files_page(candidate: Candidate) -> str:
+    """Where PyPI lists the files of the release."""
     return f"https://pypi.org/project/torch/{candidate.torch}/#files"
 
 
@@ -46,7 +47,7 @@ def _files(candidate: Candidate) -> str:
 def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is any Python at all for this platform."""
     if candidate.python is None:
-        yield refuse("no-python", candidate, platform=question.platform, source=_files(candidate))
+        yield refuse("no-python", candidate, platform=question.platform, source=files_page(candidate))
 
 
 @rule("R401", "install", "graft")

@@ -44,6 +44,7 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
         yield refuse(
             "host-compiler-rejected",
             candidate,
+            rule="R202",
             compiler=compiler,
             spoken=_spoken(compiler),
             span=compiler_span(row, kind),

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from rekindle.facts.tables import parse_toml
 from rekindle.model.document import Part
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.plan.candidates import Candidate
+
+if TYPE_CHECKING:
+    from rekindle.plan.candidates import Candidate
 
 _FILE = Path(__file__).with_name("sentences.toml")
 
@@ -39,6 +42,7 @@ def load_sentences() -> dict[str, Sentence]:
 def say(
     name: str,
     candidate: Candidate | None = None,
+    /,
     *,
     source: str | None = None,
     handled: bool = False,
@@ -53,6 +57,7 @@ def say(
 def refuse(
     name: str,
     candidate: Candidate | None,
+    /,
     *,
     source: str | None = None,
     remedy: str | None = None,

@@ -50,7 +50,7 @@ def test_a_32_bit_python_is_told_from_a_64_bit_one(python: str | None, is_narrow
     obstacle = find_obstacle(ask("sm_75", os="windows", python=python))
     assert (obstacle is not None) is is_narrow
     if obstacle is not None:
-        assert obstacle.code == "system-32-bit" and "the 64-bit Python 3.8" in obstacle.instead
+        assert obstacle.code == "system-32-bit" and "the 64-bit Python 3.8" in obstacle.text
 
 
 def test_a_board_has_the_tools_of_its_jetpack() -> None:

@@ -10,6 +10,7 @@ from rekindle.compat.driver import driver_runs
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import emits_for, toolkits_for
+from rekindle.model.facts import Platform
 from rekindle.model.plan import Change, Reason, Refusal
 from rekindle.model.spoken import capital, sentence
 from rekindle.model.version import compare, key
@@ -19,11 +20,12 @@ from rekindle.plan.grafts import lacking_cards
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card, needs_ptx
-from rekindle.plan.sentences import refuse
+from rekindle.plan.rules_system import files_page
+from rekindle.plan.sentences import refuse, say
 from rekindle.plan.steps import FIRST_OWN_INDEX
 
 _KITS = ("cuda", "rocm", "variant")
-_PLATFORMS = {
+PLATFORM_WORDS: dict[Platform, str] = {
     "linux_x86_64": "Linux",
     "linux_aarch64": "Linux on aarch64",
     "windows": "Windows",
@@ -38,24 +40,17 @@ def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     if candidate.answer == "install":
         yield from _wheel_reasons(assessed, question)
     elif candidate.answer == "graft":
-        yield from _graft_reasons(assessed, question)
+        source = assessed.evidence.source if assessed.evidence else None
+        yield say("graft", candidate, cards=lacking_cards(candidate, question), source=source)
+        yield from _evidence_reasons(assessed)
     else:
-        if assessed.evidence is not None:
-            found = assessed.evidence
-            yield Reason(code=f"evidence-{found.grade}", text=f"Evidence: {found.text}", source=found.source)
+        yield from _evidence_reasons(assessed)
         yield from _build_reasons(candidate, question)
     yield from _cpu_reasons(candidate, question)
 
 
-def _graft_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
-    candidate, known = assessed.candidate, assessed.evidence
-    text = f"{candidate.name} runs here but for its code for {lacking_cards(candidate, question)}, which a graft adds: "
-    text += (
-        "its own kernel files are compiled for it, and all else stays the official build. A build from source takes"
-        " hours and lacks what only the official one has."
-    )
-    yield Reason(code="graft", text=text, source=known.source if known else None)
-    if known is not None:
+def _evidence_reasons(assessed: Assessed) -> Iterator[Reason]:
+    if (known := assessed.evidence) is not None:
         yield Reason(code=f"evidence-{known.grade}", text=f"Evidence: {known.text}", source=known.source)
 
 
@@ -66,28 +61,20 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     for gpu, coverage in assessed.covered:
         if coverage.kind == "unknown":
             continue
-        subject = f"the wheel {candidate.torch}+{flavour.name}"
-        yield Reason(code="wheel-has-code", text=f"{card(gpu)}: {subject} {coverage.text}.", source=coverage.source)
+        yield say("wheel-has-code", candidate, card=card(gpu), seen=coverage.text, source=coverage.source)
     known = python_span(pythons_of(candidate, question))
-    where = _PLATFORMS[question.platform]
-    yield Reason(
-        code="wheel-exists",
-        text=f"{candidate.name} is published for Python {known} on {where}.",
-        source=f"https://pypi.org/project/torch/{candidate.torch}/#files",
+    yield say(
+        "wheel-exists", candidate, known=known, where=PLATFORM_WORDS[question.platform], source=files_page(candidate)
     )
     if candidate.wheel:
-        yield Reason(code="wheelhouse", text=f"A wheel that fits lies in the wheelhouse: {candidate.wheel}")
+        yield say("wheelhouse", candidate)
     elif candidate.backend != "cpu" and question.platform == "windows":
         old = compare(candidate.torch, FIRST_OWN_INDEX) < 0
-        where = "PyTorch's own page of files (-f)" if old else "an index of its own (--index-url)"
-        text = f"PyPI has no CUDA or ROCm wheels for Windows; this one is on {where}."
-        yield Reason(code="windows-index", text=text, source="https://pypi.org/project/torch/#files")
-    if flavour.publisher == "amd":
-        text = (
-            f"AMD builds these wheels itself (TheRock, ROCm {candidate.rocm});"
-            " download.pytorch.org has no ROCm wheels for Windows and fewer targets."
+        yield say(
+            "windows-index", where="PyTorch's own page of files (-f)" if old else "an index of its own (--index-url)"
         )
-        yield Reason(code="amd-index", text=text, source=flavour.source[0])
+    if flavour.publisher == "amd":
+        yield say("amd-index", candidate, source=flavour.source[0])
     if candidate.cuda and question.driver and not question.tegra:
         ptx = needs_ptx(candidate, question)
         drives = driver_runs(question.driver, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
@@ -96,28 +83,20 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     if question.wish.cuda and candidate.cuda:
         yield _brings_cuda(candidate, question)
     if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:
-        text = (
-            f"A wheel needs no ROCm on the system: it brings its own ROCm {candidate.rocm} libraries. The installed"
-            f" ROCm {question.wish.rocm} may stay as it is; only the kernel driver (amdgpu) is shared."
-        )
-        yield Reason(code="wheel-brings-rocm", text=text, source="https://pytorch.org/get-started/locally")
+        yield say("wheel-brings-rocm", candidate, asked=question.wish.rocm)
     libc = libc_runs(flavour_libc(flavour, candidate.torch, question.platform, question.facts), question.libc)
     if libc.kind == "yes" and libc.reasons:
-        yield Reason(code="glibc-fits", text=f"The C library is new enough: the wheel {libc.text}.", source=libc.source)
+        yield say("glibc-fits", need=libc.text, source=libc.source)
 
 
 def _brings_cuda(candidate: Candidate, question: Question) -> Reason:
     """A wheel needs no toolkit; what the asked one is still good for."""
     asked = question.wish.cuda
-    text = (
-        f"A wheel needs no CUDA toolkit: it brings its own CUDA {candidate.cuda} runtime. The installed CUDA {asked}"
-        " may stay as it is; it is only used to compile extensions"
-    )
     newest = max(question.sms, default=None)
     able = toolkits_for(newest, question.facts) if newest else ()
-    if able and asked and compare(asked, able[0]) < 0:
-        text += f", and for {newest} those take CUDA {able[0]} or newer"
-    return Reason(code="wheel-brings-cuda", text=text + ".", source="https://pytorch.org/get-started/locally")
+    too_old = able and asked and compare(asked, able[0]) < 0
+    more = f", and for {newest} those take CUDA {able[0]} or newer" if too_old else ""
+    return say("wheel-brings-cuda", candidate, asked=asked, more=more)
 
 
 def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
@@ -125,30 +104,24 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
         row = question.facts.toolkit(candidate.cuda or "")
         cuda, facts = candidate.cuda or "", question.facts
         targets = ", ".join(f"{sm} ({sm.dotted})" for sm in question.sms if emits_for(cuda, sm, facts) == sm)
-        if row is not None and targets:
-            text = f"CUDA {cuda} compiles for {targets}; build with TORCH_CUDA_ARCH_LIST set to it."
-            yield Reason(code="cuda-targets-arch", text=text, source=row.source[0])
-        for sm in question.sms if row is not None else ():
+        if row is None:
+            return
+        if targets:
+            yield say("cuda-targets-arch", candidate, targets=targets, source=row.source[0])
+        for sm in question.sms:
             near = emits_for(cuda, sm, facts)
-            if row is not None and near is not None and near != sm:
+            if near is not None and near != sm:
                 own = toolkits_for(sm, facts)[0]
-                text = (
-                    f"CUDA {cuda} does not know {sm} ({sm.dotted}); it is built for {near.dotted}, which runs there"
-                    f" (CUDA {own} and newer know the card itself)."
-                )
-                yield Reason(code="cuda-targets-sibling", text=text, source=row.source[0])
-        if row is not None and not question.sms:
-            text = "No card is named, so TORCH_CUDA_ARCH_LIST is left out and the build takes the cards it finds"
-            reach = f"CUDA {cuda} can do {row.sass[0]} to {row.sass[-1]}"
-            yield Reason(code="cuda-targets-arch", text=f"{text} ({reach}).", source=row.source[0])
+                yield say("cuda-targets-sibling", candidate, sm=sm, near=near, own=own, source=row.source[0])
+        if not question.sms:
+            yield say("cuda-targets-arch/unnamed", candidate, sass=row.sass, last=row.sass[-1], source=row.source[0])
+    elif candidate.backend == "rocm" and question.gfxs:
+        names = [str(gfx) for gfx in question.gfxs]
+        yield say("rocm-targets-arch", targets=", ".join(names), listed=";".join(names))
     elif candidate.backend == "rocm":
-        text = "No card is named, so PYTORCH_ROCM_ARCH is left out and the build takes the cards it finds."
-        if question.gfxs:
-            targets = ", ".join(map(str, question.gfxs))
-            text = f"Built from source for {targets}: PYTORCH_ROCM_ARCH={';'.join(map(str, question.gfxs))}."
-        yield Reason(code="rocm-targets-arch", text=text)
+        yield say("rocm-targets-arch/unnamed")
     else:
-        yield Reason(code="build-asked", text=f"torch {candidate.torch} is built from source for the CPU.")
+        yield say("build-asked", candidate)
 
 
 def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
@@ -160,16 +133,13 @@ def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
     refused = [(one, [r for r in one.refusals if r.change is None and r.certain]) for one in wanted]
     refused = [(one, why) for one, why in refused if why]
     if not refused:
-        text = f"No official wheel keeps what was asked for, so it takes {way}."
-        if not outcome.wheels:
-            text = f"No official wheel of this kind exists for {_PLATFORMS[question.platform]}: it takes {way}."
-        yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
+        name = "no-wheel-serves/kept" if outcome.wheels else "no-wheel-serves/platform"
+        yield say(name, way=way, where=PLATFORM_WORDS[question.platform])
         return
     nearest, why = min(refused, key=lambda pair: (any(r.code == "gpu-not-in-wheel" for r in pair[1]), len(pair[1])))
     listed = ", ".join(card(gpu) for gpu in question.gpus)
     if all(any(r.code == "gpu-not-in-wheel" for r in reasons) for _, reasons in refused) and listed:
-        text = f"{_none_has_code(outcome)} has code for {listed}: it takes {way}."
-        yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
+        yield say("no-wheel-serves", none=_none_has_code(outcome), cards=listed, way=way)
         return
     text = f"No official wheel will do, so it takes {way}. The nearest is {nearest.candidate.name}. "
     text += why[0].reason + (f" Easier than a build: {why[0].remedy}." if why[0].remedy else "")
@@ -192,21 +162,13 @@ def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
     name = question.machine.cpu.microarchitecture or question.machine.cpu.name or "this CPU"
     if question.cpu_features is None or not question.cpu_lacks(("avx2", "fma")):
         return
-    missing = [f.upper() for f in ("avx", "avx2", "fma") if question.cpu_lacks((f,))]
+    missing = ", ".join(f.upper() for f in ("avx", "avx2", "fma") if question.cpu_lacks((f,)))
     if candidate.answer == "build":
-        text = (
-            f"{name} has no {', '.join(missing)}: the kernels are compiled for it and the AVX2 and AVX512 sets are left"
-            f" out (CXX_AVX2_FOUND=OFF); -mfma or -mavx2 would crash. Official wheels dispatch at run time anyway."
-        )
-        yield Reason(code="cpu-dispatch", text=text, source="ATen/native/DispatchStub.cpp")
+        yield say("cpu-dispatch/build", name=name, missing=missing)
         return
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     said = {"yes": f" It was {seen.text}.", "partly": f" It {seen.text}.", "unknown": f" But {seen.text}."}
-    text = (
-        f"{name} has no {', '.join(missing)}, and needs no build for that: wheels hold default kernels beside"
-        f" the AVX2 ones and choose at run time (dispatch; ATEN_CPU_CAPABILITY).{said.get(seen.kind, '')}"
-    )
-    yield Reason(code="cpu-dispatch", text=text, source=seen.source or "ATen/native/DispatchStub.cpp")
+    yield say("cpu-dispatch", name=name, missing=missing, said=said.get(seen.kind, ""), source=seen.source)
 
 
 _MANY = 6
@@ -284,8 +246,8 @@ def _never_published(question: Question, flavour: str) -> Refusal:
         if question.platform in BACKENDS[flavour_backend(row)].platforms(row)
     ]
     name = "flavour-never-published" if names else "flavour-never-published/none"
-    values = {"version": version, "flavour": flavour, "platform": question.platform, "names": ", ".join(names)}
-    return refuse(name, None, rule="R002", **values)
+    listed = ", ".join(names)
+    return refuse(name, None, rule="R002", version=version, flavour=flavour, platform=question.platform, names=listed)
 
 
 def _no_wheel_of(question: Question) -> Refusal:

@@ -16,6 +16,7 @@ from rekindle.plan.candidates import Assessed
 from rekindle.plan.grafts import graft_steps, spoken_graft
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card
+from rekindle.plan.sentences import say
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
 from rekindle.plan.wording.because import (
     against_the_wish,
@@ -120,19 +121,16 @@ def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason])
     """Nothing fits. Say what is in the way, and name the nearest thing that does fit."""
     question = outcome.question
     if outcome.obstacle is not None:
-        obstacle = outcome.obstacle
-        text = f"{obstacle.text} The nearest that works: {obstacle.instead}."
-        because = [Reason(code=obstacle.code, text=text, source=obstacle.source)]
+        because = [outcome.obstacle]
     else:
         because = [*hopeless_cards(question), *refusal_reasons(against)] or refusal_reasons(commonest_refusals(outcome))
     if outcome.apart is not None:
         because.insert(0, outcome.apart)
     names = ", ".join(card(gpu) for gpu in question.machine.gpus) or "this machine"
-    nothing = Reason(code="nothing-fits", text=f"No torch that we know of runs on {names} as asked.")
     return Plan(
         answer="none",
         as_asked=False,
-        because=tuple(because) or (nothing,),
+        because=tuple(because) or (say("nothing-fits", names=names),),
         alternatives=(*(alternative(near.best, f"{near.why}: ") for near in outcome.nearest),),
         warnings=tuple(notices),
         asked=question.asked,

@@ -171,8 +171,9 @@ def hopeless_cards(question: Question) -> Iterator[Reason]:
             why = "intel-unknown" if gpu.arch is None else "intel"
         else:
             why = "rocm-windows" if ever.kind != "no" else "rocm"
-        values = {"card": card(gpu), "ever": ever.text, "end": (end and end.note) or "supported by no torch"}
-        yield say(f"gpu-unsupported/{why}", source=end.source[0] if end else None, **values)
+        note = (end and end.note) or "supported by no torch"
+        source = end.source[0] if end else None
+        yield say(f"gpu-unsupported/{why}", card=card(gpu), ever=ever.text, end=note, source=source)
 
 
 def _cudnn_by_hand(candidate: Candidate, cudnn: str | None, question: Question) -> Iterator[Reason]:
