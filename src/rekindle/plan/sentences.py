@@ -1,23 +1,19 @@
 """What the planner says, by code: ``sentences.toml`` holds the words, the rules only fill them in.
 
 A name is the code of what is said; where a code has several sentences, a slash and a word tell them apart. In braces
-stand values by their names, and ``{c.torch}`` and its like are fields of the candidate.
+stand values by their names; ``{c.torch}`` and its like are fields of the candidate (any value will do).
 """
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from rekindle.facts.tables import parse_toml
 from rekindle.model.document import Part
 from rekindle.model.plan import Change, Reason, Refusal
-
-if TYPE_CHECKING:
-    from rekindle.plan.candidates import Candidate
 
 _FILE = Path(__file__).with_name("sentences.toml")
 
@@ -41,7 +37,7 @@ def load_sentences() -> dict[str, Sentence]:
 
 def say(
     name: str,
-    candidate: Candidate | None = None,
+    candidate: object = None,
     /,
     *,
     source: str | None = None,
@@ -56,7 +52,7 @@ def say(
 
 def refuse(
     name: str,
-    candidate: Candidate | None,
+    candidate: object,
     /,
     *,
     source: str | None = None,
