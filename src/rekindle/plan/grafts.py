@@ -31,9 +31,8 @@ from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidates import Candidate, official_wheels, published_wheels
 from rekindle.plan.evidence import KnownBuild, evidence, weakest
 from rekindle.plan.question import Question
-from rekindle.plan.rules import rule
+from rekindle.plan.rules import refuse, rule
 from rekindle.plan.rules_gpu import card, coverages
-from rekindle.plan.sentences import refuse
 
 _PLATFORMS = ("linux_x86_64", "linux_aarch64")
 

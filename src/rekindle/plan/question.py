@@ -1,7 +1,6 @@
 """The question the planner answers: a machine, a wish and the facts, with what follows from them worked out once.
 
-Also what ends it before anything is judged: a system that no torch was ever made for, with one clear answer each, and
-a wish that names what never existed.
+Also what ends it before anything is judged: a wish that names what never existed.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine, cpu_arch
-from rekindle.model.plan import BuildOutline, Reason, Wish
+from rekindle.model.plan import BuildOutline, Wish
 from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
-from rekindle.plan.sentences import say
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 
@@ -360,20 +358,6 @@ class Question:
 # As `uname -m`, Python and people spell them.
 NARROW = ("x86", "i386", "i486", "i586", "i686", "win32", "arm", "armhf", "armv6l", "armv7l", "armv8l", "mips", "ppc")
 OTHER_ARCHS = (*NARROW, "ppc64le", "s390x", "riscv64", "loongarch64", "mips64")
-
-
-def find_obstacle(question: Question) -> Reason | None:
-    """The first thing about the system itself that rules everything out, and the nearest that works instead."""
-    arch, python = question.arch, question.wish.python or ""
-    if arch in NARROW:
-        return say("system-32-bit", arch=arch)
-    if python.endswith("-32"):  # as Windows' py launcher spells it
-        return say("system-32-bit/python", python=python, wide=python.removesuffix("-32"))
-    if arch in ("ppc64le", "s390x"):  # PyTorch does not build for it, others do
-        return say(f"arch-unsupported/{arch}")
-    if arch not in ("x86_64", "aarch64"):
-        return say("arch-unsupported", arch=arch)
-    return say("libc-musl/system") if question.libc is not None and question.libc.kind == "musl" else None
 
 
 def check_wish(question: Question) -> None:

@@ -1,20 +1,28 @@
-"""The register of rules. A rule has a stable number, says what it holds in its docstring, and refuses with a reason.
+"""The register of rules, and the words of the planner. A rule has a stable number, says what it holds in its docstring,
+and refuses with a reason.
 
 ``R0xx`` the wish · ``R1xx`` accelerator · ``R2xx`` toolchain · ``R3xx`` Python · ``R4xx`` CPU and system ·
 ``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
 with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
+
+The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
+and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
+from rekindle.facts.tables import parse_toml
+from rekindle.model.document import Part
 from rekindle.model.facts import Hazard
-from rekindle.model.plan import Answer, Change, Refusal
+from rekindle.model.plan import Answer, Change, Reason, Refusal
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 
@@ -79,3 +87,69 @@ def refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
 def _applying(answer: Answer, registered: int) -> tuple[PlanRule, ...]:
     """Those that concern such a way; ``registered`` makes it anew when there are more rules."""
     return tuple(each for each in RULES.values() if answer in each.applies)
+
+
+_FILE = Path(__file__).with_name("sentences.toml")
+
+
+class Sentence(Part, frozen=True, kw_only=True):
+    """``what`` is refused (the candidate where nothing is said), ``remedy`` what would help, ``certain`` as in
+    :class:`Refusal`; ``source`` stands here where it is always the same."""
+
+    text: str
+    what: str = "{c.name}"
+    remedy: str | None = None
+    source: str | None = None
+    certain: bool = True
+
+
+@functools.cache
+def load_sentences() -> dict[str, Sentence]:
+    """Every sentence by its name."""
+    return msgspec.convert(parse_toml(_FILE.read_bytes(), "plan-sentences"), dict[str, Sentence])
+
+
+def say(
+    name: str,
+    candidate: Candidate | None = None,
+    /,
+    *,
+    source: str | None = None,
+    handled: bool = False,
+    **values: object,
+) -> Reason:
+    """The sentence of that name as a reason."""
+    found = load_sentences()[name]
+    text = found.text.format(c=candidate, **values)
+    return Reason(code=name.partition("/")[0], text=text, source=source or found.source, handled=handled)
+
+
+def refuse(
+    name: str,
+    candidate: Candidate | None,
+    /,
+    *,
+    source: str | None = None,
+    remedy: str | None = None,
+    rule: str | None = None,
+    change: Change | tuple[str, str | None, str | None] | None = None,
+    departure: bool = False,
+    **values: object,
+) -> Refusal:
+    """The sentence of that name as a "no". ``change``: what would have to change, from what, to what; the sentence is
+    its reason. ``remedy`` where it depends on more than values."""
+    found = load_sentences()[name]
+    reason = found.text.format(c=candidate, **values)
+    if isinstance(change, tuple):
+        change = Change(what=change[0], from_=change[1], to=change[2], why=reason)
+    return Refusal(
+        code=name.partition("/")[0],
+        what=found.what.format(c=candidate, **values),
+        reason=reason,
+        remedy=remedy or (found.remedy.format(c=candidate, **values) if found.remedy else None),
+        source=source or found.source,
+        rule=rule,
+        change=change,
+        certain=found.certain,
+        departure=departure,
+    )

@@ -22,8 +22,7 @@ from rekindle.model.version import compare, key, minor
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.evidence import arch_syntax, sources_parse
 from rekindle.plan.question import Question
-from rekindle.plan.rules import rule
-from rekindle.plan.sentences import refuse, say
+from rekindle.plan.rules import refuse, rule, say
 
 # A driver may be installed or replaced; these say that none could do.
 _NO_DRIVER = ("driver-none-for-all", "driver-branch-ended")

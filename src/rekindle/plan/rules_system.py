@@ -1,6 +1,7 @@
 """R3xx, R4xx and R5xx: Python, glibc and platforms, memory and disk.
 
-Too little memory or disk is a doubt, not a no: fewer jobs, swap or another disk can fix it.
+Too little memory or disk is a doubt, not a no: fewer jobs, swap or another disk can fix it. Before all rules comes what
+no torch was ever made for (:func:`find_obstacle`), with one clear answer each.
 """
 
 from __future__ import annotations
@@ -10,11 +11,24 @@ from collections.abc import Iterator
 from rekindle.compat.graft import graft_cost
 from rekindle.compat.libc import flavour_libc, libc_runs, tools_libc
 from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
-from rekindle.model.plan import Change, Refusal
+from rekindle.model.plan import Change, Reason, Refusal
 from rekindle.plan.candidates import Candidate, hazards_met, python_span, pythons_of, same_python
-from rekindle.plan.question import Question
-from rekindle.plan.rules import hazard_refusal, rule
-from rekindle.plan.sentences import refuse
+from rekindle.plan.question import NARROW, Question
+from rekindle.plan.rules import hazard_refusal, refuse, rule, say
+
+
+def find_obstacle(question: Question) -> Reason | None:
+    """The first thing about the system itself that rules everything out, and the nearest that works instead."""
+    arch, python = question.arch, question.wish.python or ""
+    if arch in NARROW:
+        return say("system-32-bit", arch=arch)
+    if python.endswith("-32"):  # as Windows' py launcher spells it
+        return say("system-32-bit/python", python=python, wide=python.removesuffix("-32"))
+    if arch in ("ppc64le", "s390x"):  # PyTorch does not build for it, others do
+        return say(f"arch-unsupported/{arch}")
+    if arch not in ("x86_64", "aarch64"):
+        return say("arch-unsupported", arch=arch)
+    return say("libc-musl/system") if question.libc is not None and question.libc.kind == "musl" else None
 
 
 @rule("R301")

@@ -13,8 +13,7 @@ from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import at_least, compare, key, minor
 from rekindle.plan.candidates import Candidate, hazards_met, is_cured
 from rekindle.plan.question import Question
-from rekindle.plan.rules import hazard_refusal, rule
-from rekindle.plan.sentences import refuse
+from rekindle.plan.rules import hazard_refusal, refuse, rule
 
 # Proposed in this order. The last toolset of each Visual Studio, so that a link to it can be found.
 GCC = ("gcc-13", "gcc-12", "gcc-11", "gcc-14", "gcc-10", "gcc-9", "gcc-8", "gcc-7", "gcc-6", "gcc-5", "gcc-4.9")

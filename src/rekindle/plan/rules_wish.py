@@ -12,7 +12,7 @@ from rekindle.model.plan import Refusal
 from rekindle.model.version import key, same_prefix
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.rules import rule
+from rekindle.plan.rules import refuse, rule
 from rekindle.plan.rules_gpu import (
     card,
     driver_serves,
@@ -22,7 +22,6 @@ from rekindle.plan.rules_gpu import (
     toolkit_targets_cards,
 )
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
-from rekindle.plan.sentences import refuse
 
 _NEEDS = {
     "cuda": "which needs CUDA",

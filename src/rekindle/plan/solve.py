@@ -32,8 +32,9 @@ from rekindle.plan.assess import (
 from rekindle.plan.candidates import Assessed, HouseWheel, buildable_releases, house_candidates, official_wheels
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import HouseGraft, graft_candidates
-from rekindle.plan.question import BuildInputs, Question, check_wish, find_obstacle
+from rekindle.plan.question import BuildInputs, Question, check_wish
 from rekindle.plan.rules_gpu import card
+from rekindle.plan.rules_system import find_obstacle
 from rekindle.plan.wording.document import compose
 
 _ENOUGH_BUILDS = 2

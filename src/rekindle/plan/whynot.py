@@ -13,7 +13,8 @@ from rekindle.model.plan import Answer, Considered, Plan, WhyNot, Wish
 from rekindle.plan.assess import assess, assessed_builds
 from rekindle.plan.candidates import Assessed, official_wheels
 from rekindle.plan.grafts import graft_candidates
-from rekindle.plan.question import Question, check_wish, find_obstacle
+from rekindle.plan.question import Question, check_wish
+from rekindle.plan.rules_system import find_obstacle
 from rekindle.plan.solve import make_plan
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")

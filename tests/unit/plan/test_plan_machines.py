@@ -15,8 +15,9 @@ from rekindle.compat.toolkit import emits_for
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Compiler, Python, Toolkit
 from rekindle.plan.candidates import buildable_releases, choose_python, source_builds
-from rekindle.plan.question import Question, find_obstacle
+from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
+from rekindle.plan.rules_system import find_obstacle
 from rekindle.plan.rules_toolchain import choose_compiler, visual_studio
 from rekindle.plan.solve import make_plan
 

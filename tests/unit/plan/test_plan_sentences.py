@@ -10,7 +10,7 @@ import pytest
 
 import rekindle.plan
 from rekindle.plan.candidates import Candidate
-from rekindle.plan.sentences import Sentence, load_sentences, refuse, say
+from rekindle.plan.rules import Sentence, load_sentences, refuse, say
 
 _ROOM = Path(rekindle.plan.__file__).parent
 _OWN = {"source", "handled", "remedy", "rule", "change", "departure"}

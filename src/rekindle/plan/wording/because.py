@@ -18,10 +18,9 @@ from rekindle.plan.assess import PlanOutcome, assessed_builds
 from rekindle.plan.candidates import Assessed, Candidate, python_span, pythons_of
 from rekindle.plan.grafts import lacking_cards
 from rekindle.plan.question import Question
-from rekindle.plan.rules import RULES
+from rekindle.plan.rules import RULES, refuse, say
 from rekindle.plan.rules_gpu import card, needs_ptx
 from rekindle.plan.rules_system import files_page
-from rekindle.plan.sentences import refuse, say
 from rekindle.plan.steps import FIRST_OWN_INDEX
 
 _KITS = ("cuda", "rocm", "variant")

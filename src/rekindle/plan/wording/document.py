@@ -15,8 +15,8 @@ from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome
 from rekindle.plan.candidates import Assessed
 from rekindle.plan.grafts import graft_steps, spoken_graft
 from rekindle.plan.question import Question
+from rekindle.plan.rules import say
 from rekindle.plan.rules_gpu import card
-from rekindle.plan.sentences import say
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
 from rekindle.plan.wording.because import (
     against_the_wish,

@@ -15,8 +15,8 @@ from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
+from rekindle.plan.rules import say
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
-from rekindle.plan.sentences import say
 from rekindle.plan.steps import cudnn_package
 
 
