@@ -6,6 +6,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from binaries import make_entry, make_fatbin, make_pe
 
 PAGE = 0x1000
@@ -48,6 +50,42 @@ def make_cubin(
         inner = f"_INTERNAL_{unit}"
         symbol(f"_ZN{len(inner)}{inner}4wordE", 1, 0, 1)
     sections += [(".symtab", 2, b"".join(symbols), len(sections) + 1), (".strtab", 3, strings, 0)]
+    flags = arch << 8 if abi == 8 else arch
+    return _device_elf(sections, 190, b"\x41" + bytes([abi]), flags)
+
+
+def make_code_object(
+    chip: int = 0x36,
+    name: str = "gfx1030",
+    kernels: Mapping[str, Sequence[int]] | None = None,
+    variables: Mapping[str, int] | None = None,
+    *,
+    cuid: str | None = None,
+    code: bytes = b"\x11" * 32,
+) -> bytes:
+    """AMD's code object: ``chip`` in its flags, its ``name`` and its ``kernels`` (sizes of their arguments) in a note,
+    ``variables`` among its symbols."""
+    kernels = {"scale": (8, 4)} if kernels is None else kernels
+    rows = []
+    for kernel, sizes in kernels.items():
+        args = [{".offset": 8 * i, ".size": size, ".value_kind": "by_value"} for i, size in enumerate(sizes)]
+        hidden = {".offset": 8 * len(args), ".size": 8, ".value_kind": "hidden_global_offset_x"}
+        told = {".name": kernel, ".kernarg_segment_size": 8 * len(args) + 8, ".args": [*args, hidden]}
+        rows.append(told | {".symbol": f"{kernel}.kd"})
+    metadata = msgspec.msgpack.encode({"amdhsa.kernels": rows, "amdhsa.target": f"amdgcn-amd-amdhsa--{name}"})
+    note = struct.pack("<III", 7, len(metadata), 32) + b"AMDGPU\0\0" + metadata
+    symbols, strings = [bytes(24)], b"\0"
+    objects = {f"{kernel}.kd": 64 for kernel in kernels} | dict(variables or {})
+    for label, size in (objects | ({f"__hip_cuid_{cuid}": 1} if cuid else {})).items():
+        symbols.append(struct.pack("<IBBHQQ", len(strings), 0x11, 0, 1, 0, size))
+        strings += label.encode() + b"\0"
+    sections = [("", 0, b"", 0), (".note", 7, note, 0), (".dynsym", 11, b"".join(symbols), 3)]
+    sections += [(".dynstr", 3, strings, 0), (".text", 1, code, 0)]
+    return _device_elf(sections, 224, b"\x40\x02", chip)
+
+
+def _device_elf(sections: list[tuple[str, int, bytes, int]], machine: int, abi: bytes, flags: int) -> bytes:
+    """An image of (name, kind, content, link) sections."""
     labels = b"".join(name.encode() + b"\0" for name in [*(row[0] for row in sections), ".shstrtab"])
     sections.append((".shstrtab", 3, labels, 0))
     body, rows, label = bytearray(64), b"", 0
@@ -57,10 +95,9 @@ def make_cubin(
         label += len(name) + 1
         body += data
     body += bytes(-len(body) % 8)
-    flags = arch << 8 if abi == 8 else arch
-    head = b"\x7fELF\x02\x01\x01\x41" + bytes([abi]) + bytes(7)
+    head = b"\x7fELF\x02\x01\x01" + abi + bytes(7)
     head += struct.pack(
-        "<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, len(body), flags, 64, 56, 0, 64, len(sections), len(sections) - 1
+        "<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, len(body), flags, 64, 56, 0, 64, len(sections), len(sections) - 1
     )
     body[:64] = head
     return bytes(body) + rows
@@ -73,15 +110,23 @@ def make_gpu_library(
     relr: bool = False,
     between: int = 5 * PAGE,
     pointers: Sequence[int] | None = None,
+    bundles: Sequence[bytes] = (),
 ) -> bytes:
     """A shared library laid out as linkers do it: headers and relocations, read-only data with the containers in the
     middle, then data with one wrapper per container. ``between`` bytes of zeros fill the section up, so that whole
-    pages of it can go; ``pointers``: where the wrappers lead, as offsets into the section."""
+    pages of it can go; ``pointers``: where the wrappers lead, as offsets into the section. ``bundles``: AMD's code
+    instead, each at a page of its own."""
+    names = tuple({".nv_fatbin": ".hip_fatbin"}.get(name, name) for name in NAMES) if bundles else NAMES
     fat = make_fatbin(*(containers if containers is not None else [[make_entry(2, 80, payload=make_cubin())]]))
     starts = [at for at in range(0, len(fat), 8) if fat[at : at + 4] == b"\x50\xed\x55\xba"]
+    if bundles:
+        fat, starts = b"", []
+        for bundle in bundles:
+            starts.append(len(fat))
+            fat += bundle + bytes(-len(bundle) % PAGE)
     fat += bytes(between)
     starts = list(pointers) if pointers is not None else starts
-    rodata = b"read only".ljust(64, b".")
+    rodata = b"read only".ljust(PAGE if bundles else 64, b".")
     at_fat = PAGE + len(rodata)
     tail_at = at_fat + len(fat)
     tail = b"frames" * 10
@@ -96,12 +141,12 @@ def make_gpu_library(
     if relr and slots:
         bits = sum(1 << ((slot - slots[0]) // 8) for slot in slots[1:21])
         packed = struct.pack("<QQ", slots[0], bits | 1) if bits else struct.pack("<Q", slots[0])
-    labels = b"".join(name.encode() + b"\0" for name in NAMES)
+    labels = b"".join(name.encode() + b"\0" for name in names)
     parts: list[tuple[str, int, int, int, int, bytes]] = [
         (".rela.dyn", 4, 2, 0x200, 0x200, rela),
         (".relr.dyn", 19, 2, 0x800, 0x800, packed),
         (".rodata", 1, 2, PAGE, PAGE, rodata),
-        (".nv_fatbin", 1, 2, at_fat, at_fat, fat),
+        (names[4], 1, 2, at_fat, at_fat, fat),
         (".eh_frame", 1, 2, tail_at, tail_at, tail),
         (".nvFatBinSegment", 1, 3, data_address, data_at, wrappers),
         (".shstrtab", 3, 0, 0, data_at + len(wrappers), labels),
@@ -112,7 +157,7 @@ def make_gpu_library(
     rows = bytes(64)
     for name, kind, flags, address, offset, data in parts:
         image[offset : offset + len(data)] = data
-        index = sum(len(one) + 1 for one in NAMES[: NAMES.index(name)])
+        index = sum(len(one) + 1 for one in names[: names.index(name)])
         rows += struct.pack("<IIQQQQIIQQ", index, kind, flags, address, offset, len(data), 0, 0, 8, 0)
     segments = [
         (1, 4, 0, 0, PAGE, PAGE, PAGE),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rekindle.facts import Facts
     from rekindle.formats.wheel import WheelZip
-    from rekindle.graft.engine import Tools, Way
+    from rekindle.graft.engine import GraftOrder, Tools, Way
     from rekindle.graft.source import Sources
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
-    from rekindle.model.arch import Sm
+    from rekindle.model.arch import Gfx, Sm
     from rekindle.model.graft import GraftRecipe, GraftReport, LibraryBeside
     from rekindle.model.progress import Progress
 
@@ -41,6 +41,7 @@ def graft(
     leave_out: bool = False,
     without: Sequence[str] = (),
     prove: int = 0,
+    defines: Sequence[str] = (),
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> GraftReport:
@@ -51,21 +52,21 @@ def graft(
     compiled from its release's sources: ``sources`` is a tree, or where one is fetched from (git, debian, an archive);
     ``headers`` are folders searched before headers are fetched. ``without`` are patterns of units that are not wanted;
     ``prove`` units are first compiled for an architecture the wheel has and held against its own machine code.
-    ``launcher`` is a compiler cache (ccache) that nvcc is called through.
+    ``launcher`` is a compiler cache (ccache) that nvcc is called through. ``defines`` are told to the compiler besides.
+    An AMD card (``gfx1031``) gets the wheel's code for a chip of the same kind, else code from ``sources``.
     ``index`` is asked for a name instead of pip's own; ``links`` are folders or pages of wheels besides; ``offline``
     asks no index.
     """
     from rekindle.errors import BadInput, need_package
 
     need_package("numpy", "a graft")
-    from rekindle.api.graft_source import gather_sources, wheel_recipe, why_no_sources
+    from rekindle.api.graft_source import amd_order, gather_sources
     from rekindle.build.work import run_ninja
-    from rekindle.facts import load_facts
     from rekindle.formats.wheel import WheelZip
-    from rekindle.graft.engine import SUFFIX, CardTarget, GraftOrder, carry_out
-    from rekindle.graft.wheel import wheel_cuda
+    from rekindle.graft.engine import SUFFIX, GraftOrder, Tools, carry_out
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
+    from rekindle.model.arch import Gfx, Sm
     from rekindle.model.build_options import BuildOptions
     from rekindle.model.progress import Silent
 
@@ -83,51 +84,76 @@ def graft(
         folder = out or (source.parent if given else place.wheels)
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is no directory", remedy="name one with --out DIR")
-        facts = load_facts()
-        recipe = wheel_recipe(source.name, facts)
         opened = WheelZip(lambda: source.open("rb"), source.name)
-        cuda = wheel_cuda(opened)
-        tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
         cache = _cache(host, launcher, place)
-        notes = why_no_sources(source.name, recipe, cuda, tools, facts)
-
-        @functools.cache
-        def gather() -> Sources:
-            assert recipe is not None
-            files = gather_sources(
-                source, recipe, tools, host, place, source=sources, headers=headers, progress=listener
-            )
-            return replace(files, launcher=cache[0]) if cache else files
-
-        ready = recipe is not None and not notes
-        unseen = dry_run and not (sources and Path(sources).is_dir())
-        if ready and unseen:
-            notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
-        ways = functools.partial(
-            _ways, tools=tools, wheel=source.name, facts=facts, recipe=recipe if ready else None, gather=gather,
-            unseen=unseen,
-        )  # fmt: skip
-        targets = tuple(
-            CardTarget(name=name, arch=arch, ways=ways(card, arch))
-            for (name, card), arch in zip(cards.items(), archs, strict=True)
-        )
         order = GraftOrder(
             wheel=source,
-            targets=targets,
+            targets=(),
             work=place.root / "work" / source.name.removesuffix(".whl"),
-            tools=tools,
+            tools=Tools(release=""),
             run_jobs=lambda where, _: run_ninja(where, place, options, listener, host, cache[1] if cache else {}),
             out=None if only_file else folder,
-            graft=folder / f"{source.name.removesuffix('.whl')}.{'.'.join(map(str, archs))}{SUFFIX}",
             leave_out=leave_out,
             without=tuple(without),
             prove=prove,
             dry_run=dry_run,
-            libraries=_libraries(opened, source.name, tuple(cards.values()), facts),
-            notes=notes,
         )
+        gather = functools.partial(
+            gather_sources, source, host=host, place=place, source=sources, headers=headers, defines=defines,
+            launcher=cache[0] if cache else None, progress=listener,
+        )  # fmt: skip
+        chips = {name: card for name, card in cards.items() if isinstance(card, Gfx)}
+        nvidia = {name: card for name, card in cards.items() if isinstance(card, Sm)}
+        if chips and nvidia:
+            raise BadInput("a graft is for cards of one vendor", remedy="graft the result once more for the other")
+        if chips:
+            order = amd_order(order, chips, opened, host, toolkit, sources, headers, defines)
+        else:
+            unseen = dry_run and not (sources and Path(sources).is_dir())
+            order = _nvidia_order(order, nvidia, opened, host, toolkit, gather, unseen=unseen)
+        archs = ".".join(order.archs)
+        order = replace(order, graft=folder / f"{source.name.removesuffix('.whl')}.{archs}{SUFFIX}")
         report = carry_out(order, listener)
-    return _with_driver(_with_time(report, source.name, jobs), tools.release)
+    return report if chips else _with_driver(_with_time(report, source.name, jobs), order.tools.release)
+
+
+def _nvidia_order(
+    order: GraftOrder,
+    cards: dict[str, Sm],
+    opened: WheelZip,
+    host: Host,
+    toolkit: Path | None,
+    gather: Callable[[GraftRecipe, Tools], Sources],
+    *,
+    unseen: bool,
+) -> GraftOrder:
+    """What NVIDIA cards get, and by which toolkit: from the wheel's PTX, then from the kernel files of its release."""
+    from rekindle.api.graft_source import wheel_recipe, why_no_sources
+    from rekindle.facts import load_facts
+    from rekindle.graft.engine import CardTarget
+    from rekindle.graft.wheel import wheel_cuda
+
+    facts = load_facts()
+    name = order.wheel.name
+    recipe = wheel_recipe(name, facts)
+    cuda = wheel_cuda(opened)
+    tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
+    notes = why_no_sources(name, recipe, cuda, tools, facts)
+    ready = recipe if not notes else None
+    if ready and unseen:
+        notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
+    once = functools.cache(lambda: gather(ready, tools)) if ready else None
+    ways = functools.partial(_ways, tools=tools, wheel=name, facts=facts, recipe=ready, gather=once, unseen=unseen)
+    return replace(
+        order,
+        targets=tuple(
+            CardTarget(name=card, arch=arch, ways=ways(sm, arch))
+            for (card, sm), arch in zip(cards.items(), archs, strict=True)
+        ),
+        tools=tools,
+        libraries=_libraries(opened, name, tuple(cards.values()), facts),
+        notes=notes,
+    )
 
 
 def graft_apply(
@@ -192,15 +218,16 @@ class _Where:
     offline: bool = False
 
 
-def _card(gpu: str) -> Sm:
+def _card(gpu: str) -> Sm | Gfx:
     """The architecture of a card by its name, or ``sm_120`` itself."""
     from rekindle.errors import BadInput
-    from rekindle.model.arch import Sm
+    from rekindle.model.arch import Gfx, Sm
     from rekindle.plan.describe import machine_from_flags
 
     arch = machine_from_flags(gpu=[gpu]).gpus[0].arch
-    if not isinstance(arch, Sm):
-        raise BadInput(f"{gpu} is {arch or 'not known'}; grafts are for NVIDIA cards", remedy="rekindle plan --gpu …")
+    if not isinstance(arch, Sm | Gfx):
+        told = f"{gpu} is {arch or 'not known'}; grafts are for NVIDIA's and AMD's cards"
+        raise BadInput(told, remedy="rekindle plan --gpu …")
     return arch
 
 
@@ -212,7 +239,7 @@ def _ways(
     wheel: str,
     facts: Facts,
     recipe: GraftRecipe | None,
-    gather: Callable[[], Sources],
+    gather: Callable[[], Sources] | None,
     unseen: bool,
 ) -> tuple[Way, ...]:
     """The wheel's own PTX first; then its release's kernel files, where there is a recipe for them."""
@@ -220,7 +247,7 @@ def _ways(
     from rekindle.graft.source import SourceWay
 
     ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts)
-    if recipe is None:
+    if recipe is None or gather is None:
         return (ptx,)
     source = SourceWay(
         card=card,

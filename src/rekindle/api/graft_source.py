@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.facts import Facts
     from rekindle.formats.wheel import WheelZip
-    from rekindle.graft.engine import Tools
+    from rekindle.graft.engine import GraftOrder, Tools
     from rekindle.graft.source import Sources
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
+    from rekindle.model.arch import Gfx
     from rekindle.model.graft import GraftRecipe, HeaderPackage
     from rekindle.model.progress import Progress
 
@@ -38,11 +40,13 @@ def gather_sources(
     wheel: Path,
     recipe: GraftRecipe,
     tools: Tools,
+    *,
     host: Host,
     place: Workspace,
-    *,
     source: str | None,
     headers: Sequence[Path],
+    defines: Sequence[str],
+    launcher: str | None,
     progress: Progress,
 ) -> Sources:
     """Everything that the kernel files of a torch wheel are compiled with."""
@@ -76,7 +80,8 @@ def gather_sources(
         preprocessor=_preprocessor(host, tools.release, facts),
         headers=(*headers, *_standins(recipe, tree, work / "standins"), *fetched),
         generated=_generated(recipe, tree, work / "generated", host, place, progress),
-        flags=search.flags,
+        flags=(*search.flags, *(f"-D{define}" for define in defines)),
+        launcher=launcher,
     )
 
 
@@ -100,6 +105,77 @@ def why_no_sources(
     if fit.kind != "yes":
         raise BadInput(fit.text, remedy=f"name a toolkit of CUDA {fit.want} with --toolkit DIR")
     return ()
+
+
+def amd_order(
+    order: GraftOrder,
+    cards: dict[str, Gfx],
+    opened: WheelZip,
+    host: Host,
+    toolkit: Path | None,
+    source: str | None,
+    headers: Sequence[Path],
+    defines: Sequence[str],
+) -> GraftOrder:
+    """What AMD cards get: the wheel's code for a chip of the same kind, then code from the package's sources."""
+    from rekindle.errors import BadInput
+    from rekindle.facts import load_facts
+    from rekindle.graft.engine import CardTarget, Tools
+    from rekindle.graft.hip import HipLibrary, HipSourceWay, TwinWay, judge_chip_files
+
+    facts = load_facts()
+    tree = Path(source).absolute() if source else None
+    if tree is not None and not tree.is_dir():
+        raise BadInput(
+            f"{source} is no folder with the package's sources", remedy="unpack them, and name it: --source DIR"
+        )
+    compiler = _find_hip_compiler(host, toolkit) if tree else None
+    return replace(
+        order,
+        targets=tuple(
+            CardTarget(
+                name=name,
+                arch=card,
+                ways=(
+                    TwinWay(card=card, facts=facts),
+                    *(
+                        [
+                            HipSourceWay(
+                                card=card, tree=tree, clang=compiler[0], headers=tuple(headers), defines=tuple(defines)
+                            )
+                        ]
+                        if tree and compiler
+                        else []
+                    ),
+                ),
+            )
+            for name, card in cards.items()
+        ),
+        tools=Tools(release="", versions={"clang": compiler[1]} if compiler else {}),
+        libraries=tuple(row for card in cards.values() for row in judge_chip_files(opened.members, card, facts)),
+        device_library=HipLibrary,
+    )
+
+
+def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:
+    """hipcc or ROCm's clang, and its version."""
+    import re
+
+    from rekindle.errors import MissingTool
+    from rekindle.graft.hip import HIP
+
+    inside = [folder / place for place in ("bin/hipcc", "llvm/bin/clang++", "lib/llvm/bin/clang++")] if folder else []
+    found = [str(path.absolute()) for path in inside if host.glob(str(path))]
+    if not folder:
+        found = [path for name in ("hipcc", "amdclang++", "/opt/rocm/bin/hipcc") if (path := host.which(name))]
+    for path in found:
+        said = host.run([*HIP, path, "--version"], timeout=30.0)
+        if said.ok and (version := re.search(r"clang version (\d[\w.]*)", said.out)):
+            return path, version[1]
+    raise MissingTool(
+        f"there is no hipcc {f'in {folder}' if folder else 'on this machine'}, which compiles for AMD's cards",
+        remedy="install it (Debian: apt install hipcc), or name ROCm's folder with --toolkit DIR",
+    )
 
 
 def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:

@@ -1,7 +1,8 @@
 """An official wheel with native code for a card it lacks: no build, and everything else stays the official one.
 
 The wheel's own PTX is compiled for the card (ptxas, no sources). A torch without PTX gets the device code of its own
-kernel files: compiled by nvcc, nothing configured, no host code, no link. The new code is held against the code the
+kernel files: compiled by nvcc, nothing configured, no host code, no link. An AMD card gets the wheel's code for a chip
+of the same kind, or code that hipcc makes of the package's sources. The new code is held against the code the
 wheel has and put into its libraries. 'make' writes only the new code, a small file; 'apply' puts such a file into the
 wheel it belongs to, on any machine, without compiler or GPU.
 """
@@ -17,6 +18,7 @@ EXAMPLES = """examples:
   rekindle graft xformers==0.0.35 --gpu "RTX 5090" --platform manylinux_2_28_x86_64
   rekindle graft xformers-0.0.35-py39-none-manylinux_2_28_x86_64.whl --gpu sm_120 --dry-run
   rekindle graft torch==2.12.1 --gpu sm_110 --source ./pytorch --prove 6
+  rekindle graft bitsandbytes==0.50.2 --gpu gfx1031 --platform manylinux_2_24_x86_64
   rekindle graft make xformers-0.0.35-….whl --gpu sm_120       only the new code, as a small file
   rekindle graft apply xformers-0.0.35-….whl xformers-0.0.35-….sm_120.graft
 """
@@ -25,7 +27,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "the official wheel; after 'make' the same, after 'apply' the wheel and the graft file"
     parser.add_argument("words", nargs="+", metavar="WHEEL|NAME==VERSION", help=words)
-    add_repeatable(parser, "--gpu", "CARD", "product name or sm_120")
+    add_repeatable(parser, "--gpu", "CARD", "product name, sm_120 or gfx1031")
     place = "where the result goes (default: beside the wheel, or the workspace)"
     parser.add_argument("--out", type=path, metavar="DIR", help=place)
     toolkit = "the CUDA toolkit to compile with (default: the oldest that can)"
@@ -44,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeatable(parser, "--headers", "DIR", "look for headers here before fetching them", type=path)
     prove = "first compile N units as the wheel has them, and compare"
     parser.add_argument("--prove", metavar="N", type=int, default=0, help=prove)
+    add_repeatable(parser, "--define", "NAME[=VALUE]", "tell the compiler this besides", dest="defines")
     add_repeatable(parser, "--without", "UNIT", "leave units out by name, e.g. 'f4f4bf16*'")
     parser.add_argument("--leave-out", action="store_true", help="go on without units that differ from the wheel's own")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled (and prove)")

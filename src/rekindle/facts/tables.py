@@ -139,6 +139,8 @@ class GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
     recipe: tuple[graft.GraftRecipe, ...]
     package: tuple[graft.HeaderPackage, ...] = ()
     library: tuple[graft.ClosedLibrary, ...] = ()
+    twin: tuple[graft.ChipTwins, ...] = ()
+    chip_files: tuple[graft.ChipFiles, ...] = ()
 
 
 class ImagesFile(FactsFile, frozen=True, kw_only=True):

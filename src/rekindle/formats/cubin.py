@@ -30,6 +30,7 @@ MAX_SYMBOLS = 4_000_000
 _ATTRIBUTE, _PARAMETER = struct.Struct("<BBH"), struct.Struct("<IHHI")
 _SIZED, _KPARAM_INFO, _CBANK_PARAM_SIZE = 4, 0x17, 0x19
 _INFO = ".nv.info."
+_SHOWN = 160
 # Strings, names of functions for assert, and what the compiler made up: no host code knows them, and paths change them.
 _OWN_NAMES = re.compile(
     r"[$.]|__nv_reserved|__unnamed_|_ZZ.*(?:__func__|__FUNCTION__|__PRETTY_FUNCTION__)|__PRETTY_FUNCTION__"
@@ -70,6 +71,40 @@ class Face(NamedTuple):
     names: tuple[str, ...]
 
 
+def face_differences(new: Face, official: Face) -> str | None:
+    """Why new code cannot stand beside the wheel's own, in words: what host code relies on must be the same."""
+    for what, mine, theirs in (
+        ("kernel", new.kernels.keys(), official.kernels.keys()),
+        ("variable", new.variables.keys(), official.variables.keys()),
+    ):
+        if missing := sorted(theirs - mine):
+            return f"{len(missing)} of {len(theirs)} {what}s are missing, first {missing[0][:_SHOWN]}"
+        if extra := sorted(mine - theirs):
+            return f"{len(extra)} {what}s are not in the wheel's own code, first {extra[0][:_SHOWN]}"
+    for name, kernel in official.kernels.items():
+        if new.kernels[name].passed != kernel.passed:
+            return f"the parameters of {name[:_SHOWN]} have {_sizes(new.kernels[name])}, not {_sizes(kernel)}"
+    for name, size in official.variables.items():
+        if new.variables[name] != size:
+            return f"the variable {name[:_SHOWN]} has {new.variables[name]} bytes, not {size}"
+    return None
+
+
+def other_arch(image: bytes, arch: Sm) -> str | None:
+    """Why a cubin is not for ``arch``, in words. Code for one chip alone (``a``) is marked only where it uses what that
+    chip alone has, a family's (``f``) never: a mark counts, its absence says nothing."""
+    found = cubin_arch(image[:HEAD])
+    if found is None:
+        return "it is no CUDA image of a form that is known"
+    same = (found.major, found.minor) == (arch.major, arch.minor) and found.suffix in ("", arch.suffix)
+    return None if same else f"it is for {found}, not {arch}"
+
+
+def _sizes(kernel: Kernel) -> str:
+    sizes = ", ".join(str(size) for _, size in kernel.passed[:12])
+    return f"{sizes or 'none'} bytes"
+
+
 class ModuleId(NamedTuple):
     """The compiler's own name of a source file, ``_91c5f4d9_13_FillKernel_cu_54a8c5b0``, and the file's in it."""
 
@@ -99,7 +134,7 @@ def read_face(image: bytes, what: str = "cubin") -> Face:
     variables: dict[str, int] = {}
     names: list[str] = []
     infos = {section.name.removeprefix(_INFO): section for section in elf.sections if section.name.startswith(_INFO)}
-    for name, kind, other, size in _symbols(elf):
+    for name, kind, other, size in read_symbols(elf, _SYMTAB):
         names.append(name)
         if kind == _FUNCTION and other & _ENTRY_POINT:
             kernels[name] = _kernel(elf, infos.get(name))
@@ -129,10 +164,10 @@ def module_id(names: tuple[str, ...]) -> ModuleId | None:
     return None
 
 
-def _symbols(elf: Elf) -> Iterator[tuple[str, int, int, int]]:
-    """(name, kind, other, size) of every symbol."""
+def read_symbols(elf: Elf, table_kind: int) -> Iterator[tuple[str, int, int, int]]:
+    """(name, kind, other, size) of every symbol in tables of that kind (2: all symbols, 11: the dynamic ones)."""
     for section in elf.sections:
-        if section.kind != _SYMTAB:
+        if section.kind != table_kind:
             continue
         offset, size = elf.content(section)
         if section.link >= len(elf.sections) or size // _SYMBOL.size > MAX_SYMBOLS:

@@ -1,10 +1,11 @@
 """One read-only section of a shared library, with new content, at a new place: the end of the file and of its memory.
 
-For content that only pointers lead to (``.nv_fatbin``: the pointers lie in ``.nvFatBinSegment``), which therefore may
-move and grow. The library gets one more read-only PT_LOAD, which holds a copy of the program headers with room for it
-and the new content; every relocated pointer to a moved piece is set to its new place (RELATIVE: the addend and the
-slot; RELR: the slot); the section's row in the section table follows it. Whole pages of the old content leave the
-file: their segment is split in two around them, as loaders allow, so that a library only grows by what is new.
+For content that only pointers lead to (``.nv_fatbin``: the pointers lie in ``.nvFatBinSegment``; likewise
+``.hip_fatbin``), which therefore may move and grow. The library gets one more read-only PT_LOAD, which holds a copy of
+the program headers with room for it and the new content; every relocated pointer to a moved piece is set to its new
+place (RELATIVE: the addend and the slot; RELR: the slot); the section's row in the section table follows it. Whole
+pages of the old content leave the file: their segment is split in two around them, as loaders allow, so that a library
+only grows by what is new.
 
 A pointer that leads elsewhere into the section, or a file whose tables contradict each other, is refused before
 anything is written. x86-64 and aarch64.
@@ -28,7 +29,7 @@ _RELA, _RELR = 4, 19
 _PT_PHDR, _READ = 6, 4
 _SEGMENT, _SECTION = struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _LEAST_PAGE = 0x1000
-_ALIGN = 16
+ALIGN = 16
 _CHUNK = 1 << 20
 MAX_SEGMENTS = 1000
 
@@ -74,16 +75,19 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
     return tuple(found)
 
 
-def move_section(elf: Elf, section: Section, pieces: Sequence[SectionPiece], out: IO[bytes]) -> None:
-    """Write the library with ``pieces`` as the whole new content of ``section``; ``out`` is an empty, seekable file."""
-    _Plan(elf, section, pieces).write(out)
+def move_section(
+    elf: Elf, section: Section, pieces: Sequence[SectionPiece], out: IO[bytes], align: int = ALIGN
+) -> None:
+    """Write the library with ``pieces`` as the whole new content of ``section``, each at a multiple of ``align``;
+    ``out`` is an empty, seekable file."""
+    _Plan(elf, section, pieces, align).write(out)
 
 
 class _Plan:
     """All that is decided before the first byte is written."""
 
-    def __init__(self, elf: Elf, section: Section, pieces: Sequence[SectionPiece]) -> None:
-        self.elf, self.section, self.pieces = elf, section, pieces
+    def __init__(self, elf: Elf, section: Section, pieces: Sequence[SectionPiece], align: int) -> None:
+        self.elf, self.section, self.pieces, self.align = elf, section, pieces, align
         view = elf.view
         self.head = list(view.unpack("<QQ", 32))
         entry, count, row, rows, names = view.unpack("<HHHHH", 54)
@@ -149,11 +153,11 @@ class _Plan:
     def _place(self) -> None:
         """Where everything new lies; ``moved`` maps the old address of a piece to its new one."""
         segments = self._split()
-        table = round_up(_SEGMENT.size * (len(segments) + 1), _ALIGN)
+        table = round_up(_SEGMENT.size * (len(segments) + 1), self.align)
         self.moved: dict[int, int] = {}
         at = table
         for piece in self.pieces:
-            at = round_up(at, _ALIGN)
+            at = round_up(at, self.align)
             self.moved[piece.address] = self.address + at
             at += piece.size
         self.size, self.content_at = at, table
@@ -207,7 +211,7 @@ class _Plan:
     def _row(self, row: list[int]) -> list[int]:
         if row[1] and row[4] == self.section.offset and row[3] == self.section.address:
             place = (self.address + self.content_at, self.start + self.content_at, self.size - self.content_at)
-            return [*row[:3], *place, row[6], row[7], _ALIGN, row[9]]
+            return [*row[:3], *place, row[6], row[7], self.align, row[9]]
         return [*row[:4], self._shifted(row[4]), *row[5:]]
 
     def _edits(self) -> Mapping[int, bytes]:

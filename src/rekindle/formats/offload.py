@@ -2,18 +2,29 @@
 
 The section is a row of bundles, each at a multiple of 4096. A plain bundle is ``__CLANG_OFFLOAD_BUNDLE__``,
 u64 count, then per target u64 offset, u64 size, u64 name length, name. A compressed one is ``CCOB``, u16
-version (1, 2, 3), u16 method (0 zlib, 1 zstd), then sizes that grew with the version, a u64 hash and the
-compressed plain bundle, of which only the first bytes are inflated: the table is all we need.
+version (1, 2, 3), u16 method (0 zlib, 1 zstd), then sizes that grew with the version, a u64 hash (the first half of the
+MD5 of what is compressed) and the compressed plain bundle. To list targets only its first bytes are inflated: the table
+is all that takes.
+
+A code object is an ELF file for AMD's machine: its flags name the chip, and a note (MessagePack) names it again and
+lists the kernels with their arguments. For chips of one kind the compiler makes the same instructions, and nothing but
+these two names differs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from rekindle.formats.cubin import Face, Kernel, Parameter, read_symbols
+from rekindle.formats.elf import Elf
 from rekindle.formats.view import Malformed, View
 
 SECTIONS = (".hip_fatbin", ".hip_fat")
@@ -32,6 +43,25 @@ HEAD = 1 << 16
 MOST_COMPRESSED = 1 << 20
 MAX_TARGETS = 1024
 MAX_BUNDLES = 1_000_000
+# A bundle of 25 targets has 19 MB inflated; one that claims far more costs minutes.
+MAX_INFLATED = 1 << 30
+_WINDOW_LOG = 27
+# Of a code object: ELF's machine, the lowest byte of the flags for each chip (LLVM's AMDGPUUsage, EF_AMDGPU_MACH), the
+# note with its metadata, and the names that carry the id of the unit.
+_MACHINE = 224
+_CHIPS = {
+    0x2C: "gfx900", 0x2D: "gfx902", 0x2E: "gfx904", 0x2F: "gfx906", 0x30: "gfx908", 0x31: "gfx909", 0x32: "gfx90c",
+    0x33: "gfx1010", 0x34: "gfx1011", 0x35: "gfx1012", 0x36: "gfx1030", 0x37: "gfx1031", 0x38: "gfx1032",
+    0x39: "gfx1033", 0x3D: "gfx1035", 0x3E: "gfx1034", 0x3F: "gfx90a", 0x41: "gfx1100", 0x42: "gfx1013",
+    0x43: "gfx1150", 0x44: "gfx1103", 0x45: "gfx1036", 0x46: "gfx1101", 0x47: "gfx1102", 0x48: "gfx1200",
+    0x49: "gfx1250", 0x4A: "gfx1151", 0x4C: "gfx942", 0x4E: "gfx1201", 0x4F: "gfx950", 0x55: "gfx1152",
+    0x58: "gfx1153",
+}  # fmt: skip
+_FLAGS_AT = 48
+_NOTE, _METADATA, _DYNAMIC_SYMBOLS, _OBJECT_SYMBOL = 7, 32, 11, 1
+# What the compiler and its headers keep for themselves: the standard of C++ decides whether it is there.
+_OWN_NAMES = re.compile(r"__hip_cuid_|_ZN17__HIP_Coordinates")
+_UNIT_ID = re.compile(r"__hip_cuid_([0-9a-zA-Z_]+)|(?:\.|__)(?:intern|static)(?:\.|__)([0-9a-f]{8,})")
 _TARGET = re.compile(r"(?:^|-)(gfx[0-9a-z]+(?:-[0-9a-z]+)*(?::[a-z0-9]+[+-])*|amdgcnspirv)$")
 
 
@@ -46,11 +76,12 @@ class CodeObject:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """``form`` is plain, or e.g. ``CCOB 3 zstd``."""
+    """``form`` is plain, or e.g. ``CCOB 3 zstd``; ``size`` is what it takes in the file (0: it does not say)."""
 
     offset: int
     form: str
     objects: tuple[CodeObject, ...]
+    size: int = 0
 
 
 def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> Iterator[Bundle]:
@@ -63,7 +94,7 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
         head = bytes(data[position : min(end, position + len(PLAIN))])
         if head == PLAIN:
             objects, length = _table(view, position, end)
-            yield Bundle(position, "plain", objects)
+            yield Bundle(position, "plain", objects, length)
             position += length
         elif head[:4] == COMPRESSED:
             bundle, length = _compressed(view, position, end)
@@ -77,6 +108,57 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
         count += 1
         if count > MAX_BUNDLES:
             raise Malformed(f"{what} holds more than {MAX_BUNDLES} offload bundles")
+
+
+def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, bytes]:
+    """The code objects of a bundle by their ids, inflated."""
+    if not bundle.size:
+        raise Malformed(f"{what}: the compressed offload bundle at offset {bundle.offset} does not say how long it is")
+    raw = bytes(data[bundle.offset : bundle.offset + bundle.size])
+    if bundle.form != "plain":
+        header, claimed = (24, "<I") if bundle.form.split()[1] == "2" else (32, "<Q")
+        size = View(raw, what).number(claimed, 8 + struct.calcsize(claimed))
+        if not 0 < size <= MAX_INFLATED:
+            raise Malformed(f"{what}: a compressed offload bundle claims {size} bytes inflated")
+        raw = _inflate_head(raw[header:], 1 if bundle.form.endswith("zstd") else 0, what, size)
+        if len(raw) != size:
+            raise Malformed(f"{what}: a compressed offload bundle is damaged ({len(raw)} of {size} bytes)")
+    view = View(raw, what)
+    _table(view, 0, len(raw))
+    position, found = 32, {}
+    for each in bundle.objects:
+        offset, size, length = view.unpack("<QQQ", position)
+        found[each.id] = view.take(offset, size)
+        position += 24 + length
+    return found
+
+
+def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
+    """A bundle of these code objects, in the form of one that was read; each lies at a multiple of 4096, as clang puts
+    them."""
+    names = {name: name.encode() for name in objects}
+    at = 32 + sum(24 + len(name) for name in names.values())
+    table, body = bytearray(PLAIN + struct.pack("<Q", len(objects))), bytearray()
+    start = -(-at // ALIGN) * ALIGN
+    for name, content in objects.items():
+        body += bytes(-len(body) % ALIGN)
+        table += struct.pack("<QQQ", start + len(body), len(content), len(names[name])) + names[name]
+        body += content
+    raw = bytes(table + bytes(start - at) + body)
+    if form == "plain":
+        return raw
+    _, version, method = form.split()
+    if method == "zstd":
+        from rekindle.formats.zstd import write_zstd
+
+        # Code for neighbours is almost the same: what repeats lies as far apart as one object is long.
+        packed = write_zstd(raw, level=9, window_log=_WINDOW_LOG)
+    else:
+        packed = zlib.compress(raw, 9)
+    layout, header = ("<IIQ", 24) if version == "2" else ("<QQQ", 32)
+    digest = int.from_bytes(hashlib.md5(raw, usedforsecurity=False).digest()[:8], "little")
+    sizes = struct.pack(layout, header + len(packed), len(raw), digest)
+    return COMPRESSED + struct.pack("<HH", int(version), 1 if method == "zstd" else 0) + sizes + packed
 
 
 def count_modules(data: Any, offset: int, size: int) -> int:
@@ -132,13 +214,13 @@ def _compressed(view: View, start: int, end: int) -> tuple[Bundle, int]:
     objects, _ = _table(View(head, view.what), 0, len(head), whole=False)
     form = f"CCOB {version} {'zstd' if method else 'zlib'}"
     # Version 1 does not say how long it is; the next bundle is found at its alignment.
-    return Bundle(start, form, objects), total if total is not None else header
+    return Bundle(start, form, objects, total or 0), total if total is not None else header
 
 
-def _inflate_head(data: bytes, method: int, what: str) -> bytes:
+def _inflate_head(data: bytes, method: int, what: str, size: int = HEAD) -> bytes:
     if method == 0:
         try:
-            return zlib.decompressobj().decompress(data, HEAD)
+            return zlib.decompressobj().decompress(data, size)
         except zlib.error as error:
             raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error
     if method != 1:
@@ -146,6 +228,73 @@ def _inflate_head(data: bytes, method: int, what: str) -> bytes:
     from rekindle.formats.zstd import ZstdError, read_zstd
 
     try:
-        return read_zstd(data, HEAD, window_log=31)  # long-distance matching asks for large windows
+        return read_zstd(data, size, window_log=31)  # long-distance matching asks for large windows
     except ZstdError as error:
         raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error
+
+
+def object_chip(image: bytes) -> str | None:
+    """The chip that a code object is for (``gfx1030``); None where it is none, or for a chip that is not known."""
+    if len(image) < 64 or image[:6] != b"\x7fELF\x02\x01" or int.from_bytes(image[18:20], "little") != _MACHINE:
+        return None
+    return _CHIPS.get(image[_FLAGS_AT])
+
+
+def rename_chip(image: bytes, chip: str) -> bytes:
+    """The same code object for another chip of its kind: its flags and its metadata name the other one."""
+    own = object_chip(image)
+    number = next((number for number, name in _CHIPS.items() if name == chip), None)
+    if own is None or number is None or len(own) != len(chip):
+        raise Malformed(f"a code object for {own or 'an unknown chip'} cannot be named {chip}")
+    before, after = (f"amdgcn-amd-amdhsa--{name}".encode() for name in (own, chip))
+    if image.count(before) != 1:
+        raise Malformed(f"a code object for {own} names its chip {image.count(before)} times instead of once")
+    renamed = bytearray(image.replace(before, after))
+    renamed[_FLAGS_AT] = number
+    return bytes(renamed)
+
+
+def read_object_face(image: bytes, what: str = "code object") -> Face:
+    """Kernels with what is passed to them, and variables, of a code object; lies are :class:`Malformed`."""
+    elf = Elf(image, what)
+    try:
+        told = msgspec.msgpack.decode(_metadata(elf))
+        kernels = {
+            kernel[".name"]: Kernel(
+                kernel[".kernarg_segment_size"],
+                tuple(
+                    Parameter(number, row[".offset"], row[".size"])
+                    for number, row in enumerate(kernel.get(".args", ()))
+                    if not row[".value_kind"].startswith("hidden_")
+                ),
+            )
+            for kernel in told["amdhsa.kernels"]
+        }
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+        raise Malformed(f"{what}: its list of kernels cannot be read ({error})") from error
+    symbols = list(read_symbols(elf, _DYNAMIC_SYMBOLS))
+    variables = {
+        name: size
+        for name, kind, _, size in symbols
+        if kind == _OBJECT_SYMBOL and not name.endswith(".kd") and not _OWN_NAMES.match(name)
+    }
+    return Face(kernels, variables, tuple(name for name, *_ in symbols))
+
+
+def unit_id(names: tuple[str, ...]) -> str | None:
+    """The compiler's id of the unit (clang's ``-cuid``), told by its own symbol or by any internal name."""
+    match = next((found for name in names if (found := _UNIT_ID.search(name))), None)
+    return (match[1] or match[2]) if match else None
+
+
+def _metadata(elf: Elf) -> bytes:
+    for section in elf.sections:
+        at, size = elf.content(section) if section.kind == _NOTE else (0, 0)
+        end = at + size
+        while at + 12 <= end:
+            name, length, kind = elf.view.unpack("<III", at)
+            at += 12 + (name + 3) // 4 * 4
+            if kind == _METADATA:
+                return elf.view.take(at, length)
+            at += (length + 3) // 4 * 4
+    raise Malformed(f"{elf.view.what} has no metadata of AMD's kind")

@@ -49,6 +49,14 @@ def _pieces(stored: bytes, size: int, window_log: int) -> Iterator[bytes]:
             return
 
 
-def write_zstd(data: bytes, *, level: int) -> bytes:
-    """One stream that says how long its content is."""
-    return zstd.compress(data, level=level)
+def write_zstd(data: bytes, *, level: int, window_log: int | None = None) -> bytes:
+    """One stream that says how long its content is; ``window_log``: what repeats is found so far apart."""
+    if window_log is None:
+        return zstd.compress(data, level=level)
+    far = zstd.CompressionParameter
+    options: dict[int, int] = {
+        far.compression_level: level,
+        far.window_log: window_log,
+        far.enable_long_distance_matching: 1,
+    }
+    return zstd.compress(data, options=options)

@@ -47,6 +47,8 @@ def hook(off: Mapping[str, str], archs: Sequence[str]) -> bytes:
     """What is added to torch/__init__.py of the grafted wheel: run once, when CUDA starts, where such a card is."""
     if strange := off.keys() - SWITCHES.keys():
         raise BadInput(f"nothing in torch switches {min(strange)[:80]!r} off")
+    if not off:
+        return b""
     cards = ascii([(sm.major, sm.minor) for sm in map(parse_sm, archs)])
     # ascii(): a graft file comes from anywhere, and its words must stay words.
     return "".join(

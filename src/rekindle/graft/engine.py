@@ -13,27 +13,26 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.errors import BadInput, StageFailed
-from rekindle.formats.fatbin import Entry
 from rekindle.formats.rewrite import extract
 from rekindle.formats.statement import write_statement
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
+from rekindle.graft import Code
 from rekindle.graft.beside import exchanges, switched_off
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
-from rekindle.graft.hold import differences
-from rekindle.graft.library import GpuLibrary, Unit, unit_compression
+from rekindle.graft.library import DeviceLibrary, DeviceUnit, GpuLibrary, Unit, unit_compression
 from rekindle.graft.pack import complete, read_graft, write_graft
 from rekindle.graft.source import SourceUnit, compare_code
 from rekindle.graft.wheel import apply_graft, grafted_name, grafted_version
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.model.arch import Sm
-from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof
+from rekindle.model.arch import GpuArch, Sm
+from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof, WayKind
 from rekindle.model.progress import Progress
 
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(dll|pyd)$")
@@ -50,7 +49,7 @@ class Tools:
     """The toolkit that compiles: its ``release``, ptxas, nvcc and fatbinary where they are there, all versions."""
 
     release: str
-    ptxas: str
+    ptxas: str = ""
     nvcc: str | None = None
     fatbinary: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
@@ -62,29 +61,28 @@ class GraftCandidate(Protocol):
     @property
     def library(self) -> str: ...
     @property
-    def unit(self) -> Unit: ...
+    def unit(self) -> DeviceUnit: ...
     @property
-    def arch(self) -> Sm: ...
+    def arch(self) -> GpuArch: ...
     @property
     def name(self) -> str | None: ...
     @property
     def plan(self) -> str: ...
-    def official(self) -> Entry | None: ...
 
 
 class Way(Protocol):
     """Where new code comes from: what of a library can be made, and the jobs that make it."""
 
     @property
-    def kind(self) -> Literal["ptx", "source"]: ...
+    def kind(self) -> WayKind: ...
     @property
     def sources(self) -> tuple[str, ...]: ...
     @property
     def flags(self) -> tuple[str, ...]: ...
-    def survey(self, library: GpuLibrary) -> tuple[Sequence[GraftCandidate], list[UnitOutcome]]: ...
-    def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]: ...
-    # Each way gets the units it found itself.
-    def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Any) -> list[Job]: ...
+    # Each way gets libraries of its vendor, and the units it found itself.
+    def survey(self, library: Any) -> tuple[Sequence[GraftCandidate], list[UnitOutcome]]: ...
+    def proofs(self, library: Any, count: int) -> list[SourceUnit]: ...
+    def jobs(self, folder: Path, number: int, library: Any, units: Any) -> list[Job]: ...
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class CardTarget:
     order, each for what the one before could not."""
 
     name: str
-    arch: Sm
+    arch: GpuArch
     ways: tuple[Way, ...]
 
 
@@ -116,7 +114,8 @@ class GraftOrder:
     """``out`` is None where only the graft file is wanted, which then goes to ``graft``. ``run_jobs`` runs Ninja in a
     folder and says which outputs failed, and why. ``leave_out``: go on without units that are refused; ``without``:
     patterns of units that are not wanted. ``prove``: so many units are first compiled for an architecture the wheel has
-    and held against its own machine code. ``libraries``: the closed ones it calls; ``notes`` go into the report."""
+    and held against its own machine code. ``libraries``: the closed ones it calls; ``notes`` go into the report.
+    ``device_library`` reads the libraries of the cards' vendor; those without its code are passed over."""
 
     wheel: Path
     targets: tuple[CardTarget, ...]
@@ -131,6 +130,7 @@ class GraftOrder:
     dry_run: bool = False
     libraries: tuple[LibraryBeside, ...] = ()
     notes: tuple[str, ...] = ()
+    device_library: type[DeviceLibrary] = GpuLibrary
 
     @property
     def archs(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _look(
                 continue
             path = _extracted(order.work / digest[:16], archive, name, checked.members[name].size, number)
             try:
-                with GpuLibrary(path, name) as library:
+                with order.device_library(path, name) as library:
                     if not library.units:
                         path.unlink()
                         continue
@@ -216,7 +216,7 @@ def _look(
 
 
 def _survey(
-    library: GpuLibrary, target: CardTarget, without: Sequence[str]
+    library: DeviceLibrary, target: CardTarget, without: Sequence[str]
 ) -> tuple[list[tuple[Way, tuple[GraftCandidate, ...]]], list[UnitOutcome]]:
     """What each way to a card can make that none before it could, and the state of all other units there."""
     settled: set[int] = set()
@@ -279,13 +279,13 @@ def _extracted(folder: Path, archive: zipfile.ZipFile, name: str, size: int, num
 
 def _compile(
     order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progress
-) -> tuple[dict[tuple[str, int], dict[Sm, bytes]], list[UnitOutcome], int]:
+) -> tuple[dict[tuple[str, int], dict[GpuArch, bytes]], list[UnitOutcome], int]:
     """What was made and stands beside the wheel's own, the state of every unit, and how many were compiled now."""
     folder = order.work / "images"
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[Job] = []
     for each in libraries:
-        with GpuLibrary(each.path, each.name) as library:
+        with order.device_library(each.path, each.name) as library:
             for way, units in each.made:
                 jobs += way.jobs(folder, int(each.path.stem), library, units)
     made = [job.output for job in jobs]
@@ -300,25 +300,26 @@ def _compile(
             )
             for each in libraries
             for unit in each.units
+            if isinstance(unit.unit, Unit) and isinstance(unit.arch, Sm)
         ]
     write_jobs(folder, jobs, order.tools.versions)
     forget_empty(folder, jobs)
     before = {output: _stamp(folder / output) for output in made}
     progress.stage("compile", f"for {', '.join(order.archs)}; units: {len(made)}")
-    failed = order.run_jobs(folder, jobs)
+    failed = order.run_jobs(folder, jobs) if jobs else {}
     compiled = sum(1 for output in made if _stamp(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
-    code: dict[tuple[str, int], dict[Sm, bytes]] = {}
+    code: dict[tuple[str, int], dict[GpuArch, bytes]] = {}
     outcomes: list[UnitOutcome] = []
     for each in libraries:
-        with GpuLibrary(each.path, each.name) as library:
+        with order.device_library(each.path, each.name) as library:
             for unit in each.units:
                 cubin = _cubin(each, unit)
                 fatbin = cubin.removesuffix(".cubin") + ".fatbin"
                 why = failed.get(cubin) or failed.get(fatbin)
                 if why is None:
                     image = (folder / cubin).read_bytes()
-                    why = _held(library, unit, image)
+                    why = library.differences(unit, image)
                 if why is None:
                     new = (folder / fatbin).read_bytes() if order.tools.fatbinary else image
                     code.setdefault((unit.library, unit.unit.number), {})[unit.arch] = new
@@ -330,19 +331,11 @@ def _cubin(library: FoundLibrary, unit: GraftCandidate) -> str:
     return f"cubin/{library.path.stem}-{unit.unit.number}.{unit.arch}.cubin"
 
 
-def _held(library: GpuLibrary, unit: GraftCandidate, image: bytes) -> str | None:
-    """Why a new image cannot stand beside the wheel's own, in words."""
-    official = unit.official()
-    return differences(image, unit.arch, library.face(official)) if official else None
-
-
 def _stamp(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
 
 
-def _used_ways(
-    libraries: Iterable[FoundLibrary], code: Mapping[tuple[str, int], Mapping[Sm, bytes]]
-) -> tuple[Way, ...]:
+def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]:
     """The ways that made something of what is added: only their flags and sources are told."""
     ways: dict[int, Way] = {}
     for library in libraries:
@@ -354,13 +347,14 @@ def _used_ways(
 
 def _storage(libraries: Iterable[FoundLibrary]) -> str:
     """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
-    ways = {unit_compression(unit.unit) for library in libraries for unit in library.units}
+    units = [unit.unit for library in libraries for unit in library.units]
+    ways = {unit_compression(unit) for unit in units if isinstance(unit, Unit)}
     return "zstd" if ways == {"zstd"} else "none"
 
 
 def _write(
     order: GraftOrder,
-    code: dict[tuple[str, int], dict[Sm, bytes]],
+    code: Code,
     report: GraftReport,
     progress: Progress,
     compression: str,
@@ -396,7 +390,10 @@ def _write(
     graft, entries = read_graft(draft)
     # Applied in any case: a graft file that cannot be applied is worth nothing.
     applied = apply_graft(order.wheel, graft, entries, order.out or order.work / "proof", progress)
-    complete(draft, grafted=applied.path.name, record_sha256=applied.record_sha256, grafted_sha256=applied.sha256)
+    told = {"grafted": applied.path.name, "grafted_sha256": applied.sha256}
+    if order.device_library.repeatable:
+        told["record_sha256"] = applied.record_sha256
+    complete(draft, **told)
     if order.out is None:
         applied.path.unlink()
         assert order.graft is not None

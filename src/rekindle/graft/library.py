@@ -1,8 +1,8 @@
 """A library of a wheel as graft sees it: its containers by number, the unit each comes from, room for more.
 
 Only what is understood whole is touched: every container must be plain (``.nv_fatbin``, in Windows' libraries
-``.nv_fatb``), and each pointer to the section must lead to one. Anything else is a :class:`Malformed` that says why
-this library stays as it is.
+``.nv_fatb``; AMD's are in :mod:`rekindle.graft.hip`), and each pointer to the section must lead to one. Anything else
+is a :class:`Malformed` that says why this library stays as it is.
 """
 
 from __future__ import annotations
@@ -12,18 +12,17 @@ import mmap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
 
-from rekindle.formats.cubin import Face, ModuleId, module_id, read_face
+from rekindle.formats.cubin import Face, ModuleId, face_differences, module_id, other_arch, read_face
 from rekindle.formats.elf import Elf, Section, is_elf
-from rekindle.formats.elf_move import SectionPiece, move_section, pointers_into
+from rekindle.formats.elf_move import ALIGN, SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
 from rekindle.formats.pe import Pe, PeSection, is_pe
 from rekindle.formats.pe_move import image_pointers_into, move_image_section
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
 from rekindle.model.graft import State, UnitOutcome
-
-SECTIONS = (".nv_fatbin", ".nv_fatb")
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,34 @@ class Unit:
         """Its PTX."""
         return tuple(entry for entry in self.container.entries if entry.kind == "ptx")
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What it has entries for."""
+        return tuple(entry.name for entry in self.container.entries)
 
-class GpuLibrary:
-    """A mapped library; ``name`` is its place in the wheel. Close it, or use it in a ``with``."""
+
+class DeviceUnit(Protocol):
+    """A container of any vendor: its ``number``, where it is mapped, and what it has code for (``targets``)."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+    @property
+    def targets(self) -> tuple[str, ...]: ...
+
+
+class DeviceLibrary:
+    """A mapped library; ``name`` is its place in the wheel. Close it, or use it in a ``with``.
+
+    What is the same for every vendor: containers in one section, pointers that lead to them, and a copy with more in
+    them. ``sections`` are the names of that section, ``align`` is where containers may begin;
+    ``repeatable``: the same wheel and the same graft give the same bytes everywhere.
+    """
+
+    sections: ClassVar[tuple[str, ...]] = ()
+    align: ClassVar[int] = ALIGN
+    repeatable: ClassVar[bool] = True
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
@@ -58,13 +82,26 @@ class GpuLibrary:
             self._file.close()
             raise Malformed(f"{name} is empty") from None
 
-    def __enter__(self) -> GpuLibrary:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.__dict__.pop("headers", None)
         self._data.close()
         self._file.close()
+
+    @property
+    def units(self) -> Sequence[DeviceUnit]:
+        """All containers in the order of the section; empty where the library has none."""
+        raise NotImplementedError
+
+    def differences(self, candidate: Any, image: bytes) -> str | None:
+        """Why a new image cannot stand beside the wheel's own code, in words; None where it can."""
+        raise NotImplementedError
+
+    def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
+        """A container with more in it."""
+        raise NotImplementedError
 
     @functools.cached_property
     def headers(self) -> Elf | Pe:
@@ -75,14 +112,7 @@ class GpuLibrary:
     def _section(self) -> Section | PeSection | None:
         if not (is_elf(self._data[:64]) or is_pe(self._data[:64])):
             return None
-        return next((section for section in self.headers.sections if section.name in SECTIONS), None)
-
-    @functools.cached_property
-    def units(self) -> tuple[Unit, ...]:
-        """All containers in the order of the section; empty where the library has none."""
-        offset, size, address = self._place()
-        rows = enumerate(read_containers(self._data, offset, size, self.name)) if size else ()
-        return tuple(Unit(number, row, address + row.offset - offset) for number, row in rows)
+        return next((section for section in self.headers.sections if section.name in self.sections), None)
 
     def _place(self) -> tuple[int, int, int]:
         """Where the section lies in the file, its size, and the address it is mapped to."""
@@ -111,6 +141,45 @@ class GpuLibrary:
         if strange := targets - known:
             raise Malformed(f"{self.name}: {len(strange)} pointers lead to something that is no container")
 
+    def write_with(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
+        """A copy at ``path`` with more entries (container number -> finished entries), read back before it counts."""
+        section, headers = self._section, self.headers
+        if section is None or not additions.keys() <= {unit.number for unit in self.units}:
+            raise Malformed(f"{self.name} has no container {sorted(additions)[-1]}")
+        self.check_pointers()
+        pieces = [self._piece(unit.number, additions.get(unit.number, ())) for unit in self.units]
+        with path.open("wb+") as out:
+            if isinstance(headers, Pe) and isinstance(section, PeSection):
+                move_image_section(headers, section, pieces, self._file, out)
+            elif isinstance(headers, Elf) and isinstance(section, Section):
+                move_section(headers, section, pieces, out, self.align)
+        try:
+            self._check_written(additions, path)
+        except Malformed as error:
+            path.unlink()
+            raise Malformed(f"{self.name} contradicts itself: with new code it reads otherwise") from error
+
+    def _check_written(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
+        """Read back: the same containers with so many more targets, and pointers that lead to them."""
+        with type(self)(path, self.name) as written:
+            written.check_pointers()
+            wanted = [len(unit.targets) + len(additions.get(unit.number, ())) for unit in self.units]
+            if [len(unit.targets) for unit in written.units] != wanted:
+                raise Malformed(f"{self.name} has other entries than were written")
+
+
+class GpuLibrary(DeviceLibrary):
+    """A library with CUDA code: its containers are fat binaries."""
+
+    sections = (".nv_fatbin", ".nv_fatb")
+
+    @functools.cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """All containers in the order of the section; empty where the library has none."""
+        offset, size, address = self._place()
+        rows = enumerate(read_containers(self._data, offset, size, self.name)) if size else ()
+        return tuple(Unit(number, row, address + row.offset - offset) for number, row in rows)
+
     def image(self, entry: Entry) -> bytes:
         """An entry's image, decompressed."""
         found = read_image(self._data, entry, self.name)
@@ -132,35 +201,22 @@ class GpuLibrary:
         smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
         return module_id(self.face(smallest).names) if smallest else None
 
-    def write_with(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
-        """A copy at ``path`` with more entries (container number -> finished entries), read back before it counts."""
-        section, headers = self._section, self.headers
-        if section is None or not additions.keys() <= {unit.number for unit in self.units}:
-            raise Malformed(f"{self.name} has no container {sorted(additions)[-1]}")
-        self.check_pointers()
-        pieces = [self._piece(unit, additions.get(unit.number, ())) for unit in self.units]
-        with path.open("wb+") as out:
-            if isinstance(headers, Pe) and isinstance(section, PeSection):
-                move_image_section(headers, section, pieces, self._file, out)
-            elif isinstance(headers, Elf) and isinstance(section, Section):
-                move_section(headers, section, pieces, out)
+    def differences(self, candidate: Any, image: bytes) -> str | None:
+        """Held against the candidate's official code; code that has only PTX beside it is taken as it is."""
+        official = candidate.official()
+        if official is None:
+            return None
+        if (wrong := other_arch(image, candidate.arch)) is not None:
+            return wrong
         try:
-            self._check_written(additions, path)
+            new = read_face(image, "the new image")
         except Malformed as error:
-            path.unlink()
-            raise Malformed(f"{self.name} contradicts itself: with new code it reads otherwise") from error
+            return error.message
+        return face_differences(new, self.face(official))
 
-    def _check_written(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
-        """Read back: the same containers with so many more entries, and pointers that lead to them."""
-        with GpuLibrary(path, self.name) as written:
-            written.check_pointers()
-            wanted = [len(unit.container.entries) + len(additions.get(unit.number, ())) for unit in self.units]
-            if [len(unit.container.entries) for unit in written.units] != wanted:
-                raise Malformed(f"{self.name} has other entries than were written")
-
-    def _piece(self, unit: Unit, more: Sequence[bytes]) -> SectionPiece:
-        entries = unit.container.entries
-        sizes = [(entry.offset, entry.header + entry.size) for entry in entries]
+    def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
+        unit = self.units[number]
+        sizes = [(entry.offset, entry.header + entry.size) for entry in unit.container.entries]
         head = container_head(sum(size for _, size in sizes) + sum(map(len, more)))
         return SectionPiece(unit.address, (head, *sizes, *more))
 
@@ -178,7 +234,7 @@ def unit_compression(unit: Unit) -> str:
     return next((way for way in ("zstd", "lz4") if way in ways), "none")
 
 
-def outcome(library: GpuLibrary, unit: Unit, module: ModuleId | None, state: State, why: str) -> UnitOutcome:
+def outcome(library: DeviceLibrary, unit: DeviceUnit, module: ModuleId | None, state: State, why: str) -> UnitOutcome:
     """The state of a unit that nothing is compiled for, and why."""
     name = module.source if module else None
     return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)

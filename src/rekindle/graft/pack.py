@@ -17,25 +17,29 @@ import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.errors import BadInput
+from rekindle.formats.cubin import other_arch
 from rekindle.formats.fatbin import MAGIC, MAX_IMAGE, Entry, container_head, read_containers, read_image, write_entry
+from rekindle.formats.offload import object_chip
 from rekindle.formats.rewrite import new_member
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip
 from rekindle.graft import Code
-from rekindle.graft.hold import other_arch
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
 from rekindle.model.document import decode, encode
 from rekindle.model.graft import GraftFile, LibraryBeside, Making, NewEntry, UnitOutcome
 
 MANIFEST = "graft.json"
 MAX_MANIFEST = 32 << 20
 MAX_ENTRIES = 100_000
-_MEMBER = re.compile(r"code/\d{1,6}-\d{1,6}-sm_\d{2,3}[af]?")
+_MEMBER = re.compile(r"code/\d{1,6}-\d{1,6}-(sm_\d{2,3}[af]?|gfx[0-9a-f]{3,4})")
 
 
-def finished_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
-    """An entry of a cubin, or the one entry of a fat binary made by NVIDIA's tool; refused where it is for another
-    architecture than it is filed under."""
+def finished_entry(image: bytes, arch: GpuArch, *, compression: str = "none") -> bytes:
+    """An entry of a cubin, or the one entry of a fat binary made by NVIDIA's tool, or AMD's code object as it is;
+    refused where it is for another architecture than it is filed under."""
+    if not isinstance(arch, Sm):
+        check_object(image, arch)
+        return image
     if image[:4] != MAGIC:
         if (wrong := other_arch(image, arch)) is not None:
             raise Malformed(f"a new image cannot be taken: {wrong}")
@@ -55,6 +59,12 @@ def check_entry(data: bytes, entry: Entry, arch: Sm) -> None:
         raise Malformed(f"an entry is {entry.name} ({entry.kind}), not machine code for {arch}")
     if (wrong := other_arch(read_image(data, entry, "a new entry"), arch)) is not None:
         raise Malformed(f"an entry for {arch} cannot be taken: {wrong}")
+
+
+def check_object(image: bytes, arch: GpuArch) -> None:
+    """Is this a code object for the chip ``arch``?"""
+    if not isinstance(arch, Gfx) or object_chip(image) != arch.name:
+        raise Malformed(f"a code object is for {object_chip(image) or 'no chip that is known'}, not {arch}")
 
 
 def write_graft(
@@ -157,9 +167,12 @@ def _entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != row.sha256:
         raise BadInput(f"{what}: {row.member} has another digest than its list says", remedy="get the file again")
     try:
-        arch = parse_sm(row.arch)
-        entries = [entry for container in read_containers(_contained(content), 0, len(content) + 16, what)
-                   for entry in container.entries]  # fmt: skip
+        arch = parse_gpu_arch(row.arch)
+        if not isinstance(arch, Sm):
+            check_object(content, arch)
+            return content
+        containers = read_containers(_contained(content), 0, len(content) + 16, what)
+        entries = [entry for container in containers for entry in container.entries]
         if len(entries) != 1:
             raise Malformed(f"{what}: {row.member} holds {len(entries)} entries instead of one")
         check_entry(_contained(content), entries[0], arch)

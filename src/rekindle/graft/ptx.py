@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
@@ -18,7 +17,7 @@ from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
 from rekindle.graft.source import SourceUnit
 from rekindle.model.arch import Sm
-from rekindle.model.graft import UnitOutcome
+from rekindle.model.graft import UnitOutcome, WayKind
 
 # What only speaks, and what names the target: that is ours to say.
 _NOT_TAKEN = ("-v", "--verbose", "-arch", "--gpu-name", "-m64", "--machine", "-o", "--output-file", "-g", "-lineinfo")
@@ -60,7 +59,7 @@ class PtxWay:
     arch: Sm
     ptxas: str
     facts: Facts
-    kind: Literal["ptx", "source"] = "ptx"
+    kind: WayKind = "ptx"
     sources: tuple[str, ...] = ()
 
     @property

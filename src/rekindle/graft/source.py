@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -26,7 +25,7 @@ from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
 from rekindle.graft.nvcc import CACHED, MODULE_ID
 from rekindle.model.arch import Sm, parse_sm
-from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof
+from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof, WayKind
 
 # Folders of a tree that hold kernel files of the library itself, not of tests or other programs.
 _KERNEL_FOLDERS = ("aten/src", "torch/csrc", "c10", "caffe2", "third_party")
@@ -95,7 +94,7 @@ class SourceWay:
     gather: Callable[[], Sources]
     toolkit: str
     unseen: bool = False
-    kind: Literal["ptx", "source"] = "source"
+    kind: WayKind = "source"
     sources: tuple[str, ...] = ()
 
     @property
@@ -174,11 +173,18 @@ def unit_name(path: Path) -> str:
 def kernel_files(tree: Path, generated: Path | None = None) -> dict[str, list[Path]]:
     """Every kernel file of a tree by the compiler's name for it."""
     found: dict[str, list[Path]] = {}
-    roots = [tree / folder for folder in _KERNEL_FOLDERS] + ([generated] if generated else [])
-    for root in roots:
-        for path in sorted(root.rglob("*.cu")) if root.is_dir() else ():
-            if not set(path.relative_to(root).parts[:-1]) & set(_NOT_KERNELS):
-                found.setdefault(unit_name(path), []).append(path)
+    for root in [tree / folder for folder in _KERNEL_FOLDERS] + ([generated] if generated else []):
+        for name, paths in find_files(root, ("*.cu",)).items():
+            found.setdefault(name, []).extend(paths)
+    return found
+
+
+def find_files(root: Path, patterns: Sequence[str]) -> dict[str, list[Path]]:
+    """Files below a folder that are not for tests, by the compiler's name for them."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(path for pattern in patterns for path in root.rglob(pattern)) if root.is_dir() else ():
+        if not set(path.relative_to(root).parts[:-1]) & set(_NOT_KERNELS):
+            found.setdefault(unit_name(path), []).append(path)
     return found
 
 
@@ -213,7 +219,7 @@ def survey_source(
         elif files is None:
             file = Path(f"{module.source.removesuffix('_cu')}.cu")
         else:
-            file = _choose(files.get(module.source, []), names)
+            file = choose_file(files.get(module.source, []), names)
         if module is None or file is None:
             others.append(outcome(library, unit, module, "left-out", _why_without(module, files or {})))
             continue
@@ -232,9 +238,10 @@ def _why_without(module: ModuleId | None, files: Mapping[str, list[Path]]) -> st
     return f"several files are called {module.source.removesuffix('_cu')}.cu, and its kernels do not tell which it is"
 
 
-def _choose(candidates: Sequence[Path], names: Sequence[str]) -> Path | None:
-    """The file whose kernels are in the container; several files of one name are told apart by them."""
-    if len(candidates) < 2:
+def choose_file(candidates: Sequence[Path], names: Sequence[str], *, certain: bool = False) -> Path | None:
+    """The file whose kernels are in the container; several files of one name are told apart by them. ``certain``: one
+    alone must define some of them, too."""
+    if len(candidates) < 2 and not certain:
         return candidates[0] if candidates else None
     text = "\n".join(names)
     scores = []
@@ -242,7 +249,8 @@ def _choose(candidates: Sequence[Path], names: Sequence[str]) -> Path | None:
         kernels = set(_GLOBAL.findall(path.read_text(encoding="utf-8", errors="replace")))
         scores.append((sum(1 for kernel in kernels if f"{len(kernel)}{kernel}" in text), path))
     scores.sort(key=lambda row: row[0], reverse=True)
-    return scores[0][1] if scores[0][0] > scores[1][0] else None
+    best, second = ([row[0] for row in scores] + [0, 0])[:2]
+    return scores[0][1] if best > second else None
 
 
 def _arch_list(names: Iterable[str], entries: Sequence[Entry]) -> tuple[int, ...]:

@@ -27,10 +27,11 @@ from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import arch_list
 from rekindle.graft.beside import hook
+from rekindle.graft.hip import HipLibrary
 from rekindle.graft.library import GpuLibrary
 from rekindle.host.files import free_space, sha256_of
 from rekindle.host.live import LiveHost
-from rekindle.model.arch import parse_sm
+from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.document import encode
 from rekindle.model.graft import GraftFile, NewEntry
 from rekindle.model.progress import Progress
@@ -65,7 +66,7 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
         with contextlib.suppress(ValueError):
             inner = Version(told[1].decode("ascii", "replace")) if told else None
             local = inner.local if inner and inner.public == version.public else None
-    added = [str(parse_sm(arch)).replace("_", "") for arch in archs]
+    added = [str(parse_gpu_arch(arch)).replace("_", "") for arch in archs]
     return f"{version.public}+{'.'.join([*([local] if local else []), *added])}"
 
 
@@ -172,8 +173,9 @@ def _graft_member(
 ) -> None:
     before, after = shop / "library", shop / "grafted"
     extract(writer.source, info.filename, before)
-    with GpuLibrary(before, info.filename) as library:
-        have = {(unit.number, str(entry.arch)) for unit in library.units for entry in unit.sass}
+    reader = HipLibrary if rows[0].arch.startswith("gfx") else GpuLibrary
+    with reader(before, info.filename) as library:
+        have = {(unit.number, name) for unit in library.units for name in unit.targets}
         additions: dict[int, list[bytes]] = {}
         for row in rows:
             if (row.container, row.arch) in have:

@@ -9,6 +9,7 @@ from rekindle.model.document import Document, Part
 from rekindle.model.facts import Row
 
 State = Literal["has", "added", "planned", "left-out", "refused"]
+WayKind = Literal["ptx", "source", "twin"]
 
 
 class UnitOutcome(Part, frozen=True, kw_only=True):
@@ -68,10 +69,11 @@ class LibraryBeside(Part, frozen=True, kw_only=True):
 
 
 class Making(Part, frozen=True, kw_only=True):
-    """How the new code was made: from the wheel's PTX or from sources, by which tools, with which flags; what else the
+    """How the new code was made: from the wheel's PTX, from sources, or of its code for a chip of the same kind (twin),
+    by which tools, with which flags; what else the
     grafted wheel has changed: requirements (``requires``: name -> requirement), and what is switched off (``off``)."""
 
-    way: Literal["ptx", "source"]
+    way: WayKind
     archs: tuple[str, ...]
     tools: dict[str, str] = {}
     flags: tuple[str, ...] = ()
@@ -109,7 +111,7 @@ class GraftReport(Document, frozen=True, kw_only=True):
     bytes_before: int
     card: str
     arch: str
-    way: Literal["ptx", "source"] | None = None
+    way: WayKind | None = None
     version: str | None = None
     units: tuple[UnitOutcome, ...] = ()
     proof: tuple[UnitProof, ...] = ()
@@ -176,6 +178,22 @@ class ClosedLibrary(Row, frozen=True, kw_only=True):
     ptx: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     switch: str | None = None
+
+
+class ChipTwins(Row, frozen=True, kw_only=True):
+    """AMD chips of one kind: a code object for any of ``code`` is, but for the chip's name in it, what the compiler
+    makes for each that it ``serves``."""
+
+    code: tuple[str, ...]
+    serves: tuple[str, ...]
+
+
+class ChipFiles(Row, frozen=True, kw_only=True):
+    """A library of AMD that keeps its code in files per chip in a ``folder``; ``operators`` need it."""
+
+    name: str
+    folder: str
+    operators: tuple[str, ...]
 
 
 class GraftRecipe(Row, frozen=True, kw_only=True):

@@ -190,7 +190,7 @@ def test_a_plain_bundle_ends_with_its_furthest_object() -> None:
     length = len(data)
     assert length == 32 + 48 + len(GFX) + 11
     objects = (CodeObject(GFX.decode(), "gfx90a", 20), CodeObject("host-x86_64", None, 10))
-    assert bundles(data.ljust(120, b"\0")) == [Bundle(0, "plain", objects)]
+    assert bundles(data.ljust(120, b"\0")) == [Bundle(0, "plain", objects, length)]
     next_one = data.ljust(120, b"\0") * 2
     assert [b.offset for b in bundles(next_one)] == [0, max(120, length)]
     with pytest.raises(Malformed, match="claims more than there is"):

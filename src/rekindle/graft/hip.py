@@ -1,0 +1,289 @@
+"""AMD's libraries: bundles of code objects instead of fat binaries, and the two ways to a code object for a card.
+
+*Twin*: for chips of one kind (gfx1030 to gfx1036) AMD's compiler makes the same code objects; only the chip's name in
+them differs, in its flags and in its metadata. Where a wheel has one of them, the others need no compiler at all: what
+comes out is byte for byte what the compiler makes (``facts/graft.toml`` lists such kinds, measured). *Source*: the
+package's own kernel files, compiled by clang for the card alone; ``-cuid`` forces the id that internal names carry.
+
+A bundle is one unit, and grows by one code object; a compressed one is compressed again, in its own form. Windows'
+libraries are not written.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rekindle.facts import Facts
+from rekindle.formats.cubin import Face, face_differences
+from rekindle.formats.elf_move import SectionPiece
+from rekindle.formats.offload import (
+    ALIGN,
+    Bundle,
+    object_chip,
+    read_bundles,
+    read_object_face,
+    read_objects,
+    rename_chip,
+    unit_id,
+    write_bundle,
+)
+from rekindle.formats.pe import is_pe
+from rekindle.formats.view import Malformed
+from rekindle.graft.compile import Job, write_if_changed
+from rekindle.graft.library import DeviceLibrary, outcome
+from rekindle.graft.source import SourceUnit, choose_file, find_files
+from rekindle.model.arch import Gfx
+from rekindle.model.graft import LibraryBeside, UnitOutcome, WayKind
+
+_SUFFIXES = ("*.hip", "*.cu", "*.cpp")
+# e_ident[8] of a code object -> the version that clang is told.
+_OLDEST_ABI = 2
+_LISTED = 8
+# hipcc takes a machine with nvcc for one of NVIDIA's unless it is told.
+HIP = ("env", "HIP_PLATFORM=amd")
+
+
+@dataclass(frozen=True)
+class HipUnit:
+    """A bundle: its ``number``, its code objects, and where it is mapped."""
+
+    number: int
+    bundle: Bundle
+    address: int
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What it has code for, and the host's empty entry."""
+        return tuple(each.target or each.id for each in self.bundle.objects)
+
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """What it has code for."""
+        return tuple(each.target for each in self.bundle.objects if each.target and each.size)
+
+
+class HipLibrary(DeviceLibrary):
+    """A library with AMD's code."""
+
+    sections = (".hip_fatbin",)
+    align: ClassVar[int] = ALIGN
+    # A compressed bundle is compressed again when a graft is applied, and each zstd does that its own way.
+    repeatable = False
+
+    @functools.cached_property
+    def units(self) -> tuple[HipUnit, ...]:
+        """All bundles in the order of the section; empty where the library has none."""
+        if is_pe(self._data[:64]):
+            if any(section.name.startswith(".hip_fat") for section in self.headers.sections):
+                raise Malformed(f"{self.name} is Windows' library, whose AMD code is not written")
+            return ()
+        offset, size, address = self._place()
+        bundles = list(read_bundles(self._data, offset, size, self.name)) if size else []
+        if any(bundle.offset + bundle.size > offset + size for bundle in bundles):
+            raise Malformed(f"{self.name} holds a bundle that ends behind its section")
+        if any(not bundle.size for bundle in bundles):
+            raise Malformed(f"{self.name} holds bundles of clang 18 or older, which do not say how long they are")
+        return tuple(HipUnit(number, row, address + row.offset - offset) for number, row in enumerate(bundles))
+
+    def code_object(self, unit: HipUnit, chip: str) -> bytes:
+        """The code object of a bundle for one of the chips it has."""
+        objects = read_objects(self._data, unit.bundle, self.name)
+        return next(objects[each.id] for each in unit.bundle.objects if each.target == chip)
+
+    def face(self, unit: HipUnit) -> Face:
+        """What host code relies on, by the bundle's smallest code object; read once."""
+        if unit.number not in self._faces:
+            smallest = min((each for each in unit.bundle.objects if each.target), key=lambda each: each.size)
+            image = self.code_object(unit, str(smallest.target))
+            self._faces[unit.number] = read_object_face(image, f"{self.name}, {smallest.target}")
+        return self._faces[unit.number]
+
+    def differences(self, candidate: Any, image: bytes) -> str | None:
+        """Held against the bundle's own: the same kernels, what is passed to them, the same variables."""
+        if object_chip(image) != candidate.arch.name:
+            return f"it is for {object_chip(image) or 'no chip that is known'}, not {candidate.arch}"
+        try:
+            new = read_object_face(image, "the new code object")
+        except Malformed as error:
+            return error.message
+        return face_differences(new, self.face(candidate.unit))
+
+    def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
+        unit = self.units[number]
+        if not more:
+            return SectionPiece(unit.address, ((unit.bundle.offset, unit.bundle.size),))
+        objects = read_objects(self._data, unit.bundle, self.name)
+        like = next(each for each in unit.bundle.objects if each.target)
+        for image in more:
+            objects[like.id.removesuffix(str(like.target)) + str(object_chip(image))] = image
+        return SectionPiece(unit.address, (write_bundle(objects, unit.bundle.form),))
+
+
+@dataclass(frozen=True)
+class TwinUnit:
+    """A bundle that lacks a chip and has code for ``twin``, one of its kind."""
+
+    library: str
+    unit: HipUnit
+    name: str | None
+    arch: Gfx
+    twin: str
+
+    @property
+    def plan(self) -> str:
+        """What it is made from, in words."""
+        return f"its {self.twin} code, which is the same for {self.arch}"
+
+
+@dataclass(frozen=True)
+class HipSourceUnit:
+    """A bundle that lacks a chip, and the ``file`` it is compiled from; ``cuid`` and ``version`` (of the code object)
+    are those of the wheel's own."""
+
+    library: str
+    unit: HipUnit
+    name: str | None
+    arch: Gfx
+    file: Path
+    cuid: str | None
+    version: int
+
+    @property
+    def plan(self) -> str:
+        """What it is made from, in words."""
+        return self.file.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinWay:
+    """Code for ``card`` from the wheel's own code for a chip of the same kind: no compiler."""
+
+    card: Gfx
+    facts: Facts
+    kind: WayKind = "twin"
+    sources: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def survey(self, library: HipLibrary) -> tuple[list[TwinUnit], list[UnitOutcome]]:
+        """What can be made of a library, and the state of its other units."""
+        made: list[TwinUnit] = []
+        others: list[UnitOutcome] = []
+        kinds = [row for row in self.facts.graft.twin if self.card.name in row.serves]
+        for unit in library.units:
+            twin = next((chip for row in kinds for chip in row.code if chip in unit.chips), None)
+            if not unit.chips:
+                others.append(outcome(library, unit, None, "has", "it is empty"))
+            elif self.facts.gfx_rule.runs(unit.chips, self.card):
+                others.append(outcome(library, unit, None, "has", f"its code covers {self.card}"))
+            elif twin is None:
+                have = " ".join(unit.chips[:_LISTED]) + (" …" if len(unit.chips) > _LISTED else "")
+                why = f"it has {have}, none of the same kind as {self.card}; --source DIR names the package's sources"
+                others.append(outcome(library, unit, None, "left-out", why))
+            else:
+                made.append(TwinUnit(library.name, unit, unit_id(library.face(unit).names), self.card, twin))
+        return made, others
+
+    def proofs(self, library: HipLibrary, count: int) -> list[SourceUnit]:
+        """Nothing to prove: the code is the wheel's own."""
+        return []
+
+    def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[TwinUnit]) -> list[Job]:
+        """Writes the code objects itself: there is nothing to compile."""
+        for each in units:
+            path = folder / f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_if_changed(path, rename_chip(library.code_object(each.unit, each.twin), each.arch.name))
+        return []
+
+
+@dataclass(frozen=True, kw_only=True)
+class HipSourceWay:
+    """Code for ``card`` from a package's own kernel files in ``tree``, by ``clang``."""
+
+    card: Gfx
+    tree: Path
+    clang: str
+    headers: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    kind: WayKind = "source"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What was compiled."""
+        return (f"{self.tree.name} (sources of the package)",)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the compiler is told of every unit, without the places of this machine."""
+        return ("-x", "hip", "--cuda-device-only", "-O3", *(f"-D{name}" for name in self.defines))
+
+    def survey(self, library: HipLibrary) -> tuple[list[HipSourceUnit], list[UnitOutcome]]:
+        """The file of each bundle, told by the kernels it defines."""
+        made: list[HipSourceUnit] = []
+        others: list[UnitOutcome] = []
+        files = [path for paths in find_files(self.tree, _SUFFIXES).values() for path in paths]
+        for unit in library.units:
+            if not unit.chips:
+                continue
+            face = library.face(unit)
+            file = choose_file(files, face.names, certain=True)
+            if file is None:
+                why = f"no file of {self.tree.name} defines its kernels, or several do"
+                others.append(outcome(library, unit, None, "left-out", why))
+                continue
+            abi = library.code_object(unit, unit.chips[0])[8]
+            made.append(
+                HipSourceUnit(library.name, unit, file.name, self.card, file, unit_id(face.names), abi + _OLDEST_ABI)
+            )
+        return made, others
+
+    def proofs(self, library: HipLibrary, count: int) -> list[SourceUnit]:
+        """Machine code is not compared: clang of another release gives other instructions."""
+        return []
+
+    def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipSourceUnit]) -> list[Job]:
+        """Device code alone, one code object per unit."""
+        include = [f"-I{path}" for path in (self.tree, *self.headers)]
+        jobs: list[Job] = []
+        for each in units:
+            output = f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
+            command = (
+                *(*HIP, self.clang, *self.flags),
+                *("--no-gpu-bundle-output", f"--offload-arch={each.arch}"),
+                *([f"-cuid={each.cuid}"] if each.cuid else []),
+                *(f"-mcode-object-version={each.version}", "-w", f"-I{each.file.parent}", *include),
+                *("-c", str(each.file), "-o", output),
+            )
+            title = f"object {output} ({each.name})"
+            jobs.append(Job(output=output, command=(command,), inputs=(str(each.file),), title=title))
+        return jobs
+
+
+def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[LibraryBeside, ...]:
+    """AMD's libraries that keep their code in files per chip: what those of a wheel do on the card. A graft makes no
+    such files."""
+    names = list(members)
+    found: list[LibraryBeside] = []
+    for row in facts.graft.chip_files:
+        files = [name for name in names if f"/{row.folder}/" in f"/{name}"]
+        if not any("gfx" in name for name in files):
+            continue
+        has = any(card.name in name for name in files)
+        why = f"{row.name} keeps its code in files per chip ({row.folder}), and "
+        why += f"has some for {card}" if has else f"none is for {card}: a graft does not make them"
+        found.append(
+            LibraryBeside(
+                name=row.name,
+                arch=str(card),
+                code="native" if has else "none",
+                inside=True,
+                operators=() if has else row.operators,
+                why=why,
+                source=row.source[0],
+            )
+        )
+    return tuple(found)
