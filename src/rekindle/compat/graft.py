@@ -18,7 +18,7 @@ from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.compat.closed_libraries import judge_linked_libraries
 from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
-from rekindle.model.arch import Sm
+from rekindle.model.arch import Gfx, Sm
 from rekindle.model.graft import GraftCost, GraftRecipe
 from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, minor
@@ -86,6 +86,12 @@ def fits_wheel(kit: str, cuda: str) -> CompatAnswer:
         text = f"CUDA {kit} is older than the wheel's CUDA {cuda}, whose headers it does not have"
         return answer("no", "graft-older-toolkit", text, want=cuda)
     return answer("yes", "graft-toolkit-fits", f"CUDA {kit} fits a wheel of CUDA {cuda}")
+
+
+def find_twin(chips: Sequence[str], card: Gfx, facts: Facts) -> str | None:
+    """Of the chips that a bundle has code for, one of the card's own kind."""
+    kinds = [row for row in facts.graft.twin if card.name in row.serves]
+    return next((chip for row in kinds for chip in row.code if chip in chips), None)
 
 
 class GraftTime(NamedTuple):

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rekindle.compat.graft import find_twin
+from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import Facts
 from rekindle.formats.cubin import Face, face_differences
 from rekindle.formats.elf_move import SectionPiece
@@ -172,12 +174,11 @@ class TwinWay:
         """What can be made of a library, and the state of its other units."""
         made: list[TwinUnit] = []
         others: list[UnitOutcome] = []
-        kinds = [row for row in self.facts.graft.twin if self.card.name in row.serves]
         for unit in library.units:
-            twin = next((chip for row in kinds for chip in row.code if chip in unit.chips), None)
+            twin = find_twin(unit.chips, self.card, self.facts)
             if not unit.chips:
                 others.append(outcome(library, unit, None, "has", "it is empty"))
-            elif self.facts.gfx_rule.runs(unit.chips, self.card):
+            elif covers(GpuCode(unit.chips), self.card, None, self.facts).kind == "native":
                 others.append(outcome(library, unit, None, "has", f"its code covers {self.card}"))
             elif twin is None:
                 have = " ".join(unit.chips[:_LISTED]) + (" …" if len(unit.chips) > _LISTED else "")
