@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from rekindle.explain.catalogue import catalogue  # noqa: E402
+from rekindle.explain.rule import catalogue  # noqa: E402
 from rekindle.host.files import write_atomically  # noqa: E402
 from rekindle.model.diagnosis import readable  # noqa: E402
 

@@ -48,7 +48,7 @@ from rekindle.api.inspect import (
     inspect_shelf as inspect_shelf,
 )
 from rekindle.api.keepings import clean as clean, holdings as holdings
-from rekindle.api.keys import (
+from rekindle.api.claims import (
     key_list as key_list,
     key_new as key_new,
     key_sign as key_sign,

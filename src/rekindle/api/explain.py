@@ -145,7 +145,7 @@ def explain_list() -> Catalogue:
     >>> len(explain_list().rules) > 50
     True
     """
-    from rekindle.explain.catalogue import catalogue
+    from rekindle.explain.rule import catalogue
 
     return catalogue()
 
@@ -156,7 +156,7 @@ def explain_rule(rule: str) -> Catalogue:
     >>> [page.id for page in explain_rule("cuda-out-of-memory").rules]
     ['cuda-out-of-memory']
     """
-    from rekindle.explain.catalogue import find_pages
+    from rekindle.explain.rule import find_pages
 
     return find_pages(rule)
 

@@ -54,7 +54,7 @@ def index_add(
     ['added']
     """
     from rekindle.host.keys import checker, trusted_keys
-    from rekindle.index.wheelhouse.evidence import (
+    from rekindle.index.wheelhouse.store import (
         broken_claims,
         check_about,
         check_report,

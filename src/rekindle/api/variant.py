@@ -8,7 +8,7 @@ from rekindle.api.plan import this_machine
 from rekindle.compat.driver import driver_side, newest_cuda
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
-from rekindle.index.variant_rules import first_seen
+from rekindle.index.variants import first_seen
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine
 from rekindle.model.words import VariantEnvironment

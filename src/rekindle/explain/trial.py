@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.explain.catalogue import find_pages
 from rekindle.explain.conditions import is_contradicted
 from rekindle.explain.engine import scene_of
 from rekindle.explain.events import Event, Watcher, flatten
@@ -23,6 +22,7 @@ from rekindle.explain.rule import (
     RuleFile,
     capped,
     compiled,
+    find_pages,
     kind_of,
     load_forms,
     load_kinds,

@@ -21,6 +21,8 @@ PACK_SUMS = "application/vnd.rekindle.pack-sums"
 PROOF_RECORD = "application/vnd.rekindle.proof+json"
 MAX_ENVELOPE_BYTES = 64 << 20
 MAX_SIGNATURES = 16
+# Who made a signature: (key id, signature, message) -> name; None where no known key did.
+Check = Callable[[str, bytes, bytes], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,9 @@ def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes],
     """An envelope with one signature, as JSON."""
     signature = sign(pre_authentication(payload_type, payload))
     made = {
-        "payload": base64.b64encode(payload).decode("ascii"),
+        "payload": _coded(payload),
         "payloadType": payload_type,
-        "signatures": [{"keyid": key_id, "sig": base64.b64encode(signature).decode("ascii")}],
+        "signatures": [{"keyid": key_id, "sig": _coded(signature)}],
     }
     return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode("ascii")
 
@@ -80,6 +82,30 @@ def read_provenance(raw: bytes, origin: str) -> Envelope:
     return Envelope(payload_type=IN_TOTO, payload=payload, signatures=((key_id, signature),))
 
 
+def provenance_object(envelope: bytes, origin: str) -> bytes:
+    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel.
+
+    PEP 740 asks for a Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key;
+    tools that insist on Sigstore refuse it, as they should, and ``verify --claims`` checks it.
+    """
+    read = read_envelope(envelope, origin)
+    attestations: list[dict[str, Any]] = [
+        {
+            "version": 1,
+            "verification_material": {"certificate": None, "transparency_entries": [], "key_id": key_id},
+            "envelope": {"statement": _coded(read.payload), "signature": _coded(signature)},
+        }
+        for key_id, signature in read.signatures
+    ]
+    publisher = {"kind": "own-key", "claims": None}
+    made = {"version": 1, "attestation_bundles": [{"publisher": publisher, "attestations": attestations}]}
+    return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _coded(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
 def _bytes(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError("no base64 text")
@@ -91,7 +117,7 @@ def _bytes(text: Any) -> bytes:
         raise ValueError(f"not base64: {error}") from error
 
 
-def signed_by(envelope: Envelope, check: Callable[[str, bytes, bytes], str | None]) -> str | None:
+def signed_by(envelope: Envelope, check: Check) -> str | None:
     """Who signed it, where ``check(key id, signature, message)`` knows one of the keys; None where none fits."""
     message = pre_authentication(envelope.payload_type, envelope.payload)
     for key_id, signature in envelope.signatures:

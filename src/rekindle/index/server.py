@@ -16,6 +16,7 @@ import re
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -115,24 +116,25 @@ class Handler(BaseHTTPRequestHandler):
     def _send_file(self, file: BinaryIO, kind: str, body: bool, vary: bool) -> None:
         stat = os.fstat(file.fileno())
         etag = f'"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"'
+        known = {
+            "ETag": etag,
+            "Last-Modified": email.utils.formatdate(stat.st_mtime, usegmt=True),
+            "Accept-Ranges": "bytes",
+            "Cache-Control": "no-cache",
+            **({"Vary": "Accept"} if vary else {}),
+        }
         if same_tag(self.headers.get("If-None-Match"), etag):
-            self.send_response(HTTPStatus.NOT_MODIFIED)
-            self._common(etag, stat.st_mtime, vary)
-            self.end_headers()
+            self._head(HTTPStatus.NOT_MODIFIED, known)
             return
         asked = self.headers.get("Range") if self.headers.get("If-Range") in (None, etag) else None
         span = parse_range(asked, stat.st_size)
         if span is not None and not span:
             self._empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "Content-Range", f"bytes */{stat.st_size}")
             return
-        self.send_response(HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK)
-        self.send_header("Content-Type", kind)
-        if span:
-            self.send_header("Content-Range", f"bytes {span.start}-{span.stop - 1}/{stat.st_size}")
         sent = span or range(stat.st_size)
-        self.send_header("Content-Length", str(len(sent)))
-        self._common(etag, stat.st_mtime, vary)
-        self.end_headers()
+        part = {"Content-Range": f"bytes {sent.start}-{sent.stop - 1}/{stat.st_size}"} if span else {}
+        status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
+        self._head(status, {"Content-Type": kind, "Content-Length": str(len(sent)), **part, **known})
         if body:
             self._copy(file, sent)
 
@@ -146,13 +148,11 @@ class Handler(BaseHTTPRequestHandler):
         if left:  # the file shrank under us: the promised length cannot be kept
             self.close_connection = True
 
-    def _common(self, etag: str, mtime: float, vary: bool) -> None:
-        self.send_header("ETag", etag)
-        self.send_header("Last-Modified", email.utils.formatdate(mtime, usegmt=True))
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Cache-Control", "no-cache")
-        if vary:
-            self.send_header("Vary", "Accept")
+    def _head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def end_headers(self) -> None:
         if self.brings_body:
@@ -164,18 +164,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _not_found(self, body: bool) -> None:
         text = b"404 Not Found\n"
-        self.send_response(HTTPStatus.NOT_FOUND)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
+        headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(text))}
+        self._head(HTTPStatus.NOT_FOUND, headers)
         if body:
             self.wfile.write(text)
 
     def _empty(self, status: HTTPStatus, header: str, value: str) -> None:
-        self.send_response(status)
-        self.send_header(header, value)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self._head(status, {header: value, "Content-Length": "0"})
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: a log of strangers' strings on the terminal helps nobody."""

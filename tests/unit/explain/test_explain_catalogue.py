@@ -10,8 +10,7 @@ import pytest
 import catalogue as pages
 from catalogue import render_markdown
 from rekindle.errors import BadInput
-from rekindle.explain.catalogue import catalogue, find_pages
-from rekindle.explain.rule import load_rules
+from rekindle.explain.rule import catalogue, find_pages, load_rules
 from rekindle.model.diagnosis import Catalogue, readable
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,12 +10,11 @@ import pytest
 from rekindle.errors import BadInput
 from rekindle.explain import engine, ranking
 from rekindle.explain import rule as rules
-from rekindle.explain.catalogue import find_pages
 from rekindle.explain.conditions import facts_of, is_contradicted
 from rekindle.explain.engine import diagnose, unexplained
 from rekindle.explain.events import Event
 from rekindle.explain.ranking import CONDITIONS, Finding
-from rekindle.explain.rule import EventKind, Form, Pattern, Proof, Rule, capped
+from rekindle.explain.rule import EventKind, Form, Pattern, Proof, Rule, capped, find_pages
 from scenes import event, scene, seen
 
 

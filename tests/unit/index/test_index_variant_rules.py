@@ -12,8 +12,7 @@ from rekindle.api import machine_from_flags, variant_environment
 from rekindle.api.variant_plugin import RekindlePlugin, supported_by
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.index.variant_rules import MAX_LABEL, Variant, variants_of
-from rekindle.index.variants import variant_file, write_variant
+from rekindle.index.variants import MAX_LABEL, Variant, variant_file, variants_of, write_variant
 from rekindle.model.wheelhouse import WheelRow
 from tiny_wheels import make_wheel
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from rekindle.inspect import isa_exposure, routes_by_names
+from rekindle.inspect import isa_exposure
 from rekindle.inspect.guards import Guard, Guards, QuestionNames
-from rekindle.inspect.isa_exposure import TABLES_IN_CODE, Exposed, Exposure, Taking, classify
-from rekindle.inspect.routes_by_names import LEAKED
+from rekindle.inspect.isa_exposure import LEAKED, TABLES_IN_CODE, Exposed, Exposure, Taking, classify
 from small_code import DATA, Made
 
 RET, CPUID = "c3", "0fa2"
@@ -162,7 +161,7 @@ def test_a_way_that_goes_in_circles() -> None:
 def test_too_many_callers_to_visit(monkeypatch: pytest.MonkeyPatch) -> None:
     code = ASKER | {"fast": [RET], "a": ["call fast", RET], "b": ["call a", RET], "c": ["call b", RET]}
     for most, chains in ((2, [("a",)]), (3, [])):
-        monkeypatch.setattr(routes_by_names, "MOST_VISITED", most)
+        monkeypatch.setattr(isa_exposure, "MOST_VISITED", most)
         assert [row.chain for row in found(marked(code)).unconditional] == chains
 
 

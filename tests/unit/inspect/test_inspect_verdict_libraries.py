@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from rekindle.compat.answer import Coverage
-from rekindle.inspect.verdict_libraries import MOST_NAMED, Judged, _best, _names, by_library, judge_libraries, picks
+from rekindle.inspect.verdict_gpu import MOST_NAMED, Judged, _best, _names, by_library, judge_libraries, picks
 from rekindle.model.wheel import ArchSet, ArchUse, AxisVerdict, LibraryGpu, WheelGpu, WheelReport
 
 VENDOR = "x/lib/libcufft.so.11"

@@ -10,9 +10,9 @@ from rekindle.compat.companions import find_package
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.verify import target as asking
+from rekindle.verify.gather import Claim, judge, required_checks
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target, Trial
-from rekindle.verify.verdict import Claim, judge, required_checks
 
 TABLE = Path(asking.__file__).with_name("beside.toml")
 FAKE_TORCH = """

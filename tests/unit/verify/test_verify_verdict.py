@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rekindle.model.verify import Missing, VerifyCheck
-from rekindle.verify.verdict import Claim, judge, load_minimum, next_steps, required_checks
+from rekindle.verify.gather import Claim, judge, load_minimum, next_steps, required_checks
 
 CLAIMS = [
     Claim(package="torch", level="smoke", gpu=False),

@@ -8,19 +8,16 @@ signature was checked.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import WHEEL_LIST, Envelope, read_envelope, seal, signed_by
+from rekindle.formats.dsse import WHEEL_LIST, Check, Envelope, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.wheelhouse.grafts import load_grafts
@@ -37,7 +34,6 @@ MAX_SERIAL = (1 << 53) - 1
 # Folders that installers and people read; wheels are listed by themselves.
 PUBLIC_FOLDERS = ("wheels", "grafts", "variants", "simple", "variant", "wheel")
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
-Check = Callable[[str, bytes, bytes], str | None]
 
 
 class _Named(msgspec.Struct):
@@ -171,31 +167,6 @@ def moment(text: str) -> datetime:
         return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
     except ValueError as error:
         raise BadInput(f"{text!r} in the list is no time", remedy="its form is 2026-01-31T12:00:00Z") from error
-
-
-def provenance_object(envelope: bytes, origin: str) -> bytes:
-    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel.
-
-    PEP 740 asks for a Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key;
-    tools that insist on Sigstore refuse it, as they should, and ``verify --claims`` checks it.
-    """
-    read = read_envelope(envelope, origin)
-    signatures: Sequence[tuple[str, bytes]] = read.signatures
-    attestations: list[dict[str, Any]] = [
-        {
-            "version": 1,
-            "verification_material": {"certificate": None, "transparency_entries": [], "key_id": key_id},
-            "envelope": {"statement": _coded(read.payload), "signature": _coded(signature)},
-        }
-        for key_id, signature in signatures
-    ]
-    publisher = {"kind": "own-key", "claims": None}
-    made = {"version": 1, "attestation_bundles": [{"publisher": publisher, "attestations": attestations}]}
-    return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode()
-
-
-def _coded(raw: bytes) -> str:
-    return base64.b64encode(raw).decode("ascii")
 
 
 class SeenLists(msgspec.Struct, frozen=True):
