@@ -15,6 +15,7 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rekindle.bundle.collect import Collection, fold, read_native
 from rekindle.bundle.rules import Rules
@@ -170,33 +171,6 @@ def _package(member: str, inits: set[str]) -> str | None:
 
 MARK = "# Libraries brought along by rekindle bundle"
 _MOST = 4 << 20
-_LINES = """\
-{mark}
-def _rekindle_libraries():
-    import os
-    import sys
-
-    folder = os.path.abspath(os.path.join(os.path.dirname(__file__), {way}))
-    order = os.path.join(folder, {order!r})
-    if not os.path.isfile(order):
-        return
-    conda = os.path.isdir(os.path.join(sys.base_prefix, "conda-meta"))
-    searched = sys.version_info >= (3, 10) or (sys.version_info >= (3, 8) and not conda)
-    if searched:
-        os.add_dll_directory(folder)
-    with open(order, encoding="utf-8") as file:
-        rows = [line.rstrip("\\n").split("\\t") for line in file]
-    for name, when in rows:
-        if when == "now" or not searched:
-            import ctypes
-
-            ctypes.WinDLL(os.path.join(folder, name))
-
-
-_rekindle_libraries()
-del _rekindle_libraries
-# End of what rekindle bundle added
-"""
 
 
 def with_search(source: bytes, way: tuple[str, ...], order: str) -> bytes | None:
@@ -206,7 +180,8 @@ def with_search(source: bytes, way: tuple[str, ...], order: str) -> bytes | None
     if at is None or MARK.encode() in source:
         return None
     steps = ", ".join("os.pardir" if part == ".." else repr(part) for part in way)
-    lines = _LINES.format(mark=MARK, way=steps, order=order)
+    template = Path(__file__).with_name("load_libraries.txt").read_text("utf-8")
+    lines = template.format(mark=MARK, way=steps, order=order)
     head, tail = source[:at], source[at:]
     end = "\r\n" if b"\r\n" in source else "\n"
     if head and not head.endswith((b"\n", b"\r")):

@@ -15,7 +15,7 @@ from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
-from rekindle.explain.rule import Rule
+from rekindle.explain.rule import Rule, load_names
 from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.version import compare
@@ -205,33 +205,13 @@ card_is_not_amd = opposite("card-is-not-amd", card_is_amd)
 machine_is_not_arm = opposite("machine-is-not-arm", machine_is_arm)
 
 
-# Name of the fact, the captured value it comes from.
-_FACTS = {
-    "python": "python_version",
-    "torch": "torch_version",
-    "torch flavour": "torch_flavour",
-    "torch's CUDA": "torch_cuda",
-    "CUDA toolkit": "toolkit",
-    "driver": "driver_version",
-    "driver's CUDA": "driver_cuda",
-    "gcc": "gcc_version",
-    "MSVC": "msvc_version",
-    "CMake": "cmake_version",
-    "NumPy": "numpy_version",
-    "GPU": "gpu_name",
-    "compute capability": "capability",
-    "gfx target": "gfx",
-    "CPU": "cpu_name",
-    "distribution": "distro",
-    "package": "package_built",
-}
 _SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
 _SPEC = re.compile(r"(>=|<=|==|<|>)\s*([\d.]+)")
 
 
 def facts_of(scene: Scene) -> dict[str, str]:
     """What is known of the machine and the build, for people and for ``--json``."""
-    facts = {name: scene.values[value] for name, value in _FACTS.items() if scene.values.get(value)}
+    facts = {name: scene.values[value] for name, value in load_names().fact.items() if scene.values.get(value)}
     system = next((name for name in ("windows", "macos", "wsl", "jetson") if scene.saw(name)), None)
     if system:
         facts = {"system": {"wsl": "Linux under WSL", "jetson": "NVIDIA Jetson"}.get(system, system), **facts}

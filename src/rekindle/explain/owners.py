@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
+from rekindle.explain.rule import compiled, load_names
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
 from rekindle.facts.names import NameOwner, owner_of
@@ -23,24 +24,6 @@ _SUBMODULE_STEP = (
 )
 # How the tables name the owner of a module whose package is called as the module is.
 _SAME_NAME = "a package of that name"
-# What in a compiler's sentence is the name it does not know.
-_API = (
-    re.compile(r"""(?:identifier|class|namespace) "[^"]+" has no member (?:class |template )?"(?P<name>[\w:]+)\""""),
-    re.compile(r"""identifier "(?P<name>[\w:]+)" is undefined"""),
-    re.compile(r"""function "(?P<name>[\w:]+)" (?:cannot be|matches)"""),
-    re.compile(r"""no instance of (?:overloaded function|function template) "(?P<name>[\w:]+)\""""),
-    re.compile(r"""has no member named '(?P<name>[\w:]+)'"""),
-    re.compile(r"""no (?:member|type|template) named '(?P<name>[\w:]+)' in"""),
-    re.compile(r"""use of undeclared identifier '(?P<name>[\w:]+)'"""),
-    re.compile(r"""no matching function for call to '(?P<name>[\w:]+)"""),
-    re.compile(r"""(?:too (?:few|many) arguments to function|cannot convert) '(?:[\w:*& ]+ )?(?P<name>[\w:]+)\("""),
-    re.compile(r"""unknown type name '(?P<name>[\w:]+)'"""),
-    re.compile(r"""'(?P<name>[\w:]+)':? (?:was not declared|is not a member|has not been declared|does not name)"""),
-    re.compile(r"""'(?P<name>[\w:]+)':? (?:undeclared identifier|identifier not found|is not a member of)"""),
-    re.compile(r"""implicit instantiation of undefined template '(?P<name>[\w:]+)"""),
-    re.compile(r"""'(?:class |struct )?(?P<name>[\w:]+)[^']*' has (?:incomplete type|initializer but incomplete)"""),
-    re.compile(r"""['"](?P<name>[\w:]{3,})['"]"""),
-)
 
 
 def _header(event: Event) -> str | None:
@@ -73,8 +56,8 @@ def _attribute(event: Event) -> str | None:
 def api_name(event: Event) -> str | None:
     """The C or C++ name a compiler's message is about, without its scope where only the last part is known."""
     message = event.values.get("message", "")
-    for pattern in _API:
-        if found := pattern.search(message):
+    for pattern in load_names().unknown_name:
+        if found := compiled(pattern).search(message):
             return found["name"]
     return None
 

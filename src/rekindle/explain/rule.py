@@ -220,6 +220,19 @@ class KindsFile(Part, frozen=True, kw_only=True):
     kind: dict[str, EventKind]
 
 
+class NamesFile(Part, frozen=True, kw_only=True):
+    """``names.toml``: which name a compiler's sentence is about, and the facts that logs tell of a machine."""
+
+    unknown_name: tuple[str, ...]
+    fact: dict[str, str]
+
+
+@functools.cache
+def load_names() -> NamesFile:
+    """All of ``names.toml``."""
+    return read_file(Path(__file__).parent / "names.toml", "explain-names", NamesFile)
+
+
 @functools.cache
 def load_kinds() -> dict[str, EventKind]:
     """Every kind of event."""

@@ -19,6 +19,7 @@ from rekindle.formats.fatbin import Container, Entry
 from rekindle.formats.lz4 import decode_lz4
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import release
+from rekindle.inspect.packages import kernel_owner
 from rekindle.inspect.reader import Source
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import DataFiles
@@ -243,20 +244,6 @@ def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
 HEAD = 1 << 16
 MOST_STORED = 1 << 18
 _KERNEL = re.compile(rb"\.text\.([A-Za-z_][\w.$]*)")
-# What a kernel's name starts with, and whose it is. Order matters: the more specific first.
-_OWNERS = (
-    (re.compile(r"magma|zgemm_kernel|batched_|_magma"), "MAGMA"),
-    (re.compile(r"cusparse"), "cuSPARSE"),
-    (re.compile(r"cusolver|_ZN8cusolver"), "cuSOLVER"),
-    (re.compile(r"cufft|_fft|vector_fft|regular_fft|composite_fft"), "cuFFT"),
-    (re.compile(r"cudnn|implicit_convolve|scudnn"), "cuDNN"),
-    (re.compile(r"cublas|gemvx|gemv2T|dot_kernel|_ZN2?5?cublas"), "cuBLAS"),
-    (re.compile(r"nccl", re.IGNORECASE), "NCCL"),
-    (re.compile(r"nvshmem", re.IGNORECASE), "NVSHMEM"),
-    (re.compile(r"cutlass|fmha_|flash_"), "CUTLASS"),
-    (re.compile(r"_ZN2at|_ZN3c10|_ZN5torch"), "ATen"),
-    (re.compile(r"_ZN3cub|_ZN6thrust"), "CUB/Thrust"),
-)
 
 
 def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
@@ -265,7 +252,7 @@ def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
     if entry is None:
         return ()
     names = kernel_names(data, entry)
-    found = [next((owner for pattern, owner in _OWNERS if pattern.search(name)), None) for name in names]
+    found = map(kernel_owner, names)
     return tuple(owner for owner, _ in Counter(filter(None, found)).most_common(2))
 
 

@@ -59,6 +59,11 @@ def comes_along(library: str, requires: Sequence[str]) -> bool:
     )
 
 
+def kernel_owner(kernel: str) -> str | None:
+    """The library that a GPU kernel comes from, by its name."""
+    return next((row["owner"] for row in _table()["kernel"] if re.search(row["pattern"], kernel)), None)
+
+
 def is_vendor(library: str) -> bool:
     """Is this a library that NVIDIA or AMD publish?"""
     package, _ = find_provider(library, ())
