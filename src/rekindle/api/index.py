@@ -158,9 +158,9 @@ def _existing_house(root: str) -> Wheelhouse:
 
 def _lists_seen() -> Path:
     """Where the newest edition of every list that was met is remembered."""
-    import platformdirs
+    from rekindle.host.made import own_directories
 
-    return Path(platformdirs.user_cache_dir("rekindle", appauthor=False)) / "lists-seen.json"
+    return own_directories()[1] / "lists-seen.json"
 
 
 def index_check(

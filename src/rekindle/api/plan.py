@@ -264,7 +264,6 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     >>> choice.answer, choice.backend, choice.pip[0][0].startswith("torch==")
     ('install', 'cuda', True)
     """
-    from rekindle.api.plan import plan
     from rekindle.compat.resources import use_disk_gib
 
     made = plan(machine, wish)

@@ -47,12 +47,7 @@ def find_wheels(
     What the indexes have comes first. A folder of wheels counts only where they have nothing that fits: it often holds
     another flavour of the same version (+cpu), which nobody asked for.
     """
-    try:
-        wish = Requirement(name)
-    except InvalidRequirement as error:
-        raise BadInput(
-            f"{name!r} is neither a file here nor a package name", remedy="write e.g. torch==2.6.0"
-        ) from error
+    wish = _wish(name, "neither a file here nor a package name", "torch==2.6.0")
     indexed, linked = _files(canonicalize_name(wish.name), places)
     groups = [wheels_of(files, wish.name) for files in (indexed, linked)]
     wheels = [*groups[0], *groups[1]]
@@ -78,10 +73,7 @@ def find_wheels(
 
 def find_sdist(name: str, places: Places) -> IndexWheel:
     """The newest source archive for a requirement such as ``torch-scatter==2.1.2``."""
-    try:
-        wish = Requirement(name)
-    except InvalidRequirement as error:
-        raise BadInput(f"{name!r} is no package name", remedy="write e.g. torch-scatter==2.1.2") from error
+    wish = _wish(name, "no package name", "torch-scatter==2.1.2")
     indexed, linked = _files(canonicalize_name(wish.name), places)
     found = sdists_of([*indexed, *linked], wish.name)
     if not found:
@@ -95,6 +87,13 @@ def find_sdist(name: str, places: Places) -> IndexWheel:
         versions = ", ".join(str(sdist.version) for sdist in found[:8])
         raise BadInput(f"{wish.name} has no sources {wish.specifier}; the newest are {versions}")
     return chosen[0]
+
+
+def _wish(name: str, no: str, example: str) -> Requirement:
+    try:
+        return Requirement(name)
+    except InvalidRequirement as error:
+        raise BadInput(f"{name!r} is {no}", remedy=f"write e.g. {example}") from error
 
 
 def is_linked(wheel: IndexWheel, places: Places) -> bool:
