@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bootstrap import BROUGHT
 from rekindle.host.live import LiveHost
-from rekindle.host.pip_settings import read_pip_settings
+from rekindle.interpreters.installer import read_pip_settings
 from rekindle.interpreters.other_machine import OtherMachine, embedded_archive, fetch_embedded, unpack_embedded
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -70,7 +70,7 @@ def explain_command(
     """
     import tempfile
 
-    from rekindle.host.tee import run_and_copy
+    from rekindle.host.process import run_and_copy
 
     with tempfile.TemporaryFile() as copy:
         code = run_and_copy(command, copy, out=out, err=err, env=env)

@@ -23,15 +23,6 @@ from rekindle.model.page import header, page
 from rekindle.model.spoken import spoken_seconds
 
 WIDTH = 1100
-# What only this page draws: the time line and the memory curve.
-_STYLE = """
-.cxx { fill: #3b7dd8; } .c { fill: #59a6c9; } .gpu { fill: #5aa02c; } .link { fill: #d9822b; } .other { fill: #9b8bc4; }
-.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .3em 0 1em; }
-.key.first { margin-left: 0; }
-.used { fill: none; stroke: #3b7dd8; stroke-width: 1.5; } .running { fill: none; stroke: #5aa02c; stroke-width: 1; }
-.paused { fill: none; stroke: #c94f4f; stroke-width: 1; } .tick { font-size: 10px; fill: var(--soft); }
-.mark { stroke: var(--soft); stroke-dasharray: 3 3; }
-"""
 LANE = 14
 MAX_BARS = 2500
 MAX_LANES = 64
@@ -101,7 +92,8 @@ def write_report(
         ],
     )
     verdict, about = _title(result)
-    write_atomically(path, page(verdict, f"{header(verdict, about, good=True)}\n{body}", more_style=_STYLE))
+    style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    write_atomically(path, page(verdict, f"{header(verdict, about, good=True)}\n{body}", more_style=style))
 
 
 def _title(result: BuildResult) -> tuple[str, str]:

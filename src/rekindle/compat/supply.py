@@ -1,7 +1,7 @@
 """Third parties of a source tree: which rows speak of a release, and what they ask of a machine.
 
 Used by the planner (settings, packages), the source stage (filling a tree) and the build; what a machine has of it is
-looked up in :mod:`rekindle.host.supply`.
+looked up in :mod:`rekindle.toolkits.libraries`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A root file system for another kind of machine, with a Python in it, assembled from Debian packages and kept.
+"""A root file system for another kind of machine with a Python in it, assembled from Debian packages and kept.
 
-apt does the work with its own signatures and checksums, in a private state directory, from the sources this
-machine already uses; nothing is installed and nothing needs root.
+apt does the work with its own signatures and checksums, in a private state directory, from the sources this machine
+already uses; nothing is installed and nothing needs root. A wheel for Python 3.10 proves nothing under Python 3.11, so
+the emulated system gets the wheel's Python: the root's own, one the user has, one from apt, or one uv brings.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.emulate.qemu import X86, EmulatedMachine
-from rekindle.errors import MissingTool, Unprepared
+from rekindle.emulate.qemu import X86, EmulatedMachine, Emulator
+from rekindle.errors import BadInput, MissingTool, RekindleError, Unprepared
+from rekindle.host.live import question_text, read_answer
 from rekindle.host.made import own_directories
 from rekindle.host.protocol import Host
+from rekindle.host.sandbox import parts_of
+from rekindle.model.interpreter import read_interpreter
+from rekindle.model.machine import cpu_arch
 from rekindle.model.progress import Progress
 
 # libgomp and libstdc++ are what a manylinux wheel may expect of the system besides glibc.
@@ -25,6 +30,8 @@ PACKAGES = ("libgomp1", "libstdc++6")
 DOWNLOAD_SECONDS = 900.0
 COMPLETE = ".rekindle-root"
 COMPILE_SECONDS = 1200.0
+FETCH_SECONDS = 900.0
+PROBE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,22 +126,11 @@ def _download(host: Host, work: Path, python: str, emulated: EmulatedMachine) ->
     (state / "lists" / "partial").mkdir(parents=True)
     (archive / "archives" / "partial").mkdir(parents=True)
     (state / "status").touch()
-    settings = {
-        "APT::Architecture": emulated.debian,
-        "Dir::State": str(state),
-        "Dir::State::status": str(state / "status"),
-        "Dir::Cache": str(archive),
-        "Dir::Log": str(work),
-        "Debug::NoLocking": "true",
-        # Dropping to the user _apt would need root and a directory that user may write.
-        "APT::Sandbox::User": "",
-        "APT::Install-Recommends": "false",
-        "Acquire::Languages": "none",
-        "APT::Keep-Downloaded-Packages": "true",
-    }
     config = work / "apt.conf"
-    lines = [f'{name} "{value}";' for name, value in settings.items()]
-    config.write_text("\n".join([*lines, f'APT::Architectures {{ "{emulated.debian}"; }};', ""]), encoding="utf-8")
+    text = Path(__file__).with_name("apt.conf").read_text(encoding="utf-8")
+    for mark, value in {"@ARCH@": emulated.debian, "@STATE@": state, "@CACHE@": archive, "@LOG@": work}.items():
+        text = text.replace(mark, str(value))
+    config.write_text(text, encoding="utf-8")
     env = {"APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive"}
     _run(host, ["apt-get", "-q", "update"], env=env, seconds=DOWNLOAD_SECONDS)
     _run(
@@ -198,3 +194,97 @@ def compile_ahead(host: Host, folder: Path, version: tuple[int, int]) -> bool:
     # do not compile (templates, old syntax): that is no failure.
     argv = [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(folder)]
     return host.run(argv, timeout=COMPILE_SECONDS).code is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatedPython:
+    """``home`` is set where the interpreter must be told where its library lies (Debian's, unpacked elsewhere);
+    ``root`` is None where this machine itself is of that kind."""
+
+    path: Path
+    version: tuple[int, int]
+    home: Path | None = None
+    root: Root | None = None
+
+    def places(self) -> list[Path]:
+        """The folders the interpreter lies in."""
+        root = [self.root.path] if self.root else []
+        return [*root, *parts_of(self.path.parent.parent), *(parts_of(self.home) if self.home else [])]
+
+
+def find_emulated_python(
+    host: Host,
+    emulator: Emulator,
+    wanted: set[tuple[int, int]],
+    *,
+    given: str | None,
+    cache: Path,
+    progress: Progress,
+) -> EmulatedPython:
+    """One of the wanted versions where any can be had; else the root's own, which the caller must notice."""
+    emulated = emulator.emulated
+    root = prepare_root(host, cache, progress, emulated=emulated)
+    if given is not None:
+        return _probed(host, emulator, root, Path(given))
+    if not wanted or root.version in wanted:
+        return _of_root(root)
+    for version in sorted(wanted, reverse=True):
+        for place in _kept(host, version, cache, emulated):
+            return EmulatedPython(path=Path(place), version=version, root=root)
+        try:
+            special = prepare_root(host, cache, progress, version=version, emulated=emulated)
+        except RekindleError:
+            progress.note(f"apt offers no python{version[0]}.{version[1]} for {emulated.debian}")
+        else:
+            return _of_root(special)
+        if _fetched(host, version, cache, emulated, progress):
+            for place in _kept(host, version, cache, emulated):
+                return EmulatedPython(path=Path(place), version=version, root=root)
+    return _of_root(root)
+
+
+def _of_root(root: Root) -> EmulatedPython:
+    return EmulatedPython(path=root.python, version=root.version, home=root.path / "usr", root=root)
+
+
+def _probed(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedPython:
+    """An interpreter the user named, asked under the emulator what it is."""
+    emulated = emulator.emulated
+    if not path.exists():
+        raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {emulated.words} here")
+    asked = [emulator.path, "-L", str(root.path), str(path), "-I", "-c", question_text("python")]
+    done = host.run(asked, timeout=PROBE_SECONDS)
+    found = read_interpreter(str(path), read_answer(done.out))
+    if isinstance(found, str):
+        words = (done.err.strip().splitlines() or [found])[-1]
+        raise BadInput(f"{path} is no Python that runs here: {words}", remedy="give one with --python EXE")
+    if cpu_arch(found.machine) != emulated.machine:
+        raise BadInput(
+            f"{path} is a Python for {found.machine}; the emulated CPU runs {emulated.words} code",
+            remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
+        )
+    return EmulatedPython(path=path.resolve(), version=found.release, root=root)
+
+
+def _kept(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine) -> list[str]:
+    """Interpreters for that machine that uv installed, for us or for the user."""
+    name = f"{version[0]}.{version[1]}"
+    places = [str(cache / "pythons"), str(Path.home() / ".local/share/uv/python")]
+    if given := os.environ.get("UV_PYTHON_INSTALL_DIR"):
+        places.append(given)
+    return [
+        found
+        for place in places
+        for found in host.glob(f"{place}/cpython-{name}.*-linux-{emulated.machine}*-gnu/bin/python{name}")
+    ]
+
+
+def _fetched(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine, progress: Progress) -> bool:
+    """Have uv bring one, where there is a uv and it can reach its source."""
+    uv = host.which("uv")
+    if uv is None:
+        return False
+    name = f"cpython-{version[0]}.{version[1]}-linux-{emulated.machine}-gnu"
+    progress.stage("python", f"{name} for the emulated system")
+    done = host.run([uv, "python", "install", "--install-dir", str(cache / "pythons"), name], timeout=FETCH_SECONDS)
+    return done.ok

@@ -19,22 +19,12 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Protocol
-
-
-class Pool(Protocol):
-    """Where tokens lie. ``take`` blocks."""
-
-    auth: str
-
-    def put(self, count: int) -> None: ...
-
-    def take(self) -> None: ...
-
-    def close(self) -> None: ...
+from typing import Any
 
 
 class Fifo:
+    """POSIX: tokens lie in a pipe with a name. ``take`` blocks."""
+
     def __init__(self, key: str) -> None:
         # Not in the workspace: MAKEFLAGS is split at spaces, and a user's path may have them.
         name = hashlib.sha256(key.encode()).hexdigest()[:16]
@@ -61,7 +51,7 @@ class Fifo:
 
 
 class Semaphore:
-    """Windows. The name is what ``--jobserver-auth`` carries."""
+    """Windows: the same by a semaphore, whose name ``--jobserver-auth`` carries."""
 
     def __init__(self, key: str, kernel: Any = None) -> None:
         self._kernel = kernel or getattr(ctypes, "WinDLL")("kernel32", use_last_error=True)  # noqa: B009
@@ -86,7 +76,7 @@ class Semaphore:
 class Jobserver:
     """``set_level(n)``: n tokens in circulation, that is n + 1 jobs for one client. Safe from any thread."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Fifo | Semaphore) -> None:
         self._pool = pool
         self._lock = threading.Lock()
         self._circulating = 0

@@ -1,9 +1,13 @@
-"""Long external processes: output line by line with times, a regular tick, and no orphans.
+"""External processes that take long, and programs of the user's.
 
 ``run_long`` runs a command to its end. While it runs, every line goes to ``on_line`` and ``tick`` is called
 a few times a second, both on the caller's thread. Whatever ends the call (the command, Ctrl-C, an exception
 in a callback, ``kill -9`` of Rekindle), the whole process tree is gone afterwards: on POSIX by
 :mod:`rekindle.host.guard`, on Windows by a job object.
+
+``run_and_copy`` runs a program as if it had been started by hand, while a copy of what it says is kept. Its bytes pass
+through untouched, standard output and standard error apart; standard input stays the terminal's. The copy lies in a
+file, in the order things were said, however much it is.
 """
 
 from __future__ import annotations
@@ -27,8 +31,14 @@ from rekindle.host.processes import tree_of
 if TYPE_CHECKING:
     from rekindle.host.windows_job import JobObject
 
+
+import errno
+import shutil
+from typing import BinaryIO
+
 MAX_LINE_BYTES = 64 * 1024
 GRACE_SECONDS = 8.0
+_CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,3 +234,66 @@ def stop_signals_as_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def run_and_copy(
+    argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: BinaryIO, env: Mapping[str, str] | None = None
+) -> int:
+    """The program's exit code, as shells say it: 128 plus the number where a signal ended it, 127 where there is no
+    such program and 126 where it cannot be started (both are told on ``err``, and copied)."""
+    program = shutil.which(argv[0])
+    if program is None:
+        if Path(argv[0]).is_file():
+            return _refuse_start(f"{argv[0]}: Permission denied", 126, copy, err)
+        return _refuse_start(f"{argv[0]}: command not found", 127, copy, err)
+    try:
+        process = subprocess.Popen([program, *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    except OSError as error:
+        # The program was found: what is not there is what its first line names, or its loader.
+        reason = "cannot execute: required file not found" if error.errno == errno.ENOENT else error.strerror or error
+        return _refuse_start(f"{argv[0]}: {reason}", 126, copy, err)
+    assert process.stdout is not None and process.stderr is not None
+    lock = threading.Lock()
+    pumps = [
+        threading.Thread(target=_copy_stream, args=(source, target, copy, lock), daemon=True)
+        for source, target in ((process.stdout, out), (process.stderr, err))
+    ]
+    for pump in pumps:
+        pump.start()
+    try:
+        code = process.wait()
+    except BaseException:
+        # Ctrl-C reaches the program too; it gets a moment to end by itself.
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+    for pump in pumps:
+        pump.join()
+    process.stdout.close()
+    process.stderr.close()
+    return code if code >= 0 else 128 - code
+
+
+def _refuse_start(words: str, code: int, copy: BinaryIO, err: BinaryIO) -> int:
+    line = f"{words}\n".encode()
+    copy.write(line)
+    err.write(line)
+    err.flush()
+    return code
+
+
+def _copy_stream(source: IO[bytes], target: BinaryIO, copy: BinaryIO, lock: threading.Lock) -> None:
+    read = getattr(source, "read1", source.read)
+    gone = False
+    while chunk := read(_CHUNK):
+        with lock:
+            copy.write(chunk)
+        if not gone:
+            try:
+                target.write(chunk)
+                target.flush()
+            except (BrokenPipeError, ValueError):
+                gone = True  # the reader went away (``| head``); the program is still heard to its end

@@ -1,6 +1,6 @@
 """Takes out of text what tells who and where, and what opens doors: names, serials, addresses, tokens, passwords.
 
-The one redactor: captures, bug reports, saved logs, crash reports and pages all pass through it.
+The one redactor: captures, bug reports, saved logs, crash reports and pages all pass through it (``redact.toml``).
 
 The same word always becomes the same substitute, so that paths still match each other in a capture.
 """
@@ -8,7 +8,9 @@ The same word always becomes the same substitute, so that paths still match each
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,91 +18,29 @@ from msgspec.structs import replace
 
 from rekindle.host.capture import Record
 
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-_HEX = r"[0-9a-fA-F]{1,4}"
-_KEYS = r"api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|token|passw(?:or)?d|passphrase|secret|credential"
-# Bounded, because lines of logs can be endless.
-_NAMED = rf"[\w-]{{0,60}}(?:{_KEYS})[\w-]{{0,40}}"
-_QUERY = r"token|sig|signature|key|password|access_token|x-amz-[a-z-]+"
-_PREFIXES = (
-    r"hf|gh[opusr]|github_pat|glpat|gldt|glrt|npm|dckr_pat|sk|rk|pk|xox[abeprs]|pypi|shpat|dop_v1|tskey|wandb_v1"
-)
-_PRIVATE = r"10\.{0}|192\.168|172\.(?:1[6-9]|2\d|3[01])|169\.254|100\.(?:6[4-9]|[7-9]\d|1[01]\d|12[0-7])"
-# A dotted number after one of these is a version (cuDNN 8.9.7.29), not an address.
-_VERSIONED = "".join(f"(?<!{word} )" for word in ("version", "cudnn", "nccl", "driver", "cuda", "torch", "cutlass"))
-
-_TOKEN, _ADDRESS = "redacted-token", "redacted-address"
-
-_IN_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@'\"]{1,400}@")
+_PART = re.compile(r"<<(\w+)>>")
+_TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("redact.toml").read_text(encoding="utf-8"))
 
 
-def _compiled(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), new) for pattern, new in rules)
+def _compiled(rows: Iterable[Mapping[str, str]]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Patterns, and what stands there instead."""
+    return tuple((re.compile(_with_parts(row["pattern"])), row["new"]) for row in rows)
 
 
-SECRETS = _compiled(
-    (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", "redacted-key"),
-    (_IN_ADDRESS.pattern, r"\1redacted@"),
-    (rf"(?i)([?&](?:{_QUERY})=)[^&\s'\"]+", r"\1redacted"),
-    (r"(?i)\b(hooks\.slack\.com/(?:services|workflows)/)\S+", r"\1redacted"),
-    (r"(?i)\b(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)\S+", r"\1redacted"),
-    (r"(/t/)[A-Za-z0-9][\w-]{7,200}(?=/)", r"\1redacted"),  # a conda channel's token
-    (r"(?<![\w-])((?:-u|--user|--proxy-user)[ =]?['\"]?(?!\d+:\d+\b)[^\s:'\"/]{1,100}:)[^\s'\"]+", r"\1redacted"),
-    (r"(\bsshpass\s+(?:-\S+\s+){0,5}-p\s*)\S+", r"\1redacted"),
-    (r"(?i)(\\?\"(?:auth|identitytoken|registrytoken)\\?\"\s{0,8}:\s{0,8}\\?\")[^\"\\]{4,}", r"\1redacted"),
-    (r"(?<![\w.])(?:hv[sbr]|s|b|r)\.[A-Za-z0-9_-]{24,}(?![\w.])", _TOKEN),  # Vault
-    (r"\bSG\.[\w-]{16,}\.[\w-]{16,}", _TOKEN),  # SendGrid
-    (r"\bdapi[0-9a-f]{32}(?:-\d+)?\b", _TOKEN),  # Databricks
-    (r"(?<![\w.-])[MNO][A-Za-z0-9_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])", _TOKEN),  # Discord
-    (r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?", _TOKEN),
-    (r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*['\"]?)(?:(?:basic|bearer|token|digest)\s+)?[^\s'\"]+", r"\1redacted"),
-    (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}", r"\1 redacted"),
-    (r"(?i)\b((?:set-)?cookie\s*:\s*)\S.*", r"\1redacted"),
-    # Quotes may be escaped: JSON inside JSON, a shell line inside a log.
-    (rf"(?i)((?<![\w-]){_NAMED}\\?['\"]?\s{{0,8}}(?:=|:(?!:))\s{{0,8}}\\?['\"]?)[^\s'\",;\\]+", r"\1redacted"),
-    (rf"(?i)(?<![\w-])(--?{_NAMED}\s+)[^\s-]\S*", r"\1redacted"),
-    (r"(?i)\b(machine\s+\S+\s+login\s+)\S+(\s+password\s+)\S+", r"\1redacted\2redacted"),
-    (rf"\b(?:{_PREFIXES})[-_][A-Za-z0-9_-]{{12,}}", _TOKEN),
-    (r"\b(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{12,}\b", _TOKEN),
-    (r"\bAIza[\w-]{30,}", _TOKEN),
-    (r"(?i)\b(serial(?: ?(?:number|no\.?))?\s*[:=#]\s*)(?!N/A|not |\[|0\b|redacted)[\w-]+", r"\1redacted"),
-    (rf"\b(?:{_PRIVATE.format(_OCTET)})\.{_OCTET}\.{_OCTET}\b(?![.\w])", _ADDRESS),
-    (
-        rf"(?i)(?<![\w.=<>~+-]){_VERSIONED}(?!127\.0\.0\.1\b|0\.0\.0\.0\b){_OCTET}(?:\.{_OCTET}){{3}}\b(?![.\w-])",
-        _ADDRESS,
-    ),
-    (rf"(?<![\w:.])(?:{_HEX}:){{7}}{_HEX}(?![\w:])", _ADDRESS),
-    (rf"(?<![\w:.])[0-9a-fA-F]{{4}}(?::{_HEX}){{0,6}}::(?:{_HEX}(?::{_HEX}){{0,6}})?(?:%\w+)?(?![\w:])", _ADDRESS),
-    (r"(?<![\w.+-])([\w.-]{1,64})@([\w.-]{1,64})(?=[:~$#])", "user@host"),
-)
+def _with_parts(pattern: str) -> str:
+    return _PART.sub(lambda match: _with_parts(_TABLE["parts"][match[1]]), pattern)
 
+
+SECRETS = _compiled(_TABLE["secret"])
+_IDENTITY = _compiled(_TABLE["identity"])
+_ON_PAGES = SECRETS + _compiled(row for row in _TABLE["identity"] if row.get("on_pages", True))
+_IN_ADDRESS = re.compile(_TABLE["parts"]["in_address"])
 USER = "user"
 # Names that say nothing about a person, or that are also words tools use.
 _COMMON = {
     *("root", "user", "admin", "administrator", "ubuntu", "debian", "fedora", "vagrant", "runner", "public", "default"),
     *("python", "python3", "cuda", "rocm", "nvidia", "conda", "build", "localhost", "host", "linux", "windows", "home"),
 }
-
-_RULES = _compiled(
-    (r"(?<![\w/])/home/(?!user\b)[^/\s:;'\"]+", f"/home/{USER}"),
-    (r"(?<![\w/])/Users/(?!user\b|Shared\b)[^/\s:;'\"]+", f"/Users/{USER}"),
-    (r"(?i)\b([A-Z]:\\{1,2}Users\\{1,2})(?!user\b|public\b|default\b)[^\\/:;'\"\n]+", rf"\g<1>{USER}"),
-    (r"\b(GPU|MIG)-[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", r"\1-redacted"),
-    (r"\bGPU-[0-9a-f]{16}\b", "GPU-redacted"),
-    (
-        r"(?im)^(\s*(?:[\w .-]*serial(?:[ _]number)?|(?:gpu )?uuid|pdi|unique_id)\s*"
-        r"(?:[:=]|(?<=unique_id) )\s*)(?!N/A|not |\[|0\b|[CG]PU-)[^\s:=]\S*",
-        r"\1redacted",
-    ),
-    (r"(?i)(<(?:\w*serial\w*|uuid|pdi|chassis_serial_number|gpu_fabric_guid|module_id)>)[^<]*(</)", r"\1redacted\2"),
-    (r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b", "00:00:00:00:00:00"),
-    (r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b", "someone@example.invalid"),
-    (r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b", "redacted-id"),
-)
-
-
-# A page keeps digests and paths: it holds what to compare and the commands to copy. The rest must not be on it either.
-_ON_PAGES = _RULES[3:-1]
 
 
 def without_secrets(value: Any) -> Any:
@@ -110,7 +50,7 @@ def without_secrets(value: Any) -> Any:
     """
     if type(value) is not str:
         return value
-    for pattern, new in (*SECRETS, *_ON_PAGES):
+    for pattern, new in _ON_PAGES:
         value = pattern.sub(new, value)
     return value
 
@@ -148,7 +88,7 @@ class Redactor:
     def text(self, text: str) -> str:
         for old, new in self._literal:
             text = text.replace(old, new)
-        for pattern, new in (*SECRETS, *_RULES):
+        for pattern, new in (*SECRETS, *_IDENTITY):
             text = pattern.sub(new, text)
         for pattern, new in self._words:
             text = pattern.sub(new, text)
@@ -201,7 +141,6 @@ def redactor_here() -> Redactor:
     import getpass
     import os
     import platform
-    from pathlib import Path
 
     try:
         user, home = getpass.getuser(), str(Path.home())

@@ -174,7 +174,7 @@ def _this_platform() -> str:
 def pip_places() -> Places:
     """The indexes and folders pip is set up for."""
     from rekindle.host.live import LiveHost
-    from rekindle.host.pip_settings import read_pip_settings
+    from rekindle.interpreters.installer import read_pip_settings
 
     found = read_pip_settings(LiveHost())
     indexes = tuple(url for url in (found.index, *found.extra) if url)

@@ -28,7 +28,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.made import own_directories
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import Installer, pip_of, run_installer
-from rekindle.interpreters.snapshot import PackageSnapshot, package_places
+from rekindle.interpreters.packages import PackageSnapshot, package_places
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.diagnosis import (

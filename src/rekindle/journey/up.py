@@ -24,9 +24,8 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import MARK, mark_made
-from rekindle.host.pip_settings import read_pip_settings
 from rekindle.host.workspace import Workspace
-from rekindle.interpreters.installer import Installer, choose_installer
+from rekindle.interpreters.installer import Installer, choose_installer, read_pip_settings
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve

@@ -15,11 +15,11 @@ import msgspec
 
 from rekindle.compat.supply import managers
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root
 from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machine, Purpose
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import DiskPhase
+from rekindle.toolkits.programs import is_root
 
 TO_BUILD: tuple[Purpose, ...] = ("build",)
 TO_USE: tuple[Purpose, ...] = ("use",)

@@ -17,7 +17,6 @@ from rekindle.compat.toolkit import compiler_span, compiles_for, cudnn_covers, n
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.host.supply import lacking
 from rekindle.host.text import text_of, version_key
 from rekindle.model.arch import Sm
 from rekindle.model.facts import CudaToolkit
@@ -27,7 +26,7 @@ from rekindle.model.supply import SupplyNeed
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
-from rekindle.toolkits.libraries import header_version
+from rekindle.toolkits.libraries import header_version, lacking
 from rekindle.toolkits.programs import bring_lacking
 from rekindle.toolkits.rocm import find_hipcc
 

@@ -14,7 +14,6 @@ from rekindle.compat.supply import needs_for, rocm_packages
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.host.supply import lacking
 from rekindle.host.text import version_key
 from rekindle.model.arch import Gfx
 from rekindle.model.machine import Machine, Toolkit
@@ -22,6 +21,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.readiness.cuda import Misfit, name_misfits
+from rekindle.toolkits.libraries import lacking
 from rekindle.toolkits.programs import bring_packages, manager_here
 from rekindle.toolkits.rocm import rocm_home
 

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from rekindle.compat.supply import companion_downloads, companion_needs, from_index, needs_for, parts_for
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
-from rekindle.host.supply import lacking
 from rekindle.interpreters.installer import telling_lines
 from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
@@ -21,6 +20,7 @@ from rekindle.readiness.case import Checks, PlannedBuild, build_check
 from rekindle.readiness.pythons import find_build_python
 from rekindle.scripts.quoting import paste_line, pasted
 from rekindle.toolkits.cuda import cuda_home
+from rekindle.toolkits.libraries import lacking
 from rekindle.toolkits.programs import bring_lacking
 
 _NVJPEG = "TORCHVISION_USE_NVJPEG"

@@ -13,7 +13,6 @@ from pathlib import Path
 from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
-from rekindle.host.supply import system_kind, system_version
 from rekindle.host.text import version_in
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter, usual_python
@@ -22,7 +21,7 @@ from rekindle.source.patches import Choice, Patch, choose, load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
 from rekindle.toolkits.compilers import newest_compiler, read_banner
 from rekindle.toolkits.cuda import nvcc_release
-from rekindle.toolkits.libraries import find_libc
+from rekindle.toolkits.libraries import find_libc, system_kind, system_version
 from rekindle.toolkits.rocm import hip_release
 
 

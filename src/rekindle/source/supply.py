@@ -17,7 +17,6 @@ from rekindle.compat.supply import parts_for, takes_from_index
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
-from rekindle.host.supply import lacking
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import ThirdParty, TreePart
@@ -26,6 +25,7 @@ from rekindle.source.debian import Packaging
 from rekindle.source.headers import Headers
 from rekindle.source.paths import inside
 from rekindle.source.submodules import find_submodules, is_empty, is_ours, listed_by_setup, missing_submodules
+from rekindle.toolkits.libraries import lacking
 from rekindle.toolkits.programs import bring_lacking
 
 _STANDINS = Path(__file__).parent / "standins"

@@ -17,7 +17,6 @@ from rekindle.compat.supply import how_to_install, install_line, managers
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Completed, Host
-from rekindle.host.supply import is_root
 from rekindle.host.text import joined, version_in, version_key
 from rekindle.model.machine import Toolkit
 from rekindle.model.supply import Lack, Manager
@@ -134,6 +133,11 @@ def _why_no_version(done: Completed | None) -> str:
     return f"exit code {done.code}" + (
         f": {done.err.strip()[:200]}" if done.err.strip() else ", no version in what it said"
     )
+
+
+def is_root(host: Host) -> bool:
+    """Does whoever runs us need no sudo?"""
+    return host.env.get("HOME") == "/root" or host.env.get("USER") == "root"
 
 
 def manager_here(host: Host) -> Manager | None:

@@ -7,8 +7,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from rekindle.emulate.python import EmulatedPython
 from rekindle.emulate.qemu import EMULATED, PATIENCE, X86, EmulatedCpu, EmulatedMachine, Emulator
+from rekindle.emulate.root import EmulatedPython
 from rekindle.errors import BadInput
 from rekindle.interpreters.environment import unpack_wheel
 from rekindle.model.progress import Progress

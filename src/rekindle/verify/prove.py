@@ -13,9 +13,8 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
-from rekindle.emulate.python import EmulatedPython, find_emulated_python
 from rekindle.emulate.qemu import choose_cpu, find_emulator
-from rekindle.emulate.root import compile_ahead
+from rekindle.emulate.root import EmulatedPython, compile_ahead, find_emulated_python
 from rekindle.emulate.stubs import write_stubs
 from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts

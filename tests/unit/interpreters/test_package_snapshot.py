@@ -11,7 +11,7 @@ import pytest
 
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
-from rekindle.interpreters.snapshot import PackageSnapshot, package_places
+from rekindle.interpreters.packages import PackageSnapshot, package_places
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -15,13 +15,13 @@ from rekindle.compat.supply import parts_for
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.host.supply import lacking, system_kind, system_version
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 from rekindle.source.debian import Packaging
 from rekindle.source.fetch import Wanted, fetch
 from rekindle.source.patches import status
 from rekindle.source.supply import fill, survey, with_parts, without_submodules
+from rekindle.toolkits.libraries import lacking, system_kind, system_version
 from rekindle.toolkits.programs import bring_lacking
 
 RELEASE = "1.13.1"

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.emulate.python import EmulatedPython
 from rekindle.emulate.qemu import (
     EMULATED,
     Emulator,
     find_emulated_cpu,
 )
-from rekindle.emulate.root import Root
+from rekindle.emulate.root import EmulatedPython, Root
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.verify import emulated_layout
