@@ -16,10 +16,10 @@ from rekindle.api.plan import this_machine
 from rekindle.build import make_order
 from rekindle.build.assertwanted import built_targets
 from rekindle.build.companion import plan_for
+from rekindle.build.engine import render_script
 from rekindle.build.failure import render_bug_report
 from rekindle.build.foreign import admit
 from rekindle.build.request import BuildOrder
-from rekindle.build.script import render_script
 from rekindle.build.target import requirements
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_for_user

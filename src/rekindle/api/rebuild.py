@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from rekindle.api.build import admit_here, build_one
 from rekindle.api.graft import graft
 from rekindle.api.source import source_status
-from rekindle.build.wheelfile import compare_wheels
+from rekindle.build.finish import compare_wheels
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, signed_by
 from rekindle.formats.statement import Statement, fill_places, inner, read_statement

@@ -14,7 +14,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
@@ -36,9 +36,14 @@ from rekindle.model.companion import CompanionSource
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree, compiles_against_torch
-from rekindle.model.version import compare, pin_requirement
+from rekindle.model.version import compare, pin_requirement, same_prefix
+from rekindle.readiness.cuda import LIBRARY_FOLDERS
+from rekindle.scripts.quoting import paste_with, pasted
+from rekindle.toolkits.cuda import cuda_home
 
 _READ = 1 << 20
+# A toolkit may be the compiler alone.
+_OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
 _USES_TORCH = re.compile(r"cpp_extension|CUDAExtension|CppExtension")
 _FINDS_TORCH = re.compile(r"find_package\s*\(\s*Torch\b", re.IGNORECASE)
 # What torch.utils.cpp_extension and the setup.py of most extensions understand.
@@ -323,3 +328,26 @@ def _flavour(told: Mapping[str, str | None]) -> str:
 def _words(told: dict[str, str | None]) -> str:
     kind = f"CUDA {told['cuda']}" if told["cuda"] else f"ROCm {told['rocm']}" if told["rocm"] else "CPU"
     return f"{told['version'] or 'of any version'} ({kind})"
+
+
+def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | None:
+    """CMake files of a torch with CUDA want a whole toolkit found, even where nothing is compiled for it: its place, so
+    that it is named; None where none is wanted, or the plan's own is."""
+    if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
+        return None
+    home = cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)
+    if home and all(
+        any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
+        for name in _OF_A_WHOLE_TOOLKIT
+    ):
+        return home
+    release = (plan.torch or "").split("+")[0]
+    rows = load_facts().wheels.flavour
+    index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
+    wanted = {"PIP_EXTRA_INDEX_URL": index} if index else {}
+    line = paste_with(wanted, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
+    raise BadInput(
+        f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
+        " CUDA toolkit with its libraries, for a CPU build too",
+        remedy=f"install the toolkit, or: {line}",
+    )

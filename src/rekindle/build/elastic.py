@@ -16,7 +16,7 @@ PRESSURE_HIGH = 40.0
 FORESIGHT_SECONDS = 1.5
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class CompilerJob:
     """``started`` orders by age; ``waited`` is how long it has been paused; sizes are bytes."""
 
@@ -29,6 +29,7 @@ class CompilerJob:
 
     @property
     def growth(self) -> int:
+        """What it will still take."""
         return max(0, self.expected - self.rss)
 
 

@@ -1,28 +1,35 @@
-"""The end of a build: the wheel finished and in the wheelhouse, its attestations, ``build.json`` and the report.
+"""The end of a build: the wheel finished and in the wheelhouse, its attestations, ``build.json`` and the report; and
+where two wheels differ.
 
-The attestations, a CycloneDX bill of materials and an in-toto provenance statement, are the same for the same inputs:
-no times, no random numbers. The bill lies inside the wheel where PEP 770 wants it (``.dist-info/sboms``), the
-provenance beside it, since it names the wheel's digest.
+A wheel is written anew: entries sorted, one time stamp, plain modes, our additions in the ``.dist-info`` folder, and a
+fresh RECORD. Building the same tree twice then gives the same bytes. The attestations, a CycloneDX bill of materials
+and an in-toto provenance statement, are the same for the same inputs: no times, no random numbers. The bill lies inside
+the wheel where PEP 770 wants it (``.dist-info/sboms``), the provenance beside it, since it names the wheel's digest.
 """
 
 from __future__ import annotations
 
 import configparser
+import hashlib
 import json
+import os
+import re
+import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rekindle import __version__
 from rekindle.build.environment import BuildEnvironment
 from rekindle.build.launchers import statistics
 from rekindle.build.report import write_report
 from rekindle.build.target import TargetPython
-from rekindle.build.wheelfile import finish_wheel
 from rekindle.build.work import Work
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.cyclonedx import render_bill
 from rekindle.formats.gitmodules import read_gitmodules
+from rekindle.formats.rewrite import Rewriter, member_chunks
 from rekindle.formats.statement import hide_places, write_statement
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest
@@ -32,6 +39,10 @@ from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
+
+_CHUNK = 1 << 20
+# What names the builder and not the product: the list of tools, and RECORD, which repeats its digest.
+_BUILDER = re.compile(r"\.dist-info/(?:sboms/[^/]+|rekindle\.json|RECORD)$")
 
 
 def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: TargetPython) -> BuildResult:
@@ -204,3 +215,92 @@ def provenance(
         materials=materials,
         tools=tools,
     )
+
+
+def dist_info_of(names: list[str]) -> str:
+    folders = {name.split("/", 1)[0] for name in names if name.split("/", 1)[0].endswith(".dist-info")}
+    if len(folders) != 1:
+        raise StageFailed(f"the wheel has {len(folders)} .dist-info folders instead of one")
+    return folders.pop()
+
+
+def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, bytes]) -> None:
+    """``add`` maps names inside ``.dist-info`` to contents. ``target`` appears whole or not at all."""
+    beside = target.with_name(f".{target.name}.new")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as new:
+        infos = {info.filename: info for info in old.infolist() if not info.is_dir()}
+        folder = dist_info_of(list(infos))
+        extra = {f"{folder}/{name}": content for name, content in add.items()}
+        stale = {f"{folder}/{name}" for name in ("RECORD", "RECORD.jws", "RECORD.p7s")}
+        writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)
+        # Metadata last, as PEP 427 recommends: readers find it near the end.
+        for name in sorted((infos.keys() | extra.keys()) - stale, key=lambda n: (n.startswith(folder), n)):
+            mode = (infos[name].external_attr >> 16) & 0o777 if name in infos else 0o644
+            chunks = [extra[name]] if name in extra else member_chunks(old, name)
+            writer.add(name, chunks, mode=0o755 if mode & 0o100 else 0o644)
+        writer.finish()
+    # Opened for writing: Windows refuses to flush what may only be read.
+    with beside.open("r+b") as file:
+        os.fsync(file.fileno())
+    beside.replace(target)
+
+
+class Comparison(NamedTuple):
+    """``rule`` is set where the two are the same only after it; ``difference`` where they are not."""
+
+    verdict: str
+    rule: str | None = None
+    difference: str | None = None
+
+
+def compare_wheels(ours: Path, theirs: Path) -> Comparison:
+    """Members by name and content; how they are packed comes second, who built them third."""
+    try:
+        with zipfile.ZipFile(ours) as a, zipfile.ZipFile(theirs) as b:
+            one, other = _digests(a), _digests(b)
+            if one == other:
+                return Comparison("normalised", rule="packed differently: every file inside has the same bytes")
+            plain = [{k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (one, other)]
+            if plain[0] == plain[1]:
+                rule = (
+                    "without rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
+                )
+                return Comparison("normalised", rule=rule)
+            return Comparison("different", difference=_first(a, b, *plain))
+    except (zipfile.BadZipFile, OSError, RuntimeError, EOFError, NotImplementedError) as error:
+        raise BadInput(f"cannot compare {ours.name} with {theirs}: {error}") from error
+
+
+def _digests(archive: zipfile.ZipFile) -> dict[str, str]:
+    found = {}
+    for info in archive.infolist():
+        total = hashlib.sha256()
+        for chunk in member_chunks(archive, info.filename):
+            total.update(chunk)
+        found[info.filename] = total.hexdigest()
+    return found
+
+
+def _first(a: zipfile.ZipFile, b: zipfile.ZipFile, one: dict[str, str], other: dict[str, str]) -> str:
+    for name in sorted(one.keys() | other.keys()):
+        if name not in other:
+            return f"{name} is only in the rebuilt wheel"
+        if name not in one:
+            return f"{name} is only in the original"
+        if one[name] != other[name]:
+            return _offset(a, b, name)
+    return "the order of the files"
+
+
+def _offset(a: zipfile.ZipFile, b: zipfile.ZipFile, name: str) -> str:
+    at = 0
+    with a.open(name) as left, b.open(name) as right:
+        while True:
+            x, y = left.read(_CHUNK), right.read(_CHUNK)
+            if x != y:
+                near = next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), min(len(x), len(y)))
+                return f"{name} from byte {at + near} on"
+            if not x:
+                return name
+            at += len(x)

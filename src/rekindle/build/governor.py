@@ -1,4 +1,5 @@
-"""Looks at the running build a few times a second and carries out what :mod:`elastic` decides.
+"""Looks at the running build a few times a second and carries out what :mod:`elastic` decides; opens the jobserver it
+steers by, or says why a fixed number of jobs must do.
 
 Jobs are the children of Ninja: whole subtrees, since ``g++`` is a shell's child and ``cc1plus`` a child of
 ``g++``. Their object is read from the command line once, their peak from the kernel each time.
@@ -6,35 +7,45 @@ Jobs are the children of Ninja: whole subtrees, since ``g++`` is a shell's child
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
-from rekindle.build.history import Learnt
+from rekindle.build.frontend import BY_JOBSERVER
+from rekindle.build.history import Learnt, load_history, save_history
 from rekindle.host import processes
-from rekindle.host.jobserver import Jobserver
+from rekindle.host.jobserver import Jobserver, open_jobserver
 from rekindle.host.memory import MemoryNow, read_memory
 from rekindle.host.processes import Proc
+from rekindle.model.build_options import BuildOptions
+from rekindle.toolkits.programs import Tool
 
 _OUTPUT = re.compile(r"""(?:^|\s)(?:-o\s*|/Fo:?\s*)("[^"]+"|'[^']+'|\S+)""")
 MAX_SAMPLES = 4000
 TIGHT_SECONDS = 0.1
 CALM_SECONDS = 0.25
+# The MAKEFLAGS of a jobserver that several builds share; whoever opened it governs them all.
+SHARED_JOBSERVER = "REKINDLE_SHARED_JOBSERVER"
+# Since then Ninja asks a jobserver.
+JOBSERVER_NINJA = (1, 13)
+# How torch's setup.py and CMake are given a number of jobs.
+FIXED = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 
 
 @dataclass(kw_only=True)
-class FollowedJob:
-    """A job as followed over its life."""
+class FollowedJob(CompilerJob):
+    """A job as followed over its life; ``looked`` is when its size was read last."""
 
-    key: int
     output: str
-    born: float
     begun: float
+    looked: float
     peak: int = 0
-    before: tuple[float, int] = (0.0, 0)
-    expected: int = 0
-    paused_at: float | None = None
+    paused_at: float = 0.0
     pids: list[int] = field(default_factory=list)
     marked: set[int] = field(default_factory=set)
 
@@ -84,7 +95,7 @@ class Governor:
         begun = time.thread_time()
         decision = self._tick(root)
         cost = time.thread_time() - begun
-        paused = any(seen.paused_at is not None for seen in self._seen.values())
+        paused = any(seen.paused for seen in self._seen.values())
         tight = decision is not None and (decision.pause or decision.resume or paused)
         # Often where it is tight, but never for more than a fiftieth of one core.
         self.interval = min(2.0, max(TIGHT_SECONDS if tight else CALM_SECONDS, 50 * cost))
@@ -112,7 +123,7 @@ class Governor:
             Situation(
                 available=available,
                 total=total,
-                jobs=tuple(self._job(seen, now) for seen in self._seen.values()),
+                jobs=tuple(self._seen.values()),
                 max_jobs=1 if self.solo else self._max_jobs,
                 typical=self._learnt.typical(),
                 pressure=memory.pressure if self._budget is None else 0.0,
@@ -130,65 +141,63 @@ class Governor:
         self.limited_by = "--memory"
         return max(0, self._budget - used), min(self._budget, memory.total)
 
-    def _job(self, seen: FollowedJob, now: float) -> CompilerJob:
-        rss = self._rss.get(seen.key, 0)
-        known = self._learnt.expected(seen.output)
-        if seen.paused_at is None:
-            # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
-            seen.expected = foretell(
-                known,
-                rss,
-                rss - seen.before[1],
-                now - seen.before[0],
-                learnt=self._learnt.peak(seen.output) is not None,
-            )
-        if seen.peak >= known * 0.8 and rss < seen.peak // 4:
-            # It has had its peak and is letting go: on its way out, it will not grow again.
-            seen.expected = rss
-        seen.before = (now, rss)
-        paused = seen.paused_at is not None
-        waited = now - seen.paused_at if seen.paused_at is not None else 0.0
-        return CompilerJob(
-            key=seen.key, started=seen.born, rss=rss, expected=seen.expected, paused=paused, waited=waited
-        )
-
     def _follow(self, tree: list[Proc], now: float) -> None:
         children = processes.by_parent(tree)
-        self._rss: dict[int, int] = {}
+        there = set()
         for root in job_roots(tree, children):
+            there.add(root.pid)
             family = [root, *processes.below(root.pid, children)]
             seen = self._seen.get(root.pid)
             if seen is None:
                 seen = self._seen[root.pid] = FollowedJob(
-                    key=root.pid, output=_output(root.pid), born=root.started, begun=now, before=(now - 1.0, 0)
+                    key=root.pid,
+                    started=root.started,
+                    rss=0,
+                    expected=0,
+                    output=_output(root.pid),
+                    begun=now,
+                    looked=now - 1.0,
                 )
             seen.pids = [process.pid for process in family]
-            self._rss[root.pid] = rss = sum(process.rss for process in family)
+            rss = sum(process.rss for process in family)
             largest = max(family, key=lambda process: process.rss)
             # The kernel's own high-water mark catches what lies between two looks.
             seen.peak = max(seen.peak, rss, processes.peak_rss(largest.pid))
+            self._foresee(seen, rss, now)
             for pid in set(seen.pids) - seen.marked:
                 processes.prefer_as_victim(pid)
                 seen.marked.add(pid)
-        for key in [key for key in self._seen if key not in self._rss]:
+        for key in [key for key in self._seen if key not in there]:
             gone = self._seen.pop(key)
             if gone.output and gone.peak:
                 self._learnt.record(gone.output, gone.peak, now - gone.begun)
+
+    def _foresee(self, seen: FollowedJob, rss: int, now: float) -> None:
+        """What it has now, how long it waits, and what it will need."""
+        known = self._learnt.expected(seen.output)
+        learnt = self._learnt.peak(seen.output) is not None
+        if not seen.paused:
+            # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
+            seen.expected = foretell(known, rss, rss - seen.rss, now - seen.looked, learnt=learnt)
+        if seen.peak >= known * 0.8 and rss < seen.peak // 4:
+            # It has had its peak and is letting go: on its way out, it will not grow again.
+            seen.expected = rss
+        seen.rss, seen.looked = rss, now
+        seen.waited = now - seen.paused_at if seen.paused else 0.0
 
     def _carry_out(self, decision: JobDecision, now: float) -> None:
         for key in decision.kill:
             self.killed.append(self._seen[key].output)
             processes.kill(self._seen[key].pids)
         for key in decision.pause:
-            self._seen[key].paused_at = now
+            self._seen[key].paused, self._seen[key].paused_at = True, now
             self.pauses += 1
-            processes.pause(self._seen[key].pids)
         for key in decision.resume:
-            self._seen[key].paused_at = None
+            self._seen[key].paused = False
             processes.go_on(self._seen[key].pids)
         for seen in self._seen.values():
-            if seen.paused_at is not None and seen.key not in decision.pause:
-                # A shell that was stopped between fork and exec may have left a child running.
+            if seen.paused:
+                # Every time: a shell that was stopped between fork and exec may have left a child running.
                 processes.pause(seen.pids)
         if self._jobserver is not None:
             self._jobserver.set_level(max(0, decision.jobs - 1))
@@ -197,7 +206,7 @@ class Governor:
         self._ticks += 1
         if self._ticks % self._keep_every:
             return
-        paused = sum(1 for seen in self._seen.values() if seen.paused_at is not None)
+        paused = sum(seen.paused for seen in self._seen.values())
         allowed = self._jobserver.level + 1 if self._jobserver else self._max_jobs
         self.samples.append(Sample(now - self._begun, used, available, len(self._seen) - paused, paused, allowed))
         if len(self.samples) > MAX_SAMPLES:
@@ -208,11 +217,11 @@ class Governor:
         """What compiles now, the longest first: its object, seconds, bytes, and whether it is paused."""
         now = time.monotonic()
         oldest = sorted((seen for seen in self._seen.values() if seen.output), key=lambda seen: seen.begun)
-        return [(seen.output, now - seen.begun, seen.before[1], seen.paused_at is not None) for seen in oldest]
+        return [(seen.output, now - seen.begun, seen.rss, seen.paused) for seen in oldest]
 
     @property
     def running(self) -> int:
-        return sum(1 for seen in self._seen.values() if seen.paused_at is None)
+        return sum(not seen.paused for seen in self._seen.values())
 
 
 def job_roots(tree: list[Proc], children: dict[int, list[Proc]]) -> list[Proc]:
@@ -235,3 +244,83 @@ def _output(pid: int) -> str:
     """The object a job makes, from its command line."""
     found = _OUTPUT.search(" ".join(processes.command_line(pid)))
     return found[1].strip("\"'") if found else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """``env`` goes into the build's environment; ``note`` is for the user where there is no jobserver."""
+
+    governor: Governor
+    learnt: Learnt
+    env: dict[str, str]
+    max_jobs: int
+    note: str | None = None
+
+    def tell(self, env: dict[str, str], *, chooses: bool) -> None:
+        """Put it into a build's environment. Ninja asks no jobserver where it is given a number, so the plan's number,
+        which is for builds without us, must go; a setup.py that ``chooses`` one itself is given a word instead."""
+        if "MAKEFLAGS" in self.env:
+            for name in FIXED:
+                env.pop(name, None)
+            if chooses:
+                env["MAX_JOBS"] = BY_JOBSERVER
+        env.update(self.env)
+
+
+def cores() -> int:
+    """Cores this process may use, not those the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
+    """For tools that know no jobserver: what fits if every compiler is a large one."""
+    return max(1, min(max_jobs, available // typical)) if available else max_jobs
+
+
+@contextlib.contextmanager
+def _learning(history: Path) -> Iterator[Learnt]:
+    """What earlier builds taught; what is learnt now is kept, however the build ends."""
+    learnt = load_history(history)
+    try:
+        yield learnt
+    finally:
+        with contextlib.suppress(OSError):
+            save_history(history, learnt)
+
+
+@contextlib.contextmanager
+def governed_jobs(history: Path, key: str, max_jobs: int, budget: int | None) -> Iterator[Jobs]:
+    """A jobserver and the governor of its compilers, for one build or for several that share it."""
+    with _learning(history) as learnt, contextlib.closing(open_jobserver(key)) as server:
+        governor = Governor(server, learnt, max_jobs=max_jobs, budget=budget)
+        yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": server.makeflags}, max_jobs=max_jobs)
+
+
+@contextlib.contextmanager
+def elastic_jobs(
+    options: BuildOptions, ninja: Tool, history: Path, key: str, *, farm: int | None = None
+) -> Iterator[Jobs]:
+    """The jobs of one build. ``farm`` is how many jobs other machines take."""
+    most, budget = options.jobs or farm or cores(), options.memory_bytes
+    shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None else None
+    if ninja.release >= JOBSERVER_NINJA and not shared:
+        with governed_jobs(history, key, most, budget) as jobs:
+            yield jobs
+        return
+    with _learning(history) as learnt:
+        if shared and ninja.release >= JOBSERVER_NINJA:
+            # Somebody above runs several builds and governs all their compilers: only watch and learn here.
+            governor = Governor(None, learnt, max_jobs=most, watch_only=True)
+            yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=most)
+            return
+        memory = read_memory()
+        count = fixed_jobs(most, budget or (memory.available if memory else None), learnt.typical())
+        yield Jobs(
+            governor=Governor(None, learnt, max_jobs=most, budget=budget),
+            learnt=learnt,
+            env=dict.fromkeys(FIXED, str(count)),
+            max_jobs=count,
+            note=f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead",
+        )

@@ -16,6 +16,7 @@ from rekindle.build.environment import (
     FLAG_FILE,
     ZIP_EPOCH,
     BuildEnvironment,
+    driver_stub,
     flag_file,
     make_environment,
     prefix_map,
@@ -25,7 +26,6 @@ from rekindle.build.failure import account_for
 from rekindle.build.history import Learnt
 from rekindle.build.launchers import behind_one_name, without_masquerades
 from rekindle.build.target import TargetPython
-from rekindle.build.toolkits import driver_stub
 from rekindle.build.tree import TreeState, forget_python, load_state, save_state
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from rekindle.build.failure import BuildLog, account_for, failed_commands, killed_for_memory
 from rekindle.build.frontend import FrontEnd
-from rekindle.build.governor import Governor
+from rekindle.build.governor import Governor, Jobs, elastic_jobs
 from rekindle.build.history import Estimate, make_estimate
-from rekindle.build.jobs import Jobs, elastic_jobs
 from rekindle.build.launchers import CACHES, Launcher, statistics
 from rekindle.build.tree import stop_before_full
 from rekindle.errors import StageFailed

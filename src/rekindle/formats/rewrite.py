@@ -26,13 +26,21 @@ _UNIX = 3
 
 class Rewriter:
     """Writes a new wheel from an old one. ``rows`` is RECORD as it grows; ``folder`` is the new ``.dist-info``, and
-    ``record`` where the old RECORD lies if that is elsewhere."""
+    ``record`` where the old RECORD lies if that is elsewhere; ``fresh`` starts a new one. ``stamp`` is the time of new
+    members."""
 
     def __init__(
-        self, source: zipfile.ZipFile, target: zipfile.ZipFile, folder: str, *, record: str | None = None
+        self,
+        source: zipfile.ZipFile,
+        target: zipfile.ZipFile,
+        folder: str,
+        *,
+        record: str | None = None,
+        fresh: bool = False,
+        stamp: tuple[int, ...] = _EPOCH,
     ) -> None:
-        self.source, self.target, self.folder = source, target, folder
-        self.rows = _read_record(source, record or f"{folder}/RECORD")
+        self.source, self.target, self.folder, self.stamp = source, target, folder, stamp
+        self.rows = {} if fresh else _read_record(source, record or f"{folder}/RECORD")
 
     def copy(self, info: zipfile.ZipInfo) -> None:
         """The member with its compressed bytes untouched."""
@@ -67,7 +75,7 @@ class Rewriter:
 
     def add(self, name: str, chunks: Iterable[bytes], *, mode: int = 0o644) -> int:
         """A new or replaced member; its row in RECORD is renewed. Returns the bytes it takes compressed."""
-        info = new_member(name, mode)
+        info = new_member(name, mode, self.stamp)
         digest, size = hashlib.sha256(), 0
         with self.target.open(info, "w", force_zip64=True) as stream:
             for chunk in chunks:
@@ -86,19 +94,26 @@ class Rewriter:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows((key, *value) for key, value in self.rows.items())
         writer.writerow((name, "", ""))
-        info = new_member(name)
+        info = new_member(name, stamp=self.stamp)
         record = out.getvalue().encode("utf-8")
         self.target.writestr(info, record)
         return record
 
 
-def new_member(name: str, mode: int = 0o644) -> zipfile.ZipInfo:
+def new_member(name: str, mode: int = 0o644, stamp: tuple[int, ...] = _EPOCH) -> zipfile.ZipInfo:
     """A file to be, deflated: the same header on every system and at any time."""
-    info = zipfile.ZipInfo(name, _EPOCH)
+    info = zipfile.ZipInfo(name, stamp)  # type: ignore[arg-type]
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = (0o100000 | mode) << 16
     info.create_system = _UNIX
     return info
+
+
+def member_chunks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    """A member's content, inflated piece by piece."""
+    with archive.open(name) as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:

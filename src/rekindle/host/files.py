@@ -10,10 +10,10 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, StageFailed, WorkspaceBusy
 from rekindle.host.protocol import Host
 
 # What NTFS and HFS+ take for .git although it is spelled otherwise: short names, streams, trailing dots and
@@ -23,6 +23,22 @@ _GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
 
 LEFT_BEHIND_SECONDS = 86_400
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path, busy: Callable[[], str], remedy: str | None = None) -> Iterator[None]:
+    """Hold the operating system's lock, which dies with its process; WorkspaceBusy at once where somebody has it."""
+    import filelock
+
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise WorkspaceBusy(busy(), remedy=remedy) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sweep_left_behind(folder: Path, pattern: str = "*") -> None:

@@ -38,6 +38,7 @@ from typing import BinaryIO
 
 MAX_LINE_BYTES = 64 * 1024
 GRACE_SECONDS = 8.0
+TICK_SECONDS = 0.25
 _CHUNK = 64 * 1024
 
 
@@ -129,7 +130,6 @@ def run_long(
     env: Mapping[str, str],
     on_line: Callable[[str], None],
     tick: Callable[[Running], float | None] | None = None,
-    tick_seconds: float = 0.25,
 ) -> Ended:
     """Run to the end. An exception out of ``on_line`` or ``tick`` stops the tree and is passed on.
 
@@ -162,7 +162,7 @@ def run_long(
                 on_line(line)
             if tick and time.monotonic() >= next_tick:
                 wait = tick(running)
-                next_tick = time.monotonic() + (tick_seconds if wait is None else wait)
+                next_tick = time.monotonic() + (TICK_SECONDS if wait is None else wait)
         code = running.process.wait()
     except BaseException:
         _stop(running, lines, on_line)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,21 +76,17 @@ class Workspace:
                 note_made(kind, self.root)
             held = filelock.FileLock(self.root / ".lock")
             holder = self.root / ".lock.holder"
-            deadline = time.monotonic() + wait
-            told = False
-            while True:
-                try:
-                    held.acquire(timeout=min(1.0, wait))
-                    break
-                except filelock.Timeout:
-                    if time.monotonic() >= deadline:
-                        raise WorkspaceBusy(
-                            f"the workspace {self.root} is in use by {_holder(holder)}",
-                            remedy="wait for it to end, or give another one with --workspace DIR",
-                        ) from None
-                    if say and not told:
-                        say(f"waiting for {_holder(holder)} to let go of {self.root}")
-                        told = True
+            try:
+                held.acquire(timeout=0)
+            except filelock.Timeout:
+                if say and wait:
+                    say(f"waiting for {_holder(holder)} to let go of {self.root}")
+                held.acquire(timeout=wait)
+        except filelock.Timeout:
+            raise WorkspaceBusy(
+                f"the workspace {self.root} is in use by {_holder(holder)}",
+                remedy="wait for it to end, or give another one with --workspace DIR",
+            ) from None
         except OSError as error:
             raise BadInput(
                 f"cannot use {self.root} as a workspace: {error.strerror or error}",

@@ -118,7 +118,7 @@ def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) 
 
 
 def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
-    from rekindle.build.jobs import cores
+    from rekindle.build.governor import cores
 
     return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores(), force=frozenset(force))
 
@@ -188,7 +188,7 @@ def _spent(state: CellState, before: int) -> float:
 @contextlib.contextmanager
 def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     """A Dask cluster, or this machine with one jobserver and one governor for the compilers of all cells."""
-    from rekindle.build.jobs import SHARED_JOBSERVER, cores, governed_jobs
+    from rekindle.build.governor import SHARED_JOBSERVER, cores, governed_jobs
     from rekindle.matrix.engine import LocalEngine
 
     root = Path(lock.root)
@@ -301,7 +301,7 @@ def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 
     The nodes do not ask: cells from elsewhere are refused here, as by ``matrix_run``.
     """
     from rekindle.journey.matrix_work import admit_cells
-    from rekindle.matrix.schedule import slurm_script
+    from rekindle.matrix.run import slurm_script
 
     lock = load_lock(table)
     cells = _chosen(lock, only)

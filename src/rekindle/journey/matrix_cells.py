@@ -16,7 +16,7 @@ from rekindle.api.plan import plan_build, this_machine
 from rekindle.api.source import source_status
 from rekindle.errors import BadInput
 from rekindle.journey.companions import want_companion
-from rekindle.matrix.schedule import chain_costs
+from rekindle.matrix.run import chain_costs
 from rekindle.matrix.table import cell_id, cell_name, combinations, read_table, tree_id
 from rekindle.model.arch import parse_sm
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table

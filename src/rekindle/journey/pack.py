@@ -29,9 +29,8 @@ from rekindle.host.download import download
 from rekindle.host.files import read_head, sha256_of, write_atomically
 from rekindle.host.keys import PublicKey, checker, read_private, read_public, trusted_keys
 from rekindle.host.live import LiveHost
-from rekindle.host.pip_settings import PipSettings, read_pip_settings
 from rekindle.host.redact import without_password
-from rekindle.interpreters.installer import Installer, choose_installer
+from rekindle.interpreters.installer import Installer, PipSettings, choose_installer, read_pip_settings
 from rekindle.interpreters.other_machine import (
     USUAL_GLIBC,
     OtherMachine,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rekindle.errors import BadInput, WorkspaceBusy
-from rekindle.host.files import write_atomically
+from rekindle.host.files import hold_lock, write_atomically
 from rekindle.model.document import Document, encode, load
 from rekindle.model.matrix import Cell, CellState
 
@@ -101,26 +101,21 @@ class Owner(Document, frozen=True, kw_only=True):
 @contextlib.contextmanager
 def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> Iterator[Owner | None]:
     """Hold the cell; yields the dead owner whose work is taken over, or None. Raises WorkspaceBusy where it is held."""
-    import filelock
-
     folder.place.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder.place / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise WorkspaceBusy(f"the cell {folder.id} is being built by {describe(read_owner(folder))}") from None
-    try:
+
+    def busy() -> str:
+        return f"the cell {folder.id} is being built by {describe(read_owner(folder))}"
+
+    with hold_lock(folder.place / ".lock", busy):
         before = read_owner(folder)
         if before is not None and _lives_elsewhere(folder, before, clock()):
-            raise WorkspaceBusy(f"the cell {folder.id} is being built by {describe(before)}")
+            raise WorkspaceBusy(busy())
         myself = Owner(host=platform.node(), pid=os.getpid(), since=time.time())
         write_atomically(folder.owner_file, encode(myself))
         with _heartbeat(folder.owner_file):
             yield before
-        folder.owner_file.unlink(missing_ok=True)
-    finally:
         # A cell that ended by an exception keeps its owner file: the next one knows that work was lost.
-        lock.release()
+        folder.owner_file.unlink(missing_ok=True)
 
 
 def read_owner(folder: CellFolder) -> Owner | None:
@@ -133,18 +128,14 @@ def read_owner(folder: CellFolder) -> Owner | None:
 
 def is_held(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> bool:
     """Does somebody who lives work on it?"""
-    import filelock
-
     owner = read_owner(folder)
     if not (folder.place / ".lock").exists():
         return False
-    lock = filelock.FileLock(folder.place / ".lock")
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
+        with hold_lock(folder.place / ".lock", str):
+            return owner is not None and _lives_elsewhere(folder, owner, clock())
+    except WorkspaceBusy:
         return True
-    lock.release()
-    return owner is not None and _lives_elsewhere(folder, owner, clock())
 
 
 def _lives_elsewhere(folder: CellFolder, owner: Owner, now: float) -> bool:

@@ -15,8 +15,7 @@ import msgspec
 
 from rekindle.matrix.engine import Ending, Task
 from rekindle.matrix.ledger import Decision
-from rekindle.matrix.run import Loop
-from rekindle.matrix.schedule import SHARED_SHARE, chain_costs
+from rekindle.matrix.run import SHARED_SHARE, Loop, chain_costs
 from rekindle.model.matrix import Cell, Simulation, Worker
 
 RESTART_SECONDS = 60.0

@@ -1,9 +1,14 @@
-"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one; and the command
-that fixes what is not ready, by the package manager of the system (fixes.toml)."""
+"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one, with the name
+its wheel will have; and the command that fixes what is not ready, by the package manager of the system (fixes.toml).
+
+``2.0.1+rekindle.cu118.sm35``: a wheel carries the tree's own version, plus a local part that says who built it for
+what: our name, the variant, and the architectures where they are few enough to read.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from packaging.utils import parse_wheel_filename
 
 from rekindle.compat.supply import managers
 from rekindle.host.protocol import Host
@@ -24,6 +30,7 @@ from rekindle.toolkits.programs import is_root
 TO_BUILD: tuple[Purpose, ...] = ("build",)
 TO_USE: tuple[Purpose, ...] = ("use",)
 TO_BOTH: tuple[Purpose, ...] = ("build", "use")
+MAX_ARCHS_IN_NAME = 3
 
 
 @functools.cache
@@ -170,3 +177,37 @@ Checks = Iterator[Check]
 # What the doctor asks of a machine, and what a build asks of this one; nothing where the question does not arise.
 MachineRule = Callable[[ExaminedMachine], Checks]
 BuildRule = Callable[[Host, PlannedBuild], Checks]
+
+
+def wheel_version(plan: Plan, tree: SourceTree) -> str:
+    """PEP 440: the local part is letters, digits and dots.
+
+    For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0.
+    """
+    public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
+    parts = ["rekindle", plan.variant or _variant(plan)]
+    numbers = [arch.replace("+PTX", "ptx").removeprefix("sm_").replace(".", "") for arch in plan.arch_list]
+    archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]
+    if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
+        parts += archs
+    local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
+    return f"{public}+{local}"
+
+
+def _variant(plan: Plan) -> str:
+    """A source build has no published variant; its back end names it the same way."""
+    if plan.cuda:
+        return "cu" + "".join(plan.cuda.split(".")[:2])
+    return f"rocm{plan.rocm}" if plan.rocm else "cpu"
+
+
+def wheel_name(plan: Plan, tree: SourceTree | None, tag: str, host: Host) -> str | None:
+    """What the wheel will be called; None before there is a tree whose version counts."""
+    if plan.project != "torch" and tree is None:
+        return None
+    version = wheel_version(plan, tree or SourceTree(project=plan.project, version=plan.torch or "0", root=""))
+    platform = {"linux": f"linux_{host.machine}", "windows": "win_amd64", "macos": f"macosx_{host.machine}"}
+    inside = plan.project.replace("-", "_")
+    name = f"{inside}-{version}-{tag.removesuffix('t')}-{tag}-{platform.get(host.system, host.system)}.whl"
+    parse_wheel_filename(name)
+    return name

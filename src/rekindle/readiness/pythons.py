@@ -15,8 +15,7 @@ from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.version import key, matches, minor
-from rekindle.readiness.case import TO_BOTH, Checks, ExaminedMachine, PlannedBuild, build_check
-from rekindle.readiness.naming import wheel_name
+from rekindle.readiness.case import TO_BOTH, Checks, ExaminedMachine, PlannedBuild, build_check, wheel_name
 from rekindle.toolkits.programs import bring_packages, manager_here
 
 _ASK_TOOLS = (

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.errors import BadInput, StageFailed, WorkspaceBusy
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import hold_lock, sha256_of, write_atomically
 from rekindle.model.document import encode, load
 from rekindle.model.source import Journal, JournalEdit, TreeRecord
 from rekindle.source.paths import inside
@@ -64,21 +64,12 @@ def write_record(root: Path, record: TreeRecord) -> None:
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
     """One change at a time per tree."""
-    import filelock
-
-    with writing(root):
-        _make_folder(root)
-        lock = filelock.FileLock(folder(root) / "lock")
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            raise WorkspaceBusy(
-                f"another rekindle is changing {root} right now", remedy="wait for it to end, then try again"
-            ) from None
-    try:
+    busy, remedy = f"another rekindle is changing {root} right now", "wait for it to end, then try again"
+    with contextlib.ExitStack() as held:
+        with writing(root):
+            _make_folder(root)
+            held.enter_context(hold_lock(folder(root) / "lock", lambda: busy, remedy))
         yield
-    finally:
-        lock.release()
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.toolkits import driver_stub
+from rekindle.build.environment import driver_stub
 from rekindle.model.plan import BuildRecipe, Plan
 
 PLAN = Plan(answer="build", torch="1.13.1", cuda="11.8", build=BuildRecipe(source="torch"))

@@ -10,7 +10,7 @@ from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree, compiles_against_torch
-from rekindle.readiness.naming import wheel_name
+from rekindle.readiness.case import wheel_name
 
 SETUP = """
 from setuptools import setup

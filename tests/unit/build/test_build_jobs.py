@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build import jobs as room
-from rekindle.build.governor import Governor
+from rekindle.build import governor as room
+from rekindle.build.governor import SHARED_JOBSERVER, Governor, cores, elastic_jobs, fixed_jobs
 from rekindle.build.history import load_history
-from rekindle.build.jobs import SHARED_JOBSERVER, cores, elastic_jobs, fixed_jobs
 from rekindle.errors import BadInput
 from rekindle.host.memory import MemoryNow
 from rekindle.model.build_options import BuildOptions, most_jobs

@@ -10,8 +10,8 @@ import pytest
 from rekindle.build import tree as state
 from rekindle.build.environment import make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
+from rekindle.build.governor import fixed_jobs
 from rekindle.build.history import Estimate, History, Learnt, kind_of, load_history, save_history
-from rekindle.build.jobs import fixed_jobs
 from rekindle.build.target import requirements
 from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
@@ -19,7 +19,7 @@ from rekindle.formats.ninja import BuildEdge
 from rekindle.model.build_options import memory_budget
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.readiness.naming import wheel_version
+from rekindle.readiness.case import wheel_version
 from rekindle.scripts.cmake import is_forwarded
 
 GIB = 1 << 30

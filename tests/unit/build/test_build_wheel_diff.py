@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rekindle import api
-from rekindle.build.wheelfile import compare_wheels
+from rekindle.build.finish import compare_wheels
 from rekindle.errors import BadInput
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.finish import bill_of_materials, provenance, third_party
-from rekindle.build.wheelfile import finish_wheel
+from rekindle.build.finish import bill_of_materials, finish_wheel, provenance, third_party
 from rekindle.errors import StageFailed
 from rekindle.formats.statement import fill_places, hide_places
 from rekindle.model.document import decode

@@ -16,10 +16,9 @@ from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import Completed, Memory, RegistryKey
-from rekindle.toolkits.compilers import list_compilers
+from rekindle.toolkits.compilers import cl_version, find_msvc, list_compilers, read_vcvars, vcvars_argv
 from rekindle.toolkits.cuda import find_cuda
 from rekindle.toolkits.libraries import packaged_cuda
-from rekindle.toolkits.msvc import cl_version, find_msvc, read_vcvars, vcvars_argv
 from rekindle.toolkits.rocm import find_rocm
 
 GIB = 1 << 30

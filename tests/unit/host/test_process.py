@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from rekindle.host.process import run_long, stop_signals_as_interrupt
+from rekindle.host.process import Running, run_long, stop_signals_as_interrupt
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 
@@ -94,7 +94,12 @@ def test_a_missing_program_is_exit_127(tmp_path: Path) -> None:
 
 def test_ticks_come_while_it_is_silent(tmp_path: Path) -> None:
     ticks: list[int] = []
-    run("import time; time.sleep(0.3)", tmp_path, tick=lambda running: ticks.append(running.pid), tick_seconds=0.02)
+
+    def tick(running: Running) -> float:
+        ticks.append(running.pid)
+        return 0.02
+
+    run("import time; time.sleep(0.3)", tmp_path, tick=tick)
     assert len(ticks) > 3
 
 
@@ -104,7 +109,7 @@ def test_an_exception_in_a_tick_leaves_no_orphan(tmp_path: Path) -> None:
             raise ValueError("stop")
 
     with pytest.raises(ValueError, match="stop"):
-        run(RUNAWAY, tmp_path, str(tmp_path / "pid"), tick=boom, tick_seconds=0.02)
+        run(RUNAWAY, tmp_path, str(tmp_path / "pid"), tick=boom)
     assert gone(wait_for_pid(tmp_path / "pid"))
 
 
@@ -121,7 +126,7 @@ def test_killing_rekindle_kills_everything(tmp_path: Path, how: str) -> None:
     outer = f"""
 import os, sys
 from pathlib import Path
-from rekindle.host.process import run_long, stop_signals_as_interrupt
+from rekindle.host.process import Running, run_long, stop_signals_as_interrupt
 with stop_signals_as_interrupt():
     run_long([sys.executable, "-c", {RUNAWAY!r}, sys.argv[1]], cwd=Path("."), env=os.environ, on_line=print)
 """

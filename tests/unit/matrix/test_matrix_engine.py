@@ -16,8 +16,7 @@ from matrix_mini import cell
 from rekindle.errors import StageFailed
 from rekindle.matrix.engine import Ending, Hang, HangWatch, LocalEngine, Task, carry_out
 from rekindle.matrix.ledger import Decision
-from rekindle.matrix.run import Loop
-from rekindle.matrix.schedule import slurm_script
+from rekindle.matrix.run import Loop, slurm_script
 from rekindle.model.matrix import BUSY_CODE, Cell, Worker
 
 HERE = Worker(name="here", system="linux-x86_64", slots=2)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matrix_mini import cell
 
-from rekindle.matrix.schedule import SHARED_SHARE, assign, can_build, chain_costs, unplaceable
+from rekindle.matrix.run import SHARED_SHARE, assign, can_build, chain_costs, unplaceable
 from rekindle.model.matrix import Cell, Worker
 
 HERE = Worker(name="a", system="linux-x86_64", memory_gib=8.0, cuda=("11.8.89",), pythons=("3.11.7",))

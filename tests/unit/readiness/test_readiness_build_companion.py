@@ -9,8 +9,7 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.companion import plan_for, with_settings
-from rekindle.build.toolkits import toolkit_for_cmake
+from rekindle.build.companion import plan_for, toolkit_for_cmake, with_settings
 from rekindle.errors import BadInput, NotReady
 from rekindle.model.build import Fact
 from rekindle.model.machine import Check

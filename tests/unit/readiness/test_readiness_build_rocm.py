@@ -11,7 +11,7 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.toolkits import toolkit_places
+from rekindle.build.environment import toolkit_places
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed, Host
 from rekindle.model.machine import Check

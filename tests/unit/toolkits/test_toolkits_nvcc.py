@@ -13,7 +13,7 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.toolkits import chosen_cuda, headers_beside_torch
+from rekindle.build.environment import chosen_cuda, headers_beside_torch
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
