@@ -3,12 +3,13 @@
     tools/mutate.py src/rekindle/compat --tests tests/unit/compat
     tools/mutate.py --changed main --tests tests/unit/plan        only modules changed since that commit
     tools/mutate.py src/rekindle/plan --tests tests/unit/plan --sample 100 --jobs 2
+    tools/mutate.py --rooms --sample 40                           every room against its own tests, one table
 
 The tests are collected once. A first run notes which test goes over which line; then each error is planted in a
 forked copy of that process, which runs only the tests of that line until one fails. Errors at the level of a module
 (constants, default values) are planted on import, in a fresh copy. What was noticed once is kept in ``.mutation/`` and
 not run again while its module stays as it is. Survivors that change nothing stand in ``tools/equivalent.toml``.
-Ends with 1 if more than ``--at-most`` percent survive. Linux only (fork).
+Ends with 1 if more than ``--at-most`` percent survive (with ``--rooms``: in any room). Linux only (fork).
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ from mutants import Mutant, mutants_of  # noqa: E402
 from mutation_runs import Outcome, run_mutants  # noqa: E402
 
 KEPT = ROOT / ".mutation"
+# Rooms below the stages are tried by the tests of those who use them, too.
+ALSO = {
+    "toolkits": ("doctor", "readiness"),
+    "emulate": ("verify",),
+    "interpreters": ("doctor", "journey"),
+    "scripts": ("plan", "api"),
+    "model": ("compat", "render"),
+    "spark": ("journey",),
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,11 @@ class Planted:
 
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
+    if options.rooms:
+        return _every_room(options)
+    if not options.tests:
+        print("mutate: say which tests (--tests), or --rooms for every room and its own")
+        return 2
     paths = list(_modules(options.modules, options.changed))
     if not paths:
         print("mutate: no module named or changed")
@@ -69,7 +84,8 @@ def main(argv: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", help="files or folders under src")
-    parser.add_argument("--tests", nargs="+", required=True, help="what pytest runs for each error")
+    parser.add_argument("--tests", nargs="+", help="what pytest runs for each error")
+    parser.add_argument("--rooms", action="store_true", help="every room (or those named) against its own tests")
     parser.add_argument("--changed", metavar="COMMIT", help="modules changed since COMMIT (among those named)")
     parser.add_argument("--sample", type=int, metavar="N", help="N errors, chosen the same way each time")
     parser.add_argument("--seed", type=int, default=1, help="another choice of the sample")
@@ -79,6 +95,24 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--show", action="store_true", help="list the errors, run nothing")
     return parser
+
+
+def _every_room(options: argparse.Namespace) -> int:
+    """Each room in a process of its own, since its tests are imported: the share that survives, room by room."""
+    rooms = options.modules or sorted(path.name for path in (ROOT / "tests" / "unit").iterdir() if path.is_dir())
+    rows: list[tuple[str, int, str]] = []
+    for room in (Path(name).name for name in rooms):
+        tests = [f"tests/unit/{name}" for name in (room, *ALSO.get(room, ()))]
+        words = [f"src/rekindle/{room}", "--tests", *tests, "--sample", str(options.sample or 40)]
+        words += ["--seed", str(options.seed), "--jobs", str(options.jobs), "--at-most", str(options.at_most)]
+        ended = subprocess.run(
+            [sys.executable, __file__, *words], cwd=ROOT, capture_output=True, text=True, errors="replace"
+        )
+        print(f"== {room}\n{ended.stdout}{ended.stderr if ended.returncode not in (0, 1) else ''}", flush=True)
+        last = ended.stdout.strip().splitlines()[-1:] or ["nothing was run"]
+        rows.append((room, ended.returncode, last[0]))
+    print(*(f"{'ok  ' if code == 0 else 'FAIL'} {room:14} {said}" for room, code, said in rows), sep="\n")
+    return max((code for _, code, _ in rows), default=2)
 
 
 def _modules(named: Iterable[str], changed: str | None) -> Iterable[Path]:

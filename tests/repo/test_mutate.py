@@ -69,6 +69,25 @@ def test_what_was_noticed_is_not_run_again_and_a_new_test_counts(project: Path) 
     assert ", 0 noticed earlier" in mutate(project)[1][0]
 
 
+def test_every_room_is_held_against_its_own_tests(project: Path) -> None:
+    for room, tests in {
+        "good": TESTS + "def test_zero(): assert allowed(0)\n",
+        "bad": "def test_none(): pass\n",
+    }.items():
+        for folder, name, text in (("src/rekindle", "little.py", MODULE), ("tests/unit", "test_it.py", tests)):
+            (project / folder / room).mkdir(parents=True)
+            (project / folder / room / name).write_text(text)
+        (project / "tests/unit" / room / "test_it.py").write_text(tests.replace("little", f"rekindle.{room}.little"))
+    for package in ("rekindle", "rekindle/good", "rekindle/bad"):
+        (project / "src" / package / "__init__.py").write_text("")
+    (project / "pytest.ini").write_text("[pytest]\npythonpath = src\naddopts = --import-mode=importlib\n")
+    command = [sys.executable, str(ROOT / "tools" / "mutate.py"), "--rooms", "--at-most", "25"]
+    env = {"PATH": "/usr/bin:/bin", "MUTATE_ROOT": str(project)}
+    ran = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=300)
+    verdicts = [line.split()[:2] for line in ran.stdout.splitlines() if line.startswith(("ok", "FAIL"))]
+    assert verdicts == [["FAIL", "bad"], ["ok", "good"]] and ran.returncode == 1
+
+
 def test_failing_tests_are_said_to_fail(project: Path) -> None:
     (project / "test_little.py").write_text("def test_never(): assert False\n")
     code, lines = mutate(project)

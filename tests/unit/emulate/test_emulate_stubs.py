@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
+import platform
+import sys
+from pathlib import Path
 
 import pytest
 from elftools.elf.dynamic import DynamicSegment
@@ -10,10 +14,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.emulate.qemu import (
-    ARM,
-    X86,
-)
+from rekindle.emulate.qemu import ARM, X86
 from rekindle.emulate.stubs import elf_hash, serves_gpu, stub_library
 
 names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,20}", fullmatch=True)
@@ -27,6 +28,41 @@ def test_a_stub_is_read_back_by_another_reader(symbols: dict[str, str | None]) -
     read = {symbol.name for symbol in dynamic.iter_symbols() if symbol.name}
     assert read == set(symbols)
     assert elf.header.e_machine == "EM_X86_64" and elf.header.e_type == "ET_DYN"
+
+
+def test_the_header_says_what_the_file_holds() -> None:
+    header = ELFFile(io.BytesIO(stub_library("libx.so.1", {"f": None}))).header
+    ident = header.e_ident
+    assert (ident["EI_CLASS"], ident["EI_DATA"], ident["EI_VERSION"]) == ("ELFCLASS64", "ELFDATA2LSB", "EV_CURRENT")
+    assert header.e_version == "EV_CURRENT" and header.e_phoff == header.e_ehsize == 64
+    assert (header.e_phentsize, header.e_phnum, header.e_shentsize, header.e_shnum) == (56, 4, 64, 0)
+
+
+def test_a_stand_in_is_readable_where_it_runs_and_writable_only_beside() -> None:
+    elf = ELFFile(io.BytesIO(stub_library("libx.so.1", {"f": None})))
+    flags = [(part["p_type"], part["p_flags"]) for part in elf.iter_segments()]
+    assert flags == [("PT_LOAD", 5), ("PT_LOAD", 6), ("PT_DYNAMIC", 6), ("PT_GNU_STACK", 6)]
+
+
+NATIVE = {"x86_64": X86, "aarch64": ARM}.get(platform.machine())
+
+
+@pytest.mark.skipif(sys.platform != "linux" or NATIVE is None, reason="needs the loader of an emulated machine")
+def test_this_machines_own_loader_takes_a_stand_in_with_versions(tmp_path: Path) -> None:
+    path = tmp_path / "libx.so.1"
+    symbols = {"plain": None, "second": "V_1", "third": "V_2", "fourth": "V_2"}
+    assert NATIVE is not None
+    path.write_bytes(stub_library("libx.so.1", symbols, NATIVE))
+    library = ctypes.CDLL(str(path))
+    assert [library[name]() for name in symbols] == [999] * 4
+    find = ctypes.CDLL(None).dlvsym
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
+    held = {
+        (name, version): bool(find(library._handle, name.encode(), version.encode()))
+        for name in ("second", "third", "fourth")
+        for version in ("V_1", "V_2")
+    }
+    assert [pair for pair, there in held.items() if there] == [("second", "V_1"), ("third", "V_2"), ("fourth", "V_2")]
 
 
 def test_the_hash_is_the_one_of_the_abi() -> None:
