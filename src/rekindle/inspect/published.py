@@ -48,7 +48,7 @@ def find_wheels(
     another flavour of the same version (+cpu), which nobody asked for.
     """
     wish = _wish(name, "neither a file here nor a package name", "torch==2.6.0")
-    indexed, linked = _files(canonicalize_name(wish.name), places)
+    indexed, linked = list_files(canonicalize_name(wish.name), places)
     groups = [wheels_of(files, wish.name) for files in (indexed, linked)]
     wheels = [*groups[0], *groups[1]]
     if not wheels:
@@ -74,7 +74,7 @@ def find_wheels(
 def find_sdist(name: str, places: Places) -> IndexWheel:
     """The newest source archive for a requirement such as ``torch-scatter==2.1.2``."""
     wish = _wish(name, "no package name", "torch-scatter==2.1.2")
-    indexed, linked = _files(canonicalize_name(wish.name), places)
+    indexed, linked = list_files(canonicalize_name(wish.name), places)
     found = sdists_of([*indexed, *linked], wish.name)
     if not found:
         only = "only wheels" if wheels_of([*indexed, *linked], wish.name) else "nothing"
@@ -106,7 +106,7 @@ def _folder(link: str) -> Path:
     return Path(urllib.request.url2pathname(urllib.parse.urlsplit(link).path) if link.startswith("file:") else link)
 
 
-def _files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFile]]:
+def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFile]]:
     """What the indexes list, and what folders and pages of links hold."""
     files, problems = index_files(project, places)
     linked: list[IndexFile] = []

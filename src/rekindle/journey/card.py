@@ -33,6 +33,7 @@ def make_card(
     network: str | None,
     installer: str,
     companions: Sequence[str] = (),
+    reachable: Sequence[str] = (),
 ) -> Card:
     """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead.
 
@@ -59,6 +60,7 @@ def make_card(
         python=plan.python,
         installer=installer,
         network=network,
+        reachable=tuple(reachable),
         wont=(*(graft.losses if graft else ()), *(warning.text for warning in plan.warnings if not warning.handled)),
         others=tuple(_other(one) for one in plan.alternatives[:_SHOWN]),
     )
@@ -86,9 +88,11 @@ def look_for_network(places: Sequence[str]) -> str | None:
 def refuse_hopeless(card: Card) -> None:
     """What cannot end well is not begun: no way to the place, or a disk that cannot hold even the files."""
     if card.network:
+        ways = " or ".join(card.reachable)
         raise StageFailed(
             f"no network: {card.network}",
-            remedy="connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
+            remedy=(f"what can be had from here: {ways}; or " if ways else "")
+            + "connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
             "--index URL, from a folder of wheels with --find-links DIR, and ask no index with --offline",
         )
     need = 2 * (card.download_bytes or 0)  # the files, and once more unpacked: never less than that

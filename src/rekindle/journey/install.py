@@ -71,10 +71,11 @@ def foresee(
     *,
     fresh: bool,
     substituted: bool,
+    progress: Progress | None = None,
 ) -> tuple[tuple[Package, ...] | None, ...]:
     """What each group of requests would bring; None for a group where this pip cannot tell."""
     return tuple(
-        resolve(host, python, group, fresh=fresh, substituted=substituted, installer=installer)
+        resolve(host, python, group, fresh=fresh, substituted=substituted, installer=installer, progress=progress)
         for group in groups_of(requests)
     )
 
@@ -201,26 +202,32 @@ def install_companions(
     progress: Progress,
     installer: Installer,
 ) -> Installation:
-    """The installation with every companion of the plan that has a wheel; the rest is told."""
+    """The installation with every companion of the plan that has a wheel, and NumPy, without which torch warns when it
+    is imported; the rest is told."""
     wanted = [one for one in plan.companions if one.requests and one.answer in ("runs", "last")]
+    torch = next((one for one in requests if one.name == "torch" and "numpy" not in installed.packages), None)
     for one in plan.companions:
         if one not in wanted and one.name not in {request.name for request in requests}:
             progress.note(f"{one.name} is not installed ({one.answer}): {one.why}")
-    if not wanted:
+    if not wanted and torch is None:
         return installed
     log = workspace.new_log("companions")
     limits = log.with_suffix(".constraints.txt")
     pins = pinned(requests, installed.packages)
     write_atomically(limits, constraints_text(pins))
+    lines = []
+    if torch is not None:
+        lines.append(("NumPy", [f"numpy{plan.numpy or ''}", *place_words(torch, installer)]))
     for one in wanted:
         for request in one.requests:
-            words = ["-c", str(limits), request.requirement]
-            words += ["--extra-index-url", request.index] if request.index else []
-            words += ["-f", request.links] if request.links else []
-            try:
-                run_logged(installer.command(host, python, [*words, *installer.places]), log, progress)
-            except CommandFailed as error:
-                progress.note(f"{one.name} {one.version} is not installed: {error.message}")
+            index = ["--extra-index-url", request.index] if request.index else []
+            page = ["-f", request.links] if request.links else []
+            lines.append((f"{one.name} {one.version}", [request.requirement, *index, *page, *installer.places]))
+    for name, words in lines:
+        try:
+            run_logged(installer.command(host, python, ["-c", str(limits), *words]), log, progress)
+        except CommandFailed as error:
+            progress.note(f"{name} is not installed: {error.message}")
     after = look_into(host, python)
     moved = [name for name, version in pins.items() if after.versions.get(name) != version]
     if moved:

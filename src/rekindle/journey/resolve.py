@@ -28,6 +28,7 @@ from rekindle.interpreters.installer import Installer, our_pip_without_programs,
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.model.journey import Package
 from rekindle.model.plan import Request
+from rekindle.model.progress import Progress, Silent, tell_while
 from rekindle.model.spoken import spoken_bytes
 
 RESOLVE_SECONDS = 3600.0
@@ -66,6 +67,7 @@ def resolve(
     installer: Installer = Installer(),  # noqa: B008 (frozen)
     elsewhere: OtherMachine | None = None,
     limits: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> tuple[Package, ...] | None:
     """The packages that would come; None where this Python's pip is too old to tell, or missing.
 
@@ -76,21 +78,29 @@ def resolve(
     asking = functools.partial(
         _ask, host, python, where=group[0], fresh=fresh, installer=installer, elsewhere=elsewhere, limits=limits
     )
-    done, report = asking([exact(request) for request in group])
-    if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
-        plain = [exact(request, plain=True) for request in group]
-        again, other = asking(plain)
-        done, report = (again, other) if again.ok else (done, report)
+    names = ", ".join(f"{request.name} {request.version or request.specifier or ''}".strip() for request in group)
+    with tell_while(progress or Silent(), f"looking up {names} and all they need: {_asked_place(group[0], installer)}"):
+        done, report = asking([exact(request) for request in group])
+        if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
+            plain = [exact(request, plain=True) for request in group]
+            again, other = asking(plain)
+            done, report = (again, other) if again.ok else (done, report)
     if any(words in done.err for words in _CANNOT_TELL):
         return None
     if not done.ok:
-        raise _refusal(group, done.err, python)
+        raise _refusal(group, done.err, python, installer)
     try:
         rows = json.loads(report)["install"]
         found = tuple(_package(row) for row in rows)
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
     return tuple(msgspec.structs.replace(one, bytes=size_of(one.url)) for one in found)
+
+
+def _asked_place(where: Request, installer: Installer) -> str:
+    if installer.offline:
+        return "the wheels that are here"
+    return without_password(where.index or where.links or "pip's own index")
 
 
 def place_words(where: Request, installer: Installer) -> list[str]:
@@ -162,8 +172,13 @@ def _digest(told: object) -> str | None:
     raise ValueError(f"{str(told)[:80]!r} is no SHA-256")
 
 
-def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
-    where = without_password(group[0].index or group[0].links or "pip's own index")
+def _refusal(
+    group: Sequence[Request],
+    said: str,
+    python: str,
+    installer: Installer = Installer(),  # noqa: B008 (frozen)
+) -> StageFailed:
+    where = _asked_place(group[0], installer)
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     # Where the index was never reached (no name, no proxy, no trust) pip also says that it has no such version.
     known = advice_on(said)
@@ -175,9 +190,16 @@ def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
         if any(wanted in line and "No matching distribution" in line for line in lines):
             offered = next((line.partition("(from versions: ")[2].rstrip(")") for line in lines if wanted in line), "")
             others = [word for word in offered.split(", ") if word and word != "none"][-6:]
+            version = request.version or request.specifier
+            if installer.offline:
+                has = f" ({request.name} {', '.join(others)} is)" if others else ""
+                return StageFailed(
+                    f"{request.name} {version} is not among the wheels that are here{has}",
+                    remedy="name their folder with --find-links DIR, or what is there with --torch and --python",
+                )
             has = f"; it has {', '.join(others)}" if others else ""
             return StageFailed(
-                f"{where} has no {request.name} {request.version or request.specifier}{has}",
+                f"{where} has no {request.name} {version}{has}",
                 remedy="another build of the same release is not what was planned: leave --index out, or plan what "
                 "this index has with --torch and --variant",
             )

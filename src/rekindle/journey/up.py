@@ -34,6 +34,7 @@ from rekindle.journey.companions import CompanionToBuild, build_companions, want
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.grafting import check_graft, graft_torch
 from rekindle.journey.pack import up_from_pack
+from rekindle.journey.reachable import reachable_ways
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import (
     InstallTarget,
@@ -50,7 +51,7 @@ from rekindle.model.document import encode
 from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, tell_while
 from rekindle.model.supply import DiskPhase
 from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
@@ -203,7 +204,12 @@ class _PlannedUp:
         packages: tuple[Package, ...] | None = None
         if self.plan.answer in ("install", "graft"):
             requests = self.requests
-            foreseen = self._foresee(requests) if network is None else (None,)
+            try:
+                foreseen = self._foresee(requests) if network is None else (None,)
+            except StageFailed as error:
+                if self.options.offline and (ways := self._reachable()):
+                    error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
+                raise
             if all(group is not None for group in foreseen):
                 packages = tuple(one for group in foreseen for one in group or ())
         return make_card(
@@ -215,7 +221,12 @@ class _PlannedUp:
             network=network,
             installer=self.installer.name,
             companions=[f"{one.project} {one.version}" for one in self.companions_to_build],
+            reachable=self._reachable() if network and self.plan.answer == "install" else (),
         )
+
+    def _reachable(self) -> tuple[str, ...]:
+        with tell_while(self.progress, "looking for a torch in places that answer"):
+            return reachable_ways(self.machine, self.options)
 
     def _places(self) -> tuple[str, ...]:
         """Where things would be fetched from, as far as that is known beforehand."""
@@ -255,6 +266,7 @@ class _PlannedUp:
                 self.installer,
                 fresh=not there,
                 substituted=self.options.index is not None,
+                progress=self.progress,
             )
             if not there and any(group is None for group in found):
                 return found  # the environment's own pip may know more

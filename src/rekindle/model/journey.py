@@ -17,7 +17,8 @@ class Card(Part, frozen=True, kw_only=True):
 
     ``download_bytes`` counts what is known, ``download_unknown`` how many packages nobody told the size of.
     ``into`` is the interpreter or folder that gets torch; ``new`` says that it is made for this. ``network`` is why a
-    place cannot be reached. ``wont`` is what will not work there, ``others`` are the other choices.
+    place cannot be reached, ``reachable`` lines that take a torch from one that can. ``wont`` is what will not work
+    there, ``others`` are the other choices.
     """
 
     what: tuple[str, ...]
@@ -35,6 +36,7 @@ class Card(Part, frozen=True, kw_only=True):
     python: str | None = None
     installer: str = "pip"
     network: str | None = None
+    reachable: tuple[str, ...] = ()
     wont: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 

@@ -5,12 +5,17 @@ Stages take a ``Progress``; ``render`` has the one that draws, tests and librari
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from rekindle.model.spoken import ALMOST_SECONDS, GIB, spoken_left
 
 GIANT_SECONDS = 20.0
+_PATIENT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,3 +122,23 @@ class Silent:
 
     def note(self, text: str) -> None:
         """Nothing is said."""
+
+
+@contextlib.contextmanager
+def tell_while(progress: Progress, text: str) -> Iterator[None]:
+    """Say what is being waited for once that takes longer than two seconds, and from then on for how long."""
+    done, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        if not done.wait(_PATIENT_SECONDS):
+            progress.note(text)
+        while not done.wait(1.0):
+            progress.step(0, None, f"{text}: {time.monotonic() - began:.0f} s")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()

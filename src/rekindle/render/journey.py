@@ -74,6 +74,7 @@ def show_card(card: Card, screen: Screen) -> None:
     if card.network:
         screen.bullet(f"no network: {card.network}", status="fail")
         screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")
+    screen.commands("What can be had from here", card.reachable)
     _several("Will not work, or not well, on this machine", card.wont, screen)
     _several("Other choices", card.others, screen)
 

@@ -105,6 +105,8 @@ def summarise_proof(proof: VerifyReport) -> str:
     names = [check.id for check in proof.checks if check.status == "failed"]
     which = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
     count = f"{proof.passed} passed, {proof.failed} failed{which}, {proof.skipped} skipped"
+    if harmed := [one.operator for one in proof.operators if one.outcome == "crashes" and one.operator]:
+        count += f"; on this CPU these operators crash: {', '.join(harmed)}"
     if proof.verdict != "not-proven":
         return f"{proof.verdict}: {count}"
     way = [one.why for one in proof.missing if one.why != "did not run"] or ["required checks did not run"]

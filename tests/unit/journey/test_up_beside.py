@@ -58,5 +58,14 @@ def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert after.packages["easy"] == "1.0"
     assert "picky" not in after.packages
     assert after.fingerprint != before.fingerprint
+    assert any(note.startswith("NumPy is not installed") for note in heard.notes)
+    # Without NumPy torch warns when it is imported, so it comes along, as the plan limits it.
+    make_wheel(wheels, "numpy", "1.26.4")
+    make_wheel(wheels, "numpy", "2.9.0")
+    old = Plan(answer="install", torch="2.6.0", numpy="<2")
+    after = install_companions(
+        host, python, old, requests, installed, workspace, heard, Installer(links=(str(wheels),), offline=True)
+    )
+    assert after.packages["numpy"] == "1.26.4" and after.packages["torch"] == "2.6.0+cpu"
     assert any(note.startswith("picky 1.0 is not installed") for note in heard.notes)
     assert any("flash-attn is not installed (none)" in note for note in heard.notes)
