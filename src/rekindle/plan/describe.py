@@ -19,7 +19,10 @@ from rekindle.model.version import is_version
 from rekindle.plan.question import OTHER_ARCHS
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
-_ARM = re.compile(r"\b(arm|armv8|armv9|cortex|neoverse|graviton\d*|altra|ampereone|apple|snapdragon|raspberry)\b")
+_ARM = re.compile(
+    r"\b(arm|armv8|armv9|cortex|neoverse|graviton\d*|altra|ampere(?:one)?|emag|apple|snapdragon|oryon|kunpeng|phytium|thunderx\d?"
+    r"|raspberry|orange|odroid|khadas|nanopi|radxa|rockpro64|rockchip|amlogic|allwinner|mediatek|genio|exynos|kirin|tegra)\b"
+)
 _WSL = re.compile(r"\bwsl ?2?\b")
 _WINDOWS = re.compile(r"win(?:dows)?[ -]?((?:server[ -]?)?\d[\w.]*)")
 _SEVERAL = re.compile(r"([1-9]\d?) ?[x×] (.+)", re.IGNORECASE)  # "2x K40c"
@@ -124,7 +127,7 @@ def _system(os: str, facts: Facts) -> tuple[System, str | None]:
         return _SYSTEMS[os], None
     if match := _WINDOWS.fullmatch(os):
         return "windows", f"windows-{match[1]}"
-    if {row.name.partition(" ")[0] for row in facts.distros.distro} & set(re.split(r"[^a-z]+", os)):
+    if _WSL.search(os) or {row.name.partition(" ")[0] for row in facts.distros.distro} & set(re.split(r"[^a-z]+", os)):
         return "linux", os
     raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
 

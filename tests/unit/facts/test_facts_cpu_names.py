@@ -119,3 +119,30 @@ def test_a_row_of_ours_lies_over_archspecs_field_by_field() -> None:
     assert "popcnt" in ours.features and "popcnt" not in theirs["features"]
     assert (ours.vendor, ours.flags) == (theirs["vendor"], theirs["flags"])
     assert "penryn" not in archspec_rows() and FACTS.cpu.microarchitecture["penryn"].parents == ("core2",)
+
+
+@pytest.mark.parametrize(
+    ("names", "core"),
+    [
+        ("BCM2837, Raspberry Pi 3B+, Raspberry Pi Zero 2 W, Amlogic S905X, Allwinner H618, i.MX8M Plus", "cortex_a53"),
+        ("Rockchip RK3568, Amlogic S905X3, RTD1619B", "cortex_a55"),
+        ("AL324, Jetson Nano", "cortex_a57"),
+        ("RK3399, BCM2711, LX2160A, Raspberry Pi 400, Graviton, Graviton 1", "cortex_a72"),
+        ("Amlogic S922X, Amlogic A311D", "cortex_a73"),
+        ("RK3588S, Orange Pi 5 Plus, Radxa Rock 5B, BCM2712, Raspberry Pi 500", "cortex_a76"),
+        ("Graviton 2, Ampere Altra Max M128-30", "neoverse_n1"),
+        ("Graviton 3, Graviton3E", "neoverse_v1"),
+        ("Cobalt 100, Yitian 710", "neoverse_n2"),
+        ("Graviton 4, Google Axion", "neoverse_v2"),
+        ("Ampere One, AmpereOne A192-32X", "ampere1"),
+    ],
+)
+def test_boards_and_chips_of_arm(names: str, core: str) -> None:
+    for name in names.split(", "):
+        assert find_cpu(name, load_facts()) == core, name
+
+
+def test_a_chip_of_which_nobody_wrote_down_the_core_is_not_guessed() -> None:
+    for name in ("Graviton 5", "RK3999", "Kunpeng 920"):
+        with pytest.raises(BadInput):
+            find_cpu(name, load_facts())
