@@ -57,7 +57,8 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
         words = {
             "proven": f"{what} was built with CUDA {cuda} and run by us.",
             "compiled": f"{what} was compiled with CUDA {cuda} before.",
-            "reported": f"People report builds of {what} with CUDA {cuda}.",
+            "reported": f"{'PyTorch itself names' if best.how == 'documented' else 'People report'} builds of {what} with"
+            f" CUDA {cuda}.",
         }
         return KnownBuild(best.grade, words[best.grade], best.source[0], exact=True)
     near: Sm | None = None

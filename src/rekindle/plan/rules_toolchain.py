@@ -10,7 +10,7 @@ import msgspec
 from rekindle.compat.libc import libc_runs, toolkit_libc
 from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Refusal
-from rekindle.model.version import at_least, compare, key, minor
+from rekindle.model.version import at_least, compare, key, matches, minor
 from rekindle.plan.candidates import Candidate, hazards_met, is_cured
 from rekindle.plan.question import Question
 from rekindle.plan.rules import hazard_refusal, refuse, rule
@@ -224,8 +224,11 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
 
 @rule("R206", "build")
 def cuda_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """Official builds of this release used the same major version of CUDA."""
-    if candidate.cuda is None:
+    """Official builds of this release used the same major version of CUDA, or it is known to build with this one."""
+    known = question.facts.sources.evidence
+    if candidate.cuda is None or any(
+        matches(candidate.torch, row.torch) and matches(candidate.cuda, row.cuda) for row in known
+    ):
         return
     used = [flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda]
     if used and not any(key(cuda)[0] == key(candidate.cuda)[0] for cuda in used):

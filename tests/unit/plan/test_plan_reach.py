@@ -20,3 +20,18 @@ def test_machines_of_every_family_are_answered_right() -> None:
 def test_every_expectation_says_something_and_has_a_source() -> None:
     for case in load_cases(PLANS / "reach.jsonl"):
         assert case["url"] and case["why"] and any(value not in (None, [], {}) for value in case["expect"].values())
+
+
+def test_what_pytorch_still_builds_in_its_ci_is_a_build_as_asked() -> None:
+    asked = answer({"gpu": "V100", "torch": "2.15.0", "cuda": "12.6"}, by_name=True)
+    assert (asked.answer, asked.as_asked, asked.torch, asked.cuda) == ("build", True, "2.15.0", "12.6")
+    assert any("PyTorch itself names builds" in reason.text for reason in asked.because)
+    assert answer({"gpu": "V100"}, by_name=True).answer == "install", "unasked, the last wheel"
+    other = answer({"gpu": "V100", "torch": "2.15.0", "cuda": "12.4"}, by_name=True)
+    assert not other.as_asked, "of CUDA 12.4 nobody said so"
+
+
+def test_wsl_is_a_system() -> None:
+    assert answer({"gpu": "Arc A770", "os": "wsl2"}, by_name=True).variant == "xpu"
+    amd = answer({"gpu": "RX 7900 XTX", "os": "wsl"}, by_name=True)
+    assert any("WSL2" in reason.text for reason in amd.warnings)
