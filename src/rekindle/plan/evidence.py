@@ -54,11 +54,11 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
     exact = [row for row in rows if matches(cuda, row.cuda)]
     if exact:
         best = min(exact, key=lambda row: ORDER.index(row.grade))
+        who = "PyTorch itself names" if best.how == "documented" else "People report"
         words = {
             "proven": f"{what} was built with CUDA {cuda} and run by us.",
             "compiled": f"{what} was compiled with CUDA {cuda} before.",
-            "reported": f"{'PyTorch itself names' if best.how == 'documented' else 'People report'} builds of {what} with"
-            f" CUDA {cuda}.",
+            "reported": f"{who} builds of {what} with CUDA {cuda}.",
         }
         return KnownBuild(best.grade, words[best.grade], best.source[0], exact=True)
     near: Sm | None = None
