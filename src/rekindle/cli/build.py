@@ -8,21 +8,6 @@ import sys
 from rekindle.cli.plan import add_compiling, add_settings, read_settings
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path, read_options
 
-EXAMPLES = """examples:
-  rekindle build                                the workspace's plan and source into a wheel
-  rekindle build --plan plan.json --source ~/pytorch --python 3.10
-  rekindle build --memory 12G --launcher ccache  keep all compilers within 12 GiB, cache what they make
-  rekindle build --target c10                   only one CMake target, no wheel
-  rekindle build --dry-run > build.sh           the same as a script to read or run elsewhere
-  rekindle build torch-scatter --python .venv/bin/python --as-is
-                                                an extension for the torch of that environment, sources fetched
-  rekindle build flash-attn==2.8.3 --against torch==2.8.0 --gpu sm_80 --gpu sm_90 --memory 16G
-                                                compiled against a published torch, for these cards
-
-A plan that was not made on this machine is shown first and needs a yes, or --trust.
-Interrupted, killed, out of disk: the same command continues.
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     package = "an extension of torch, by its name on the package index, such as torch-scatter==2.1.2"

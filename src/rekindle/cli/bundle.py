@@ -6,13 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session, add_repeatable, path
 
-EXAMPLES = """examples:
-  rekindle bundle dist/torch-2.0.1+rekindle.cu118.sm35-cp310-cp310-linux_x86_64.whl
-  rekindle bundle torch.whl --archs 3.5,8.6        leave out device code for other cards
-  rekindle bundle torch-win.whl --library-path "CUDA/v11.4/bin" --library-path "cudnn/bin"
-  rekindle bundle torch.whl --dry-run              what would go in
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("wheel", type=path, metavar="WHEEL")

@@ -18,14 +18,6 @@ from rekindle.errors import BadInput
 if TYPE_CHECKING:
     from rekindle.model.holdings import Holding
 
-EXAMPLES = """examples:
-  rekindle clean --dry-run                    what would go
-  rekindle clean                              build trees, caches and logs
-  rekindle clean environment --older-than 30d environments nobody touched for a month
-  rekindle clean ./workspace                  one workspace with all that is in it
-  rekindle clean --all                        everything Rekindle made here
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = "workspace, source, build, environment, wheels, cache, logs, reports, or a path from 'rekindle list'"

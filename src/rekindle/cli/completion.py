@@ -7,12 +7,6 @@ import importlib
 
 from rekindle.cli.verb import Answer, Session, add_common
 
-EXAMPLES = """examples:
-  source <(rekindle completion bash)             in ~/.bashrc
-  rekindle completion zsh > ~/.zfunc/_rekindle   a folder of your fpath
-  rekindle completion fish > ~/.config/fish/completions/rekindle.fish
-  rekindle completion powershell | Out-String | Invoke-Expression      in $PROFILE
-"""
 # shtab's zsh script can be evaluated, ours also be sourced; Windows finds the command under two names.
 _WIDER = {
     "$zsh_eval_context[-1] == eval": "$zsh_eval_context[-1] == (eval|file)",

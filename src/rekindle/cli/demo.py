@@ -10,13 +10,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 
-EXAMPLES = """examples:
-  rekindle demo                             in the user's data directory
-  rekindle demo --workspace /tmp/rekindle   somewhere else
-  rekindle demo --cmake /opt/cmake4/bin/cmake
-  rekindle demo --clean                     from the beginning
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)

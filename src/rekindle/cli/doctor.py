@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from rekindle.model.plan import Plan
     from rekindle.render.screen import Screen
 
-EXAMPLES = """examples:
-  rekindle doctor                     what this machine is, and whether it is ready
-  rekindle doctor --save machine.json keep it, for 'rekindle plan --machine machine.json' elsewhere
-  rekindle doctor --plan plan.json --for build   is everything here that this build takes?
-  rekindle doctor --details           every path, every check, what could not be learnt
-  rekindle doctor -v                  also what was asked and what it said
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", metavar="FILE", help="write the machine to FILE (for plan --machine FILE)")

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from rekindle.model.plan import Plan
     from rekindle.model.wheel import WheelReport
 
-EXAMPLES = """examples:
-  rekindle explain build.log                  why did it fail
-  python train.py 2>&1 | rekindle explain     the same from a pipe
-  rekindle explain -- pip install flash-attn  run it, and explain it if it fails
-  rekindle explain --fix -- python train.py   the same, fix what can be fixed, and run it again
-  rekindle explain --watch build.log          wait until a build that is running fails
-  rekindle explain "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
-  rekindle explain crash.txt --machine this --torch
-  rekindle explain --rule glibcxx-not-found   what is known about one cause
-  rekindle explain --try cuda-out-of-memory crash.txt   why this rule won or lost on a log
-"""
 TAKES_COMMAND = True
 # For a report the log is read twice, so a pipe is held in memory up to this size.
 MAX_PIPE_BYTES = 64 << 20

@@ -8,21 +8,6 @@ from rekindle.cli.plan import add_arguments as add_plan_arguments
 from rekindle.cli.plan import machine_and_wish
 from rekindle.cli.verb import Answer, Session
 
-EXAMPLES = """examples:
-  rekindle export bat --gpu "Tesla K40c" --build --out .
-  rekindle export dockerfile --machine xeon-e5v2-rtx3060 --build > Dockerfile   one file, long
-  rekindle export dockerfile --gpu "Tesla K40c" --build --out k40/              a short one and its folder
-  rekindle export slurm --gpu "Tesla V100" --build --out build.sbatch
-  rekindle plan --gpu gfx1031 --json > plan.json;  rekindle export github --plan plan.json
-
-formats:
-  sh, slurm        a shell script; the same as a cluster job
-  bat, ps1         for Windows: cmd and PowerShell
-  dockerfile       an image that builds the wheel and one that runs it
-  github           a workflow with compiler cache, wheel and provenance
-  devcontainer     a development container
-  pixi             an environment from conda-forge and the plan's wheels
-"""
 # What the format says about the system where nothing else does.
 _WINDOWS = ("bat", "ps1")
 _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")

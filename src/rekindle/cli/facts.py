@@ -7,19 +7,6 @@ from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session, add_repeatable
 
-EXAMPLES = """examples:
-  rekindle facts show                        the tables
-  rekindle facts show cuda 11.8              a row, with its source
-  rekindle facts show nvidia "GTX 970"
-  rekindle facts sources
-  rekindle facts check                       measure again: index pages, newest wheel, newest ptxas
-  rekindle facts check --torch 2.6.0 --cuda 12.8
-  rekindle facts check --beside xformers     and what this companion's newest wheel really holds
-  rekindle facts check --image all           do the images that exports pin still have their digests?
-  rekindle facts format                      write the tables in their one form after editing them
-  rekindle facts format --check my/cuda.toml
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|sources|check|format")

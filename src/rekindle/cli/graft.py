@@ -14,15 +14,6 @@ import argparse
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path
 from rekindle.errors import BadInput
 
-EXAMPLES = """examples:
-  rekindle graft xformers==0.0.35 --gpu "RTX 5090" --platform manylinux_2_28_x86_64
-  rekindle graft xformers-0.0.35-py39-none-manylinux_2_28_x86_64.whl --gpu sm_120 --dry-run
-  rekindle graft torch==2.12.1 --gpu sm_110 --source ./pytorch --prove 6
-  rekindle graft bitsandbytes==0.50.2 --gpu gfx1031 --platform manylinux_2_24_x86_64
-  rekindle graft make xformers-0.0.35-….whl --gpu sm_120       only the new code, as a small file
-  rekindle graft apply xformers-0.0.35-….whl xformers-0.0.35-….sm_120.graft
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "the official wheel; after 'make' the same, after 'apply' the wheel and the graft file"

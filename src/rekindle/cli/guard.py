@@ -10,12 +10,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session, path
 
-EXAMPLES = """examples:
-  rekindle guard --python .venv/bin/python --record   write down what is there now
-  rekindle guard --python .venv/bin/python            is it still so? exit code 1 and the culprit if not
-  rekindle guard --keep constraints.txt               hold this Python against a file of pins
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="EXE", help="the interpreter to look into (default: the one we run in)")

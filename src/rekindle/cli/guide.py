@@ -6,11 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session
 
-EXAMPLES = """examples:
-  rekindle guide             the list
-  rekindle guide k80         one page (kepler, rtx50, left-out, old-cpu, amd, pascal-volta, jetson, no-card)
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="what you have")

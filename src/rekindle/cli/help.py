@@ -6,12 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session
 
-EXAMPLES = """examples:
-  rekindle help              the verbs
-  rekindle help up           one verb
-  rekindle help source fetch a step of a verb
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="VERB", help="the verb, and its step where it has some")

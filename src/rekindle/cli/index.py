@@ -8,22 +8,6 @@ import sys
 from rekindle.cli.verb import Answer, Session, add_repeatable, read_options
 from rekindle.errors import BadInput
 
-EXAMPLES = """examples:
-  rekindle index add dist/*.whl --root ~/wheelhouse
-  rekindle index add torch-….sm_75.graft --root ~/wheelhouse   code for a card, beside the wheels or alone
-  rekindle index build --root ~/wheelhouse
-  rekindle index build --root ~/wheelhouse --sign rekindle
-  rekindle index check --root http://127.0.0.1:8080/     (is anything removed, replaced or set back?)
-  rekindle index build --root ~/wheelhouse --variants    for 'uv pip install --preview-features wheel-variants'
-  rekindle index serve --root ~/wheelhouse --port 8080
-  pip install --index-url http://127.0.0.1:8080/simple/ torch
-  rekindle index sync /srv/www/wheelhouse --root ~/wheelhouse    (plain files, wheels before the pages that name them)
-  rekindle index sync s3://BUCKET/torch --root ~/wheelhouse --endpoint https://STORE
-  rekindle index search --root ~/wheelhouse --gpu "Tesla K40c" --os windows
-  rekindle index page --out torch-finder.html      (needs no wheelhouse)
-"""
-
-
 _ACTIONS = ("add", "build", "serve", "check", "search", "page", "yank", "unyank", "sync")
 
 

@@ -14,17 +14,6 @@ from rekindle.cli.verb import Answer, Session, add_yes, read_options
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine, cpu_arch
 
-EXAMPLES = """examples:
-  rekindle inspect torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl
-  rekindle inspect torch==2.6.0 --quick                     reads about 2 MB of the wheel, from the index
-  rekindle inspect torch==2.6.0 --python 3.11 --platform win_amd64
-  rekindle inspect torch --python .venv/bin/python          what is installed there
-  rekindle inspect torch==1.13.1 --for "Tesla K40c"         does it run there? per axis, worst first
-  rekindle inspect torch.whl --for this --html torch.html
-  rekindle inspect wheels/ --no-cpu --for this              every wheel of a directory or archive, a line each
-  rekindle inspect --diff torch==2.6.0 torch==2.7.1 --quick
-"""
-
 _DESCRIBES = ("gpu", "cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 
 

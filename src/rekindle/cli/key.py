@@ -11,13 +11,6 @@ import argparse
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
-EXAMPLES = """examples:
-  rekindle key new                              make a pair named 'rekindle'
-  rekindle key list                             whose signatures are believed here
-  rekindle key trust ~/Downloads/maker.pub      believe another maker's wheels
-  rekindle key sign torch-….whl.intoto.json     sign the statement beside a wheel
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("new", "list", "trust", "sign"), help="what to do")

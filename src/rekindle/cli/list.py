@@ -6,12 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session
 
-EXAMPLES = """examples:
-  rekindle list             what is kept, and how much
-  rekindle list --json      the same for a script
-  rekindle clean            make room
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """None of its own."""

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -49,14 +50,6 @@ VERBS = {
     "variant": "what installers that choose wheels by GPU should believe about this machine",
 }
 
-_EXAMPLES = """examples:
-  rekindle demo                               see the whole way once, on a miniature
-  rekindle plan                               which torch runs on this machine
-  rekindle plan --gpu "Tesla K40c" --os windows
-  rekindle inspect torch==2.6.0 --quick       what a published wheel really contains
-  rekindle explain build.log                  why it failed
-"""
-
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``rekindle --help``: the verbs with what they do."""
@@ -66,13 +59,19 @@ def build_parser() -> argparse.ArgumentParser:
         prog="rekindle",
         usage="rekindle VERB [options]",
         description="PyTorch for the machine you have.\n\nverbs:\n" + verbs,
-        epilog=_EXAMPLES + "\n'rekindle VERB --help' tells more about each.",
+        epilog=examples_of("rekindle") + "\n'rekindle VERB --help' tells more about each.",
         formatter_class=HelpText,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"rekindle {__version__}")
     parser.add_argument("verb", nargs="?", help=argparse.SUPPRESS)
     return parser
+
+
+def examples_of(name: str) -> str:
+    """What a person may type, as the help of a verb (or of ``rekindle`` itself) shows it: ``examples/NAME.txt``."""
+    page = Path(__file__).with_name("examples") / f"{name}.txt"
+    return page.read_text(encoding="utf-8") if page.is_file() else ""
 
 
 def _described(name: str, summary: str, width: int) -> str:
@@ -244,7 +243,7 @@ def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=f"rekindle {name}",
         description=(module.__doc__ or "").strip(),
-        epilog=getattr(module, "EXAMPLES", None),
+        epilog=examples_of(name),
         formatter_class=HelpText,
         allow_abbrev=False,
     )

@@ -14,28 +14,6 @@ from rekindle.errors import WorkspaceBusy
 if TYPE_CHECKING:
     from rekindle.model.matrix import MatrixStatus
 
-EXAMPLES = """examples:
-  rekindle matrix plan matrix.toml            freeze every cell into matrix.lock; refusals with their reasons
-  rekindle matrix run matrix.toml             build what is not built; the same command continues
-  rekindle matrix run matrix.toml --only py3.12 --slots 2
-  rekindle matrix run matrix.toml --engine dask --scheduler tcp://127.0.0.1:8786
-  rekindle matrix watch matrix.toml           the cells, live
-  rekindle matrix report matrix.toml          one HTML page
-  rekindle matrix publish matrix.toml --wheelhouse ~/wheelhouse
-  rekindle matrix slurm matrix.toml > cells.sbatch
-
-a table:
-  [axes]
-  torch = ["2.6.0"]
-  python = ["3.11", "3.12"]
-  variant = ["cu118"]
-  archs = ["6.1", ["5.0", "5.2"]]
-  [defaults]
-  source = "git"
-  launcher = "ccache"
-
-'rekindle matrix STEP --help' tells more about each.
-"""
 STEPS = {
     "plan": "plan every cell and freeze them; nothing is built",
     "run": "build what is not built and prove it; the same command continues",

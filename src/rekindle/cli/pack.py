@@ -15,15 +15,6 @@ from rekindle.cli.plan import add_companions, add_machine_arguments, add_origin,
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_yes, path, read_options
 from rekindle.errors import BadInput
 
-EXAMPLES = """examples:
-  rekindle pack --out ./pack                                    for this machine
-  rekindle pack --gpu "GTX 1080" --os windows --python 3.12 --with xformers --out ./pack
-  rekindle pack --gpu "GTX 1080" --os windows --out ./pack --dry-run   how much would come
-  rekindle pack --gpu "Tesla K40c" --source --out ./pack        what a build in five years needs
-  rekindle pack check ./pack                                    is every file unchanged?
-  rekindle up --offline --find-links ./pack                     install from it with Rekindle
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "'check FOLDER': is every file what it was when the pack was made?"

@@ -13,14 +13,6 @@ if TYPE_CHECKING:
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan, Wish
 
-EXAMPLES = """examples:
-  rekindle plan                                             this machine
-  rekindle plan --gpu "Tesla K40c" --os windows --torch 2.0.1
-  rekindle plan --gpu sm_120 --cuda 12.3                    why not 12.3
-  rekindle plan --machine xeon-e5v2-rtx3060 --build         a machine by name
-  rekindle plan --gpu "GTX 1080" --why-not torch=2.15
-  rekindle plan --gpu "RTX 2080 Ti" --with flash-attn,xformers,bitsandbytes
-"""
 
 _DESCRIBES = ("cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 _TOOLCHAIN = ("cuda", "rocm", "cudnn", "compiler", "python")

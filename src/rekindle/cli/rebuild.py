@@ -6,13 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session, add_workspace, path
 
-EXAMPLES = """examples:
-  rekindle rebuild wheels/torch-….whl.intoto.json --source ~/pytorch
-  rekindle rebuild spark-….whl.intoto.json                    (the miniature brings its own source)
-
-A statement that was not made on this machine is shown first, with who signed it, and needs a yes, or --trust.
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

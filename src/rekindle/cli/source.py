@@ -7,18 +7,6 @@ from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, add_workspace, path, read_options
 
-EXAMPLES = """examples:
-  rekindle source fetch --release 2.6.0 --source pytorch
-  rekindle source fetch --project torchvision --match pytorch --source vision
-  rekindle source fetch --release 1.13.1 --from debian third parties from this system instead of submodules
-  rekindle source status --source pytorch              what this tree is, what it needs, what we changed
-  rekindle source patch --source pytorch --dry-run     what would be changed, as a diff
-  rekindle source patch --source pytorch --plan plan.json
-  rekindle source unpatch --source pytorch             every file as it was, byte for byte
-  rekindle source rewrite-cmake --root any/tree --dry-run
-
-'rekindle source STEP --help' tells more about each.
-"""
 _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "fmt", "os", "arch", "backend")
 
 

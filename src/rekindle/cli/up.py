@@ -23,20 +23,6 @@ from rekindle.cli.plan import (
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
 from rekindle.model.spoken import capital
 
-EXAMPLES = """examples:
-  rekindle up                          plan, ask, go
-  rekindle up --dry-run                only say what would be done
-  rekindle up --yes --torch 2.7.1      a certain release, without asking
-  rekindle up --with bitsandbytes,torchao  with companions that cannot replace it
-  rekindle up --python 3.12 --venv .venv   into an environment made for it
-  rekindle up --python ~/venv/bin/python   into an environment that exists
-  rekindle up --offline --find-links ./wheels   from wheels fetched elsewhere
-  rekindle up --build --from debian --torch 1.13.1   from Debian's tarball, with this system's libraries
-  rekindle up --build --gpu sm_35 --gpu sm_90 --cuda 11.8   for these cards, whatever is in this machine
-  rekindle up --wheel torch-2.6.0.whl --from debian   a torch built before; torchvision is built against it
-  rekindle up --build --memory 12G     insist on a source build, within 12 GiB
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch", metavar="SPEC", help="the release wanted: 2.6.0, 2.6, '>=2.1,<2.4'")

@@ -6,13 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session
 
-EXAMPLES = """examples:
-  rekindle variant env                       the two variables, from our own doctor
-  eval "$(rekindle variant env)"             set them in this shell, then:
-  uv pip install --preview-features wheel-variants --index-url URL torch
-  rekindle variant env --gpu "GTX 1080"      as if that card decided
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("env",), help="env: print the override variables")

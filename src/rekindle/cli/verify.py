@@ -13,16 +13,6 @@ from rekindle.cli.plan import add_companions, read_companions
 from rekindle.cli.verb import Answer, Session, add_repeatable, path, read_options
 from rekindle.errors import BadInput
 
-EXAMPLES = """examples:
-  rekindle verify                                   the torch of the Python on PATH, in seconds
-  rekindle verify --level full                      every check, in minutes
-  rekindle verify --wheel torch-2.6.0-cp311-….whl   a wheel, in a fresh environment
-  rekindle verify --wheel FILE --cpu ivybridge      the same on an emulated Xeon E5 v2
-  rekindle verify --with torchvision,bitsandbytes   and each of these does one real operation right
-  rekindle verify --compare before.json after.json
-  rekindle verify --claims FILE                     is the wheel what it claims to be? (signature, bytes)
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wheel", type=path, metavar="FILE", help="install this wheel into a fresh environment")

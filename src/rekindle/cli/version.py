@@ -6,11 +6,6 @@ import argparse
 
 from rekindle.cli.verb import Answer, Session
 
-EXAMPLES = """examples:
-  rekindle version
-  rekindle version -v        what to put into a bug report
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """None of its own."""
