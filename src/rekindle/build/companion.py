@@ -9,7 +9,6 @@ setup.py. The torch they are compiled against is the wheel that the workspace ho
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import sys
@@ -26,8 +25,10 @@ from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.supply import companion_downloads
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, Facts, load_facts
-from rekindle.host.files import sha256_of
+from rekindle.host.files import read_head, sha256_of
+from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
+from rekindle.host.text import text_of
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.arch import parse_sm
@@ -86,11 +87,7 @@ def finds_torch(root: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(_READ).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return text_of(read_head(path, _READ)) if path.is_file() else ""
 
 
 def _field(text: str, name: str) -> str | None:
@@ -285,14 +282,9 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
 
     One without GPU code loads beside a torch that has some (PyPI's torch for Linux is one with CUDA); not the reverse.
     """
-    said = host.run([target.python, "-I", "-c", _PROBE], timeout=120.0)
-    try:
-        told = json.loads(said.out.strip().splitlines()[-1]) if said.ok else None
-    except (ValueError, IndexError):
-        told = None
+    told, why = ask_python(host, target.python, _PROBE, timeout=120.0)
     if told is None:
-        last = (said.err.strip().splitlines() or ["no message"])[-1]
-        raise BadInput(f"the torch in {target.python} cannot be imported: {last}", remedy="repair torch first")
+        raise BadInput(f"the torch in {target.python} cannot be imported: {why}", remedy="repair torch first")
     wanted = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
     found = {key: str(value) if value else None for key, value in told.items()}
     plan_is_for_cpu = not (plan.cuda or plan.rocm)

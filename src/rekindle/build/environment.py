@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
 from rekindle.scripts.cmake import cache_line, is_forwarded
@@ -224,9 +224,5 @@ def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
     lacking = [name for name in _LIBRARY_HEADERS if not host.glob(str(Path(home) / "include" / name))]
     if not lacking:
         return ()
-    said = host.run([python, "-I", "-c", _BESIDE_TORCH, *lacking], timeout=30.0)
-    try:
-        found = json.loads(said.out) if said.ok else []
-    except ValueError:
-        return ()
-    return tuple(str(folder) for folder in found)
+    folders, _ = ask_python(host, python, _BESIDE_TORCH, *lacking)
+    return tuple(map(str, folders or ()))

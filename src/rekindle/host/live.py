@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.host.command import run_command
-from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
+from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
 from rekindle.model.machine import cpu_arch
 
 _MAX_ENTRIES = 512
@@ -199,6 +199,19 @@ def _job_limit() -> int | None:
 def question_text(name: str) -> str:
     """The script ``questions/NAME.py``. Text, not a path: the target may not see our files (containers, WSL)."""
     return (_SCRIPTS / f"{name}.py").read_text(encoding="utf-8")
+
+
+def ask_python(host: Host, python: str, script: str, *words: str, timeout: float = 30.0) -> tuple[Any, str]:
+    """What a script prints in a Python without the user's packages, as JSON on its last line; None with the last line
+    of its complaint where it has no answer."""
+    said = host.run([python, "-I", "-c", script, *words], timeout=timeout)
+    with contextlib.suppress(ValueError, IndexError):
+        return json.loads(said.out.strip().splitlines()[-1]) if said.ok else None, _last_line(said.err)
+    return None, _last_line(said.err)
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no message"])[-1]
 
 
 def read_answer(out: str) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.host.text import lines_of, memory_sizes, text_of
+from rekindle.host.text import key_values, lines_of, memory_sizes, text_of
 
 Read = Callable[[str], bytes | None]
 # cgroup v1 says "no limit" as a page-rounded LONG_MAX; nothing real comes near.
@@ -50,11 +50,12 @@ def read_memory(fs: Path = Path("/")) -> MemoryNow | None:
 
 
 def _meminfo(fs: Path) -> MemoryNow | None:
-    values = memory_sizes(_reader(fs)("/proc/meminfo"))
+    read = _reader(fs)
+    values = memory_sizes(read("/proc/meminfo"))
     if "MemTotal" not in values:
         return None
     free = values.get("MemAvailable", values.get("MemFree", 0) + values.get("Cached", 0))
-    pressure = _pressure(_text(fs / "proc/pressure/memory"))
+    pressure = _pressure(text_of(read("/proc/pressure/memory")))
     return MemoryNow(total=values["MemTotal"], available=free, limited_by="machine", pressure=pressure)
 
 
@@ -71,16 +72,15 @@ def _limits(fs: Path) -> list[MemoryNow]:
         limit = memory_limit(read, version, place)
         if limit is None:
             continue
-        level = fs / place.lstrip("/")
         name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
-        held = _text(level / name).strip()
-        used = (int(held) if held.isdigit() else 0) - _reclaimable(level, prefix)
+        held = text_of(read(f"{place}/{name}")).strip()
+        used = (int(held) if held.isdigit() else 0) - _reclaimable(text_of(read(f"{place}/memory.stat")), prefix)
         found.append(
             MemoryNow(
                 total=limit,
                 available=max(0, limit - used),
-                limited_by=f"control group {level}",
-                pressure=_pressure(_text(level / "memory.pressure")) if version == 2 else 0.0,
+                limited_by=f"control group {fs / place.lstrip('/')}",
+                pressure=_pressure(text_of(read(f"{place}/memory.pressure"))) if version == 2 else 0.0,
             )
         )
     return found
@@ -96,10 +96,10 @@ def _reader(fs: Path) -> Callable[[str], bytes | None]:
     return read
 
 
-def _reclaimable(level: Path, prefix: str) -> int:
+def _reclaimable(stat: str, prefix: str) -> int:
     """File pages can be dropped; of the recently used ones count half, since dropping them costs time."""
-    stat = dict(line.split(" ", 1) for line in _text(level / "memory.stat").splitlines() if " " in line)
-    inactive, active = (int(stat.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active"))
+    counts = key_values(stat, " ")
+    inactive, active = (int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active"))
     return inactive + active // 2
 
 
@@ -108,13 +108,6 @@ def _pressure(text: str) -> float:
         if word.startswith("avg10="):
             return float(word[6:])
     return 0.0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:

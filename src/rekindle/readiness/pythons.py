@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
 from rekindle.host.text import version_key
 from rekindle.interpreters.search import find_interpreter
@@ -130,12 +130,8 @@ class PythonTools:
 
 def python_tools(host: Host, python: str) -> PythonTools:
     """Ask a Python for its compiler and linker, and look for them here."""
-    said = host.run([python, "-I", "-c", _ASK_TOOLS], timeout=20.0)
-    try:
-        answer = json.loads(said.out.strip().splitlines()[-1]) if said.ok else {}
-    except (ValueError, IndexError):
-        answer = {}
-    told = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
+    answer, _ = ask_python(host, python, _ASK_TOOLS)
+    told = {name: value for name, value in (answer or {}).items() if isinstance(value, str) and value.strip()}
     programs = {name: shlex.split(value)[0] for name, value in told.items()}
     missing = {name: path for name, path in programs.items() if host.which(path) is None and not host.glob(path)}
     return PythonTools(told=told, missing=missing)
