@@ -14,7 +14,7 @@ from canary import Canary, in_process
 
 import rekindle
 from rekindle import api
-from rekindle.build import foreign
+from rekindle.build import request
 from rekindle.errors import Untrusted
 from rekindle.formats.dsse import IN_TOTO, seal
 from rekindle.host.keys import new_key, read_private
@@ -193,7 +193,7 @@ MACHINE = Machine(os=Os(system="linux"), compilers=(Compiler(kind="gcc", version
 )  # fmt: skip
 def test_what_the_doctor_may_run_of_a_foreign_plan(name: str, value: str, known: bool) -> None:
     plan = Plan(answer="build", build=BuildRecipe(source="v2.6.0", env={name: value}))
-    assert (foreign.account_of(plan, MACHINE).unknown == ()) is known
+    assert (request.account_of(plan, MACHINE).unknown == ()) is known
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_what_the_doctor_may_run_of_a_foreign_plan(name: str, value: str, known:
 def test_a_place_counts_as_found_only_below_what_was_found(place: str, known: bool) -> None:
     machine = Machine(os=Os(system="linux"), toolkits=(Toolkit(kind="cuda", version="12.8", path="/opt/cuda"),))
     plan = Plan(answer="build", build=BuildRecipe(source="v2.6.0", env={"CUDA_HOME": place}))
-    assert (foreign.account_of(plan, machine).unknown == ()) is known
+    assert (request.account_of(plan, machine).unknown == ()) is known
 
 
 def calls_in(tree: ast.AST) -> set[str]:

@@ -155,7 +155,7 @@ def test_the_library_asks_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_the_planner_sets_is_known() -> None:
     import export_plans
-    from rekindle.build.foreign import account_of, check_names
+    from rekindle.build.request import account_of, check_names
     from rekindle.model.machine import Compiler, Machine, Os
 
     machine = Machine(

@@ -28,7 +28,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.readiness.pythons import find_build_python
+from rekindle.readiness.programs import find_build_python
 
 pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
 

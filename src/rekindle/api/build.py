@@ -16,16 +16,15 @@ from rekindle.api.plan import this_machine
 from rekindle.build import make_order
 from rekindle.build.assertwanted import built_targets
 from rekindle.build.companion import plan_for
-from rekindle.build.engine import render_script
 from rekindle.build.failure import render_bug_report
-from rekindle.build.foreign import admit
-from rekindle.build.request import BuildOrder
-from rekindle.build.target import requirements
+from rekindle.build.request import BuildOrder, admit
+from rekindle.build.steps import render_script
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
 from rekindle.host.protocol import Host
+from rekindle.interpreters.environment import requirements
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.machine import Check
@@ -42,7 +41,7 @@ from rekindle.source.tree import tree_version
 
 
 class ToldOfDocument(TypedDict, total=False):
-    """What is told of the document a plan came in; see :func:`rekindle.build.foreign.admit`."""
+    """What is told of the document a plan came in; see :func:`rekindle.build.request.admit`."""
 
     document: msgspec.Struct
     kind: str
@@ -105,7 +104,7 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = Fal
 
 
 def admit_here(plan: Plan, *, trust: bool = False, **told: Unpack[ToldOfDocument]) -> None:
-    """:func:`rekindle.build.foreign.admit`, with this machine to compare the plan's places with."""
+    """:func:`rekindle.build.request.admit`, with this machine to compare the plan's places with."""
     admit(plan, machine=this_machine, trust=trust, **told)
 
 

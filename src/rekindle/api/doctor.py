@@ -57,7 +57,7 @@ def doctor(
 def _with_build(examination: Examination, plan: Path, host: Host) -> Examination:
     """The doctor's table with what this very build asks of the machine; what the build says replaces the general."""
     from rekindle.api.build import build_checks
-    from rekindle.build.foreign import admit_to_be_checked
+    from rekindle.build.request import admit_to_be_checked
 
     wanted = load(plan, Plan)
     admit_to_be_checked(wanted, examination)

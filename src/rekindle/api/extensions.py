@@ -25,7 +25,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import compiles_against_torch
 from rekindle.model.version import same_prefix
 from rekindle.plan.describe import machine_from_flags
-from rekindle.readiness.pythons import find_build_python
+from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.quoting import pasted
 from rekindle.source.archive import unpack
 

@@ -299,7 +299,7 @@ def _generator_python(host: Host, place: Workspace) -> str:
     """A Python with what the generator needs: ours where it has it, else an environment of its own."""
     import sys
 
-    from rekindle.build.target import prepare_target
+    from rekindle.interpreters.environment import prepare_target
     from rekindle.interpreters.search import ask_interpreter
 
     if host.run([sys.executable, "-c", "import yaml, typing_extensions"], timeout=30.0).ok:

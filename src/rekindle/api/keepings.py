@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.host import made
-from rekindle.host.holdings import find_holdings, remove
+from rekindle.host.workspace import find_holdings, remove
 from rekindle.model.holdings import Cleaning, Holding, Holdings, Kept
 
 # What goes without being named: it costs time to make again, and nothing else.

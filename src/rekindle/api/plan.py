@@ -93,7 +93,7 @@ def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
 
     A plan for ``other_machine`` (a file, which may be a stranger's) is only that where it names no program or place.
     """
-    from rekindle.build.foreign import names_places
+    from rekindle.build.request import names_places
     from rekindle.host.made import mark_made
 
     if not (other_machine and names_places(plan)):

@@ -20,7 +20,6 @@ import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.build.environment import build_names
-from rekindle.build.target import TargetPython
 from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.supply import companion_downloads
 from rekindle.errors import BadInput
@@ -29,6 +28,7 @@ from rekindle.host.files import read_head, sha256_of
 from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
 from rekindle.host.text import text_of
+from rekindle.interpreters.environment import TargetPython
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.arch import parse_sm

@@ -24,7 +24,6 @@ from rekindle import __version__
 from rekindle.build.environment import BuildEnvironment
 from rekindle.build.launchers import statistics
 from rekindle.build.report import write_report
-from rekindle.build.target import TargetPython
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.cyclonedx import render_bill
@@ -34,6 +33,7 @@ from rekindle.formats.statement import hide_places, write_statement
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest
 from rekindle.host.redact import without_password
+from rekindle.interpreters.environment import TargetPython
 from rekindle.interpreters.packages import ask_contents
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode

@@ -1,4 +1,5 @@
-"""The workspace: the one directory in which a run keeps its plan, source, build tree, logs, wheels, reports.
+"""The workspace: the one directory in which a run keeps its plan, source, build tree, logs, wheels, reports; and all
+that we hold on this machine: workspaces with their parts, environments, wheelhouses and our cache, removed safely.
 
 A workspace is locked while a run works in it. The lock is the operating system's, so it dies with its
 process; the file beside it only says who holds it.
@@ -8,14 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rekindle.errors import BadInput, WorkspaceBusy
+from rekindle.host import made
 from rekindle.host.files import write_atomically
 from rekindle.host.made import note_made, own_directories
+from rekindle.model.holdings import Holding, HoldingKind
+
+_PARTS: tuple[tuple[str, HoldingKind, bool], ...] = (
+    # folder, kind, one holding for each thing in it
+    ("source", "source", True),
+    ("envs", "environment", True),
+    ("build", "build", False),
+    ("wheels", "wheels", False),
+    ("cache", "cache", False),
+    ("logs", "logs", False),
+    ("reports", "reports", False),
+)
+_TREE = "may hold changes of yours"
+_WHEELS = "what was built; making it again takes as long as before"
 
 
 class _Inside:
@@ -115,3 +136,128 @@ def workspace_at(folder: Path | None, name: str = "default") -> Workspace:
 def default_workspace(name: str = "default") -> Workspace:
     """Where things lie when ``--workspace`` is not given."""
     return Workspace(own_directories()[0] / name)
+
+
+def find_holdings() -> Iterator[Holding]:
+    """Everything of ours, each byte counted once."""
+    when = time.time()
+    data, cache = made.own_directories()
+    books = made.BOOKS
+    workspaces = [folder for folder in _folders(data) if folder.name not in books]
+    noted = [note for note in made.noted() if note.path.is_dir() and made.is_ours(note.path)]
+    workspaces += [note.path for note in noted if note.kind == "workspace" and note.path not in workspaces]
+    for root in workspaces:
+        yield from _workspace(root, when)
+    for note in noted:
+        if note.kind == "environment" and not any(note.path.is_relative_to(root) for root in workspaces):
+            yield _holding("environment", note.path, when)
+        elif note.kind == "wheelhouse":
+            yield _holding("wheelhouse", note.path, when, note="wheels others may install from")
+    for each in _folders(cache):
+        yield _holding("cache", each, when)
+
+
+def _workspace(root: Path, now: float) -> Iterator[Holding]:
+    counted = 0
+    for name, kind, single in _PARTS:
+        folder = root / name
+        parts = _folders(folder) if single else [folder] if folder.is_dir() and not folder.is_symlink() else []
+        for part in parts:
+            note = _TREE if kind == "source" else _WHEELS if kind == "wheels" else None
+            found = _holding(kind, part, now, workspace=root, note=note)
+            counted += found.bytes
+            if found.bytes:
+                yield found
+    whole = _holding("workspace", root, now, note="the plan, and all that is listed under it")
+    yield replace(whole, bytes=max(0, whole.bytes - counted))
+
+
+def _holding(
+    kind: HoldingKind, path: Path, now: float, *, workspace: Path | None = None, note: str | None = None
+) -> Holding:
+    name = str(path.relative_to(workspace)) if workspace else str(path)
+    age = max(0.0, now - _changed(path, now))
+    inside = str(workspace) if workspace else None
+    size, seconds = disk_bytes(path), round(age)
+    return Holding(kind=kind, name=name, path=str(path), bytes=size, age_seconds=seconds, workspace=inside, note=note)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+    except OSError:
+        return []
+
+
+def _changed(path: Path, default: float) -> float:
+    times = []
+    with contextlib.suppress(OSError):
+        times.append(path.lstat().st_mtime)
+        times += [one.stat(follow_symlinks=False).st_mtime for one in os.scandir(path)]
+    return max(times, default=default)
+
+
+def disk_bytes(root: Path) -> int:
+    """The room a folder takes; a file with several names counts once, links are not followed."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    for folder, _, files in os.walk(root):
+        for name in (".", *files):
+            with contextlib.suppress(OSError):
+                stat = os.lstat(os.path.join(folder, name))  # noqa: PTH118 (many files: plain strings are twice as fast)
+                if stat.st_nlink > 1 and name != ".":
+                    if (stat.st_dev, stat.st_ino) in seen:
+                        continue
+                    seen.add((stat.st_dev, stat.st_ino))
+                total += getattr(stat, "st_blocks", 0) * 512 or stat.st_size
+    return total
+
+
+def remove(holding: Holding) -> str | None:
+    """Remove it; None where it is gone, else why it stays. Nothing that was not made by us is ever touched."""
+    path = Path(holding.path)
+    root = Path(holding.workspace) if holding.workspace else path
+    if path.is_symlink() or root.is_symlink():
+        return "it is a link to another place"
+    if not made.is_ours(root):
+        return "it was not made by rekindle"
+    if not path.resolve().is_relative_to(root.resolve()):
+        return "it leads out of its workspace"
+    if _is_in_use(path):
+        return "this rekindle, or the environment that is active, runs from it"
+    try:
+        if holding.kind in ("workspace", "wheelhouse") or holding.workspace:
+            with Workspace(root).lock("clean"):
+                _remove_tree(path, keep_lock=path == root)
+        else:
+            _remove_tree(path, keep_lock=False)
+        if path == root:
+            shutil.rmtree(path, ignore_errors=True)
+            made.forget(path)
+    except WorkspaceBusy as error:
+        return error.message
+    except OSError as error:
+        return f"{error.strerror or error}"
+    return None
+
+
+def _remove_tree(path: Path, *, keep_lock: bool) -> None:
+    if not keep_lock:
+        shutil.rmtree(path)
+        return
+    # The lock's own file goes last, when nobody holds it; our mark too, so that a second try still knows its own.
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith(".lock") or entry.name == made.MARK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _is_in_use(path: Path) -> bool:
+    there = path.resolve()
+    running = [Path(sys.prefix), Path(__file__)]
+    if active := os.environ.get("VIRTUAL_ENV"):
+        running.append(Path(active))
+    return any(one.resolve().is_relative_to(there) for one in running)

@@ -73,7 +73,7 @@ def matrix_plan(
 
 def _mark_planned(lock: MatrixLock) -> None:
     """The cells are ours where the planner alone decided what runs; programs that the table names are its maker's."""
-    from rekindle.build.foreign import names_places
+    from rekindle.build.request import names_places
 
     by_table = Plan(answer="build", build=BuildRecipe(source="", env=dict(lock.defaults.settings)))
     if not names_places(by_table):
@@ -193,7 +193,7 @@ def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
 
     root = Path(lock.root)
     if options.engine == "dask":
-        from rekindle.matrix.dask_engine import DaskEngine
+        from rekindle.matrix.engine import DaskEngine
 
         if not options.scheduler:
             raise BadInput("--engine dask needs --scheduler ADDRESS", remedy="for example tcp://127.0.0.1:8786")

@@ -102,7 +102,6 @@ class _Planner:
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
         self._cuda: UsableCuda | None = None
-        self._plans: dict[tuple[str, ...], Plan | tuple[Reason, ...]] = {}
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
         made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
@@ -200,18 +199,11 @@ class _Planner:
             cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
         plans = []
         for card in cards:
-            made = self._torch_for(card, axes)
+            made = self._planned(card, axes)
             if isinstance(made, tuple):
                 return made
             plans.append(made)
         return plans[0]
-
-    def _torch_for(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        names = ("torch", "python", "variant", "cpu", "system", "archs")
-        key = (card, *(axes.get(name, "") for name in names))
-        if key not in self._plans:
-            self._plans[key] = self._planned(card, axes)
-        return self._plans[key]
 
     def _planned(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         try:

@@ -133,14 +133,16 @@ class Ledger(Protocol):
     def done(self, cell: Cell) -> bool:
         """Is its wheel there?"""
 
+    def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
+        """The command that builds it."""
+
     def held(self, cell: Cell) -> bool:
         """Is somebody building it at this moment?"""
+        return False
 
     def ended(self, cell: Cell, ending: Ending) -> None:
         """A task ended in a way that the cell itself could not write down (lost, hung, cancelled)."""
-
-    def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
-        """The command that builds it."""
+        return
 
 
 @dataclass(kw_only=True)

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rekindle.matrix.engine import Ending, Task
+from rekindle.matrix.engine import Ending, Engine, Task
 from rekindle.matrix.ledger import Decision
-from rekindle.matrix.run import SHARED_SHARE, Loop, chain_costs
+from rekindle.matrix.run import SHARED_SHARE, Ledger, Loop, chain_costs
 from rekindle.model.matrix import Cell, Simulation, Worker
 
 RESTART_SECONDS = 60.0
 
 
-class World:
+class World(Ledger, Engine):
     """Cells and workers in virtual time: what the loop asks of its ledger and of its engine.
 
     ``failure_rate`` is the chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead
@@ -72,13 +72,6 @@ class World:
         """Is its wheel there?"""
         return cell.id in self.built
 
-    def held(self, cell: Cell) -> bool:
-        """Nobody else builds here."""
-        return False
-
-    def ended(self, cell: Cell, ending: Ending) -> None:
-        """What was lost is counted when it is waited for."""
-
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
         """One more try."""
         return Task(cell=cell.id, argv=(), worker=worker)
@@ -120,9 +113,6 @@ class World:
             self.built.add(cell.id)
             self._warm.add(cell.tree)
         return [ending]
-
-    def close(self) -> None:
-        """Nothing runs on."""
 
     def lower_bound(self) -> float:
         """No schedule is shorter than all work spread evenly, or than the longest chain."""

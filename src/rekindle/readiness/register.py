@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rekindle.errors import NotReady, RekindleError
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check, Ready
-from rekindle.readiness import cuda, programs, pythons, rocm, space, supplies, use
+from rekindle.readiness import cuda, programs, rocm, space, supplies, use
 from rekindle.readiness.case import BuildRule, ExaminedMachine, MachineRule, PlannedBuild, build_check
 
 
@@ -26,7 +26,7 @@ class Question(NamedTuple):
 
 REGISTER = (
     Question("place", None, space.place_for_build),
-    Question("python", pythons.python_of_machine, pythons.python_for_build),
+    Question("python", programs.python_of_machine, programs.python_for_build),
     Question("glibc", use.glibc_of_machine),
     Question("nvidia-driver", use.nvidia_driver_of_machine),
     Question("amd-driver", use.amd_driver_of_machine),
@@ -35,7 +35,7 @@ REGISTER = (
     Question("disk", space.disk_of_machine, space.disk_for_build),
     Question("memory", space.memory_of_machine),
     Question("compiler", programs.compiler_of_machine, programs.compiler_for_build),
-    Question("python-headers", pythons.headers_of_machine),
+    Question("python-headers", programs.headers_of_machine),
     Question("git", programs.program_of_machine("git")),
     Question("cmake", programs.program_of_machine("cmake", least=programs.oldest_cmake), programs.cmake_for_build),
     Question("ninja", programs.program_of_machine("ninja"), programs.ninja_for_build),

@@ -17,7 +17,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
 from rekindle.model.supply import SupplyNeed
 from rekindle.readiness.case import Checks, PlannedBuild, build_check
-from rekindle.readiness.pythons import find_build_python
+from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.quoting import paste_line, pasted
 from rekindle.toolkits.cuda import cuda_home
 from rekindle.toolkits.libraries import lacking

@@ -11,10 +11,10 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.build.companion import check_torch, exact_pin, plan_for, torch_requirement, with_settings
-from rekindle.build.target import TargetPython
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Completed
+from rekindle.interpreters.environment import TargetPython
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree

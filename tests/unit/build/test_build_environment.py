@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.target import prepare_target
 from rekindle.errors import StageFailed
 from rekindle.host.live import LiveHost
+from rekindle.interpreters.environment import prepare_target
 from rekindle.model.interpreter import Interpreter
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a POSIX script stands for the environment's Python")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.build.foreign import account_of
+from rekindle.build.request import account_of
 from rekindle.model.machine import Compiler, Machine, Os, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan
 

@@ -20,7 +20,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.readiness.pythons import find_build_python
+from rekindle.readiness.programs import find_build_python
 from rekindle.toolkits.compilers import find_compilers
 from rekindle.toolkits.programs import find_ninja
 

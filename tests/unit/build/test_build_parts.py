@@ -12,10 +12,10 @@ from rekindle.build.environment import make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
 from rekindle.build.governor import fixed_jobs
 from rekindle.build.history import Estimate, History, Learnt, kind_of, load_history, save_history
-from rekindle.build.target import requirements
 from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import BuildEdge
+from rekindle.interpreters.environment import requirements
 from rekindle.model.build_options import memory_budget
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree

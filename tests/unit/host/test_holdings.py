@@ -13,8 +13,7 @@ from rekindle import api
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
 from rekindle.host import made
-from rekindle.host.holdings import disk_bytes, find_holdings, remove
-from rekindle.host.workspace import Workspace
+from rekindle.host.workspace import Workspace, disk_bytes, find_holdings, remove
 from rekindle.model.holdings import Holding
 
 

@@ -17,7 +17,7 @@ from rekindle.interpreters.search import base_of_ours, find_interpreter, search_
 from rekindle.journey.target import base_python, wanted_python
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.up_options import UpOptions
-from rekindle.readiness.pythons import find_build_python
+from rekindle.readiness.programs import find_build_python
 from rekindle.verify.prove import installed_python, python_for
 from rekindle.verify.subject import read_subject
 from tiny_wheels import make_wheel

@@ -109,8 +109,8 @@ def test_a_companion_is_fetched_by_its_own_release_and_built_against_its_torch(
         seen["against"] = options.against
         return BuildFailure(project="torchvision", phase="compile", message="enough")
 
-    monkeypatch.setattr("rekindle.api.source.source_fetch", fetch)
-    monkeypatch.setattr("rekindle.api.source.source_patch", lambda *_, **__: TREE)
+    monkeypatch.setattr("rekindle.journey.matrix_work.source_fetch", fetch)
+    monkeypatch.setattr("rekindle.journey.matrix_work.source_patch", lambda *_, **__: TREE)
     monkeypatch.setattr(importlib.import_module("rekindle.api.build"), "build_one", build)
     state = matrix_cell(root, vision.id)
     assert state.message == "enough" and seen["against"] == "/w/torch.whl"

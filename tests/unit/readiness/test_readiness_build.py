@@ -27,7 +27,7 @@ from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
 from rekindle.readiness.case import PlannedBuild, wheel_name
 from rekindle.readiness.cuda import cuda_for_build
-from rekindle.readiness.pythons import check_linker, check_release, find_build_python, python_tools
+from rekindle.readiness.programs import check_linker, check_release, find_build_python, python_tools
 from rekindle.readiness.register import check_build, refuse_unready
 from rekindle.toolkits.compilers import find_compilers
 
