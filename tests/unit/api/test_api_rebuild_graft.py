@@ -57,6 +57,8 @@ def test_the_same_wheel(made: tuple[Path, Path, Path], tmp_path: Path, monkeypat
     assert done.verdict == "identical" and done.sha256 == done.claimed == sha256_of(grafted)
     ((target, told),) = asked
     assert target == str(official) and told["gpu"] == ["sm_90"] and told["without"] == ("F4",)
+    assert told["leave_out"] is True and told["python"] == "3.12" and told["platform"] == "linux_x86_64"
+    assert told["out"] == tmp_path / "ws" / "rebuilt" and told["workspace"] == tmp_path / "ws"
 
 
 def test_another_wheel_and_the_tools_that_differ(

@@ -15,6 +15,7 @@ from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import WHEEL_LIST, seal
 from rekindle.host.keys import new_key, read_private
+from rekindle.index.wheelhouse import checking
 from rekindle.index.wheelhouse.listing import LIST_FILE, MAX_SERIAL, read_list
 from rekindle.model.claims import IndexCheck
 from rekindle.model.document import encode
@@ -282,3 +283,9 @@ def test_a_list_set_back_on_the_owners_own_disk_is_not_signed_twice(house: House
     (house.root / LIST_FILE).write_bytes(old)
     house.sign()
     assert read_list((house.root / LIST_FILE).read_bytes(), LIST_FILE).serial == 3
+
+
+def test_bounds_that_readers_rely_on() -> None:
+    assert MAX_SERIAL == 9_007_199_254_740_991, "what every reader of JSON holds exactly"
+    assert checking.TIMEOUT_SECONDS == 60.0 and checking.MAX_GRAFT == 4 << 30
+    assert checking.CLOCK_SLACK.total_seconds() == 600

@@ -13,7 +13,7 @@ from packaging.version import Version
 
 import needs
 from rekindle import api
-from rekindle.index.pages.fields import columns_of, field_rows, spoken_python, standing, version_key
+from rekindle.index.pages.fields import columns_of, field_rows, file_line, spoken_python, standing, version_key
 from rekindle.index.pages.wheel_pages import project_page, projects_page, style, wheel_page
 from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
@@ -241,3 +241,17 @@ def test_the_list_is_newest_first_and_the_grid_holds_the_newest_versions(monkeyp
     assert listed == ["torch-1.10%2Ba.whl", "torch-1.10.whl", "torch-1.9.whl", "torch-1.2.whl"]
     assert "2 older versions" in page and page.count('scope="rowgroup"') == 2
     assert "4 wheels, 4 of them proven" in page
+
+
+def test_a_line_says_whether_the_wheel_was_proven_and_where() -> None:
+    good = RowProof(passed=3, failed=0, skipped=1, environment={"gpu0": "NVIDIA H200, sm_90, 139.8 GiB"})
+    bad = RowProof(passed=3, failed=1, skipped=0)
+    for proofs, word in (
+        ((good,), '<span class="good">proven</span> sm_90'),
+        ((good, bad), '<span class="good">proven</span> sm_90'),
+        ((bad,), '<span class="bad">failed</span>'),
+        ((), "untried"),
+    ):
+        assert file_line(_with(proofs=proofs, inspected=True, bytes=205_000_000)).endswith(f"<td>{word}</td></tr>")
+    line = file_line(_with(proofs=(), inspected=False, bytes=205_000_000, yanked=""))
+    assert line.endswith("<td>not read</td></tr>") and ">205 MB<" in line and "withdrawn" in line

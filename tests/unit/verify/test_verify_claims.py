@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -452,3 +454,27 @@ def test_a_build_signs_the_statement_of_every_wheel_that_has_one(signed: Path) -
     results = BuildResults(results=(BuildResult(wheel="", provenance=None, **common), told))
     assert api.sign_results(results, "maker") == results
     assert envelope.read_bytes() == before
+
+
+def test_small_files_and_statements_up_to_a_size(signed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claims = importlib.import_module("rekindle.api.claims")
+    assert claims.MAX_SMALL_FILE == 8 << 20
+    with zipfile.ZipFile(signed, "a") as archive:
+        archive.writestr("tiny/version.py", "x" * 100)
+    assert claims._small_files(signed)["version"] == b"x" * 100
+    for most, kept in ((100, 100), (99, 0)):
+        monkeypatch.setattr(claims, "MAX_SMALL_FILE", most)
+        assert len(claims._small_files(signed)["version"]) == kept
+    # One byte more is read than an envelope may have, so that a longer one is not taken for a broken one.
+    envelope = signed.with_name(f"{signed.name}.intoto.dsse.json")
+    size = len(envelope.read_bytes())
+    for module in (claims, importlib.import_module("rekindle.formats.dsse")):
+        monkeypatch.setattr(module, "MAX_ENVELOPE_BYTES", size - 1)
+    with pytest.raises(BadInput, match="is larger than"):
+        claims._signature(signed, None, ())
+
+
+def test_keys_of_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "own"))
+    assert api.key_new("a", folder=tmp_path / "other").folder == str(tmp_path / "other")
+    assert api.key_list().folder == str(tmp_path / "own") and not api.key_list().keys
