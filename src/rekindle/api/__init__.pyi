@@ -91,7 +91,7 @@ from rekindle.journey.matrix import (
     matrix_watch as matrix_watch,
 )
 from rekindle.journey.pack import pack as pack, pack_check as pack_check
-from rekindle.journey.verbs import bring_torch as bring_torch, demo as demo, up as up
+from rekindle.journey.verbs import adopt as adopt, bring_torch as bring_torch, demo as demo, up as up
 from rekindle.plan.describe import (
     machine_from_flags as machine_from_flags,
     machine_profile as machine_profile,

@@ -20,6 +20,7 @@ from rekindle.plan.question import BuildInputs, Question
 from rekindle.plan.solve import make_plan, make_plans
 
 if TYPE_CHECKING:
+    from rekindle.model.companion import AppUse
     from rekindle.model.facts import Platform
     from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import WheelRow
@@ -31,6 +32,7 @@ def plan(
     *,
     wheelhouses: Sequence[str] | None = None,
     taken: str | None = None,
+    app: str | AppUse | None = None,
 ) -> Plan:
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
@@ -38,6 +40,8 @@ def plan(
     Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
     ``wish.beside`` names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each.
     ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do.
+    ``app`` is an application (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that
+    takes the machine's torch.
 
     >>> from rekindle.plan.describe import machine_from_flags
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
@@ -59,11 +63,20 @@ def plan(
     def make(wanted: Wish | None) -> Plan:
         return make_plan(where, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
 
-    if wish is None or not wish.beside:
-        return make(wish)
-    from rekindle.plan.companions import plan_companions
+    def make_beside(wanted: Wish) -> Plan:
+        if not wanted.beside:
+            return make(wanted)
+        from rekindle.plan.companions import plan_companions
 
-    return plan_companions(where, wish, load_facts(), make)
+        return plan_companions(where, wanted, load_facts(), make)
+
+    if app is None:
+        return make_beside(wish) if wish is not None else make(None)
+    from rekindle.interpreters.app_folder import read_app_use
+    from rekindle.plan.apps import plan_app
+
+    use = read_app_use(app, load_facts()) if isinstance(app, str) else app
+    return plan_app(use, wish or Wish(), load_facts(), make_beside)
 
 
 def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:

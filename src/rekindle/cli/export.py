@@ -34,7 +34,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
             args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None
         machine, wish = machine_and_wish(args)
-        plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
+        plan = api.plan(machine, wish, wheelhouses=args.wheelhouse, app=args.app)
     elif args.plan == "-":
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")
     else:

@@ -24,6 +24,7 @@ from rekindle.errors import BadInput, CommandFailed, Exit, RekindleError
 VERBS = {
     "demo": "the whole way on a miniature tree, in under a minute",
     "up": "the whole way for this machine: from nothing to a torch that provably runs",
+    "adopt": "the torch inside an application (ComfyUI, Forge, A1111 …), swapped, proved and kept",
     "doctor": "what this machine is, what is missing, and what fixes it",
     "plan": "which torch can run here (or on another machine), how to get it, and why",
     "source": "a PyTorch tree that is ready to build: fetch, patch, unpatch, status",

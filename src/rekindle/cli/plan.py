@@ -109,6 +109,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--build", action="store_true", help="insist on a source build")
     add_serve(group)
     add_companions(group)
+    known = "an application or its folder: its bounds for torch are kept (comfyui, vllm==0.10.2, DIR)"
+    group.add_argument("--for", dest="app", metavar="APP|DIR", help=known)
     add_origin(group)
     add_settings(group)
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
@@ -124,7 +126,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     machine, wish = machine_and_wish(args)
     if args.why_not:
         return Answer(api.why_not(machine, wish, args.why_not))
-    plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
+    plan = api.plan(machine, wish, wheelhouses=args.wheelhouse, app=args.app)
     if session.json:
         api.remember_plan(plan, other_machine=bool(args.machine))
     assumed = _assumed(args, machine, wish, plan)

@@ -145,6 +145,7 @@ class Facts:
     supply = FactsTable(tables.SupplyFile)
     images = FactsTable(tables.ImagesFile)
     graft = FactsTable(tables.GraftRecipesFile)
+    apps = FactsTable(tables.AppsFile)
 
     def __init__(self, overlay: Path | None = None) -> None:
         self.overlay = overlay

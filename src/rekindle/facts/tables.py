@@ -149,6 +149,11 @@ class ImagesFile(FactsFile, frozen=True, kw_only=True):
     runner: dict[str, supply.HostedRunner]
 
 
+class AppsFile(FactsFile, frozen=True, kw_only=True):
+    torch: tuple[companion.AppTorch, ...]
+    app: dict[str, companion.App]
+
+
 def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
     """What ``tomllib`` makes of ``raw``, from the cache where it is there."""
     kept = _folder() / f"{name}-{hashlib.sha256(raw).hexdigest()[:32]}.msgpack"

@@ -83,14 +83,15 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         os.umask(umask)
         with contextlib.suppress(OSError):
             temporary.chmod(0o666 & ~umask)
-        _rename(temporary, path)
+        rename_patiently(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def _rename(temporary: Path, path: Path) -> None:
-    """On Windows a virus scanner or an indexer holds a file for a moment; that is worth a second of patience."""
+def rename_patiently(temporary: Path, path: Path) -> None:
+    """Rename over what is there. On Windows a virus scanner or an indexer holds a file for a moment; that is worth a
+    second of patience."""
     for pause in (0.05, 0.1, 0.2, 0.4, 0.8) if sys.platform == "win32" else ():
         try:
             temporary.replace(path)

@@ -151,3 +151,22 @@ def prefer_as_victim(pid: int) -> None:
     """Should the kernel have to kill someone, let it be a compiler, which can be retried, not Ninja or us."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text("800", encoding="ascii")
+
+
+def processes_of(folder: Path) -> list[Proc]:
+    """Programs that were started from inside a folder, by whatever way; ours and what started us left out."""
+    import psutil
+
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for process in psutil.process_iter(["pid", "ppid", "name", "create_time"]):
+        if process.pid in own:
+            continue
+        with contextlib.suppress(psutil.Error, OSError):
+            words = process.cmdline()[:1]
+            # The interpreter of an environment is a link: only how it was called tells whose it is.
+            called = [Path(process.cwd()) / word for word in words if "/" in word or "\\" in word]
+            if any(Path(os.path.normpath(path)).is_relative_to(folder) for path in (*called, Path(process.exe()))):
+                info = process.info
+                found.append(Proc(process.pid, info["ppid"], info["name"], info["create_time"], 0))
+    return found

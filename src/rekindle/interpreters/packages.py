@@ -91,7 +91,7 @@ class PackageSnapshot:
         self._kept: dict[Path, Path] = {}
         for place in places:
             copy = Path(tempfile.mkdtemp(prefix=".rekindle-before-", dir=place.parent))
-            shutil.copytree(place, copy, symlinks=True, copy_function=_link, dirs_exist_ok=True)
+            link_tree(place, copy)
             self._kept[place] = copy
 
     def restore(self) -> None:
@@ -125,6 +125,11 @@ def package_places(host: Host, python: str) -> list[Path]:
             remedy="make an environment of your own (python3 -m venv env) and run the command with it",
         )
     return [place for place in (*packages, *scripts) if place.is_dir()]
+
+
+def link_tree(source: Path, goal: Path) -> None:
+    """The same folder once more, its files linked where the disk can do that."""
+    shutil.copytree(source, goal, symlinks=True, copy_function=_link, dirs_exist_ok=True)
 
 
 def _link(source: str, target: str) -> None:

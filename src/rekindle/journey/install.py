@@ -17,12 +17,20 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from rekindle.api.explain import remedy_for
 from rekindle.errors import BadInput, CommandFailed, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.live import LiveHost
 from rekindle.host.made import note_made
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import make_environment, python_of
-from rekindle.interpreters.installer import WAIT_LONGER, Installer, InstallerRun, gave_up_waiting, run_installer
+from rekindle.interpreters.installer import (
+    WAIT_LONGER,
+    Installer,
+    InstallerRun,
+    gave_up_waiting,
+    read_pip_settings,
+    run_installer,
+)
 from rekindle.interpreters.packages import Contents, look_into
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.guard import constraints_text, pinned
@@ -51,6 +59,13 @@ def wanted_from(
     if not wanted:
         raise BadInput("the plan has nothing to install")
     return tuple(wanted)
+
+
+def index_places(requests: Sequence[Request]) -> tuple[str, ...]:
+    """Where pip would fetch them from: indexes and pages of files, its own index where none is named."""
+    places = dict.fromkeys(one.links or one.index for one in requests if not one.url and one.version)
+    own = read_pip_settings(LiveHost()).index if None in places else None
+    return tuple(place or own or "" for place in places if place or own)
 
 
 def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:

@@ -25,7 +25,7 @@ from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import MARK, mark_made
 from rekindle.host.workspace import Workspace
-from rekindle.interpreters.installer import Installer, choose_installer, read_pip_settings
+from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
@@ -234,9 +234,7 @@ class _PlannedUp:
             return self.options.find_links
         if self.plan.answer == "build":
             return self._upstream()
-        places = dict.fromkeys(one.links or one.index for one in self.requests if not one.url and one.version)
-        own = read_pip_settings(LiveHost()).index if None in places else None
-        return tuple(place or own or "" for place in places if place or own)
+        return installing.index_places(self.requests)
 
     def _archive(self) -> tuple[str, ...]:
         """Where a distribution's sources come from, in words: apt asks the mirror that the machine knows."""

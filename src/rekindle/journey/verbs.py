@@ -1,4 +1,5 @@
-"""What the library offers of this room, under its names in :mod:`rekindle.api`: ``up``, ``demo``, ``bring_torch``."""
+"""What the library offers of this room, under its names in :mod:`rekindle.api`: ``up``, ``demo``,
+``bring_torch``, ``adopt``."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.up_options import UpOptions
 
 if TYPE_CHECKING:
+    from rekindle.model.adopt import Adoption, AdoptOptions
     from rekindle.model.journey import Card, Journey
 
 
@@ -107,3 +109,26 @@ def bring_torch(
         constraints=limits,
         report=journey.report,
     )
+
+
+def adopt(
+    options: AdoptOptions | Path,
+    *,
+    confirm: Callable[[Adoption], bool] | None = None,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Adoption:
+    """Give an application its folder names the torch that fits this machine, prove it there and keep it there.
+
+    What can be chosen are the fields of :class:`~rekindle.model.adopt.AdoptOptions`: given as that value, or the folder
+    first and each by its name. ``confirm`` sees what is planned before anything is changed and may say no; without it
+    the answer is yes. With ``undo=True`` the environment becomes what it was, without fetching anything.
+    """
+    from rekindle.journey.adopt import run_adopt
+    from rekindle.model.adopt import AdoptOptions
+
+    given = options if isinstance(options, AdoptOptions) else AdoptOptions(folder=Path(options))
+    for name in {"leave_out", "find_links"} & choices.keys():
+        choices[name] = tuple(choices[name])
+    chosen = msgspec.structs.replace(given, **choices)
+    return run_adopt(chosen, progress or Silent(), confirm or (lambda _: True))

@@ -1,4 +1,5 @@
-"""Rows about what runs beside torch: packages, their wheels, their sources, and the forks that go further.
+"""Rows about what runs beside torch: packages, their wheels, their sources, the forks that go further, and the
+applications that bring a torch of their own.
 
 A package is ``extension`` (compiled against one torch), ``python`` (no compiled code of its own; Triton or torch
 compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there).
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rekindle.model.arch import Gfx, Sm
+from rekindle.model.document import Line, Part
 from rekindle.model.facts import Platform, Row
 
 Kind = Literal["extension", "python", "own"]
@@ -104,3 +106,59 @@ class CompanionFork(Bounds, frozen=True, kw_only=True):
     install: tuple[str, ...] = ()
     stands_in: bool = False
     first: bool = False
+
+
+class App(Row, frozen=True, kw_only=True):
+    """How an application is recognised, where its Python is, and what touches its torch.
+
+    All paths are relative to the folder with its sources, which may itself lie ``inside`` the folder people name.
+    ``marks`` are files that must all be there, ``lacks`` ones that must not (its forks have them). ``pythons`` are
+    environments or folders with an interpreter, first found first. ``version`` is the file that says its version.
+    ``extensions`` are patterns of files in which extensions state requirements. ``settings`` are the files its launcher
+    reads variables from, by system; ``torch_variable`` is the one that holds its command for torch. ``manager`` are the
+    folders of its extension manager's lists. ``disabled`` is the ending of an extension's folder that it passes over.
+    ``package`` is its name on the package index, where it is installed from there. ``replaces`` says in words what of
+    its own replaces torch.
+    """
+
+    title: str
+    names: tuple[str, ...] = ()
+    marks: tuple[str, ...]
+    lacks: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()
+    version: str | None = None
+    requirements: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()
+    settings: dict[str, str] = {}
+    torch_variable: str | None = None
+    manager: tuple[str, ...] = ()
+    disabled: str | None = None
+    package: str | None = None
+    replaces: tuple[str, ...] = ()
+
+
+class AppTorch(Row, frozen=True, kw_only=True):
+    """From version ``since`` on (up to the next row's): the torch that an application takes (None: it states no
+    bounds), and the one that its own installer brings."""
+
+    app: str
+    since: str
+    torch: str | None = None
+    installs: str | None = None
+
+
+class AppUse(Part, frozen=True, kw_only=True):
+    """An application somebody plans for: its name in the tables, and its version where a folder tells it."""
+
+    name: Line
+    version: Line | None = None
+
+
+class Wanted(Part, frozen=True, kw_only=True):
+    """One requirement about a torch package or a companion, and who states it: the application (``extension`` None) or
+    one of its extensions."""
+
+    requirement: Line
+    file: Line
+    extension: Line | None = None

@@ -1,0 +1,209 @@
+"""An application in a folder: which one it is, its version, its Python, and what it and its extensions require.
+
+Nothing is run here: files are looked at, with bounds. What lies in the folder was written by strangers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.host.files import read_head
+from rekindle.model.companion import App, AppUse, Wanted
+
+_MOST_BYTES = 256 << 10
+_MOST_FILES = 2000
+_NUMBERS = re.compile(r"\d+(?:\.\d+)+")
+_SITE = ("lib/python*/site-packages", "Lib/site-packages")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppFolder:
+    """``root`` is where its sources (or its settings) lie; ``python`` is None where no interpreter was found."""
+
+    name: str
+    app: App
+    root: Path
+    version: str | None
+    python: Path | None
+
+    @property
+    def use(self) -> AppUse:
+        """What the planner needs to know of it."""
+        return AppUse(name=self.name, version=self.version)
+
+    @property
+    def words(self) -> str:
+        """Its title with its version."""
+        return " ".join(filter(None, (self.app.title, self.version)))
+
+
+def find_app_name(text: str, facts: Facts) -> str | None:
+    """The application that people mean by a name: ``comfy``, ``A1111``, ``text generation webui``."""
+    wanted = _plain(text)
+    for name, app in facts.apps.app.items():
+        if wanted in map(_plain, (name, app.title, *app.names)):
+            return name
+    return None
+
+
+def read_app_use(given: str, facts: Facts) -> AppUse:
+    """What ``plan --for`` was given: an application's folder, or its name (``comfyui``, ``vllm==0.10.2``)."""
+    if Path(given).is_dir():
+        return find_app(Path(given), facts).use
+    text, _, version = given.partition("==")
+    name = find_app_name(text, facts)
+    if name is None:
+        known = {_plain(each): key for key, app in facts.apps.app.items() for each in (key, *app.names)}
+        near = difflib.get_close_matches(_plain(text), known, n=1)
+        hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(sorted(facts.apps.app))}"
+        raise BadInput(f"--for {given}: neither a folder nor an application that is known here", remedy=hint)
+    if version and not _NUMBERS.match(version):
+        raise BadInput(f"--for {given}: {version!r} is no version", remedy=f"for example --for {name}==1.2.3")
+    return AppUse(name=name, version=version or None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> AppFolder:
+    """The application that lies in a folder; BadInput where none that is known does."""
+    folder = folder.expanduser().absolute()
+    if not folder.is_dir():
+        raise BadInput(f"there is no folder {folder}", remedy="name the folder that the application was unpacked into")
+    for name, app in facts.apps.app.items():
+        for root in (folder, *(folder / inside for inside in app.inside)):
+            marked = all((root / mark).exists() for mark in app.marks)
+            if marked and not any((root / other).exists() for other in app.lacks):
+                python = _find_python(root, app.pythons, windows)
+                version = _read_version(root / app.version) if app.version else None
+                if app.package and python is not None:
+                    version = _installed_version(python, app.package)
+                return AppFolder(name=name, app=app, root=root, version=version, python=python)
+    # An application of the package index leaves nothing but an environment that holds it.
+    for name, app in facts.apps.app.items():
+        python = _find_python(folder, (".", *app.pythons), windows) if app.package else None
+        version = _installed_version(python, app.package or "") if python else None
+        if version is not None:
+            return AppFolder(name=name, app=app, root=folder, version=version, python=python)
+    known = ", ".join(app.title for app in facts.apps.app.values())
+    raise BadInput(
+        f"{folder} is no application that is known here",
+        remedy=f"name the folder it was unpacked into; known are {known}. For any other Python:"
+        " rekindle up --python EXE",
+    )
+
+
+def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | None:
+    names = ("Scripts/python.exe", "python.exe") if windows else ("bin/python", "bin/python3")
+    for place in places:
+        for name in names:
+            # A link inside the environment leads to its base: the folders are made plain, never the link.
+            found = Path(os.path.normpath(root / place)) / name
+            if found.is_file():
+                return found
+    return None
+
+
+def _read_version(file: Path) -> str | None:
+    try:
+        match = _NUMBERS.search(read_head(file, 4096).decode("utf-8", "replace"))
+    except OSError:
+        return None
+    return match[0] if match else None
+
+
+def _installed_version(python: Path, package: str) -> str | None:
+    inside = package.replace("-", "_")
+    home = python.parent.parent if python.parent.name in ("bin", "Scripts") else python.parent
+    for pattern in _SITE:
+        for found in home.glob(f"{pattern}/{inside}-*.dist-info"):
+            match = _NUMBERS.match(found.name.removeprefix(f"{inside}-"))
+            if match:
+                return match[0].rstrip(".")
+    return None
+
+
+def extension_files(found: AppFolder) -> Iterator[tuple[str, Path]]:
+    """Every extension that is switched on and states requirements, with the file that does."""
+    count = 0
+    for pattern in found.app.extensions:
+        for file in sorted(found.root.glob(pattern)):
+            off = found.app.disabled is not None and file.parent.name.endswith(found.app.disabled)
+            if not off and count < _MOST_FILES:
+                count += 1
+                yield file.parent.name, file
+
+
+def wanted_packages(found: AppFolder, names: Iterable[str], environment: Mapping[str, str]) -> tuple[Wanted, ...]:
+    """What the application and its extensions require of the packages named; ``environment`` are values of markers."""
+    about = {str(canonicalize_name(name)) for name in names}
+    files: list[tuple[str | None, Path]] = [(None, found.root / name) for name in found.app.requirements]
+    files += extension_files(found)
+    stated = []
+    for extension, file in files:
+        for line in _lines(file, set()):
+            wish = _requirement(line, environment)
+            if wish is not None and str(canonicalize_name(wish.name)) in about:
+                stated.append(Wanted(requirement=str(wish), file=str(file), extension=extension))
+    return tuple(stated)
+
+
+def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
+    """The lines of a file of requirements and of those that it includes."""
+    if file in seen or len(seen) > 20:
+        return
+    seen.add(file)
+    try:
+        text = read_head(file, _MOST_BYTES).decode("utf-8-sig", "replace")
+    except OSError:
+        return
+    for raw in text.splitlines():
+        line = re.sub(r"(?:^|\s)#.*", "", raw).strip()
+        included = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
+        if included:
+            yield from _lines(file.parent / included[1], seen)
+        elif line and not line.startswith("-"):
+            yield line
+
+
+def _requirement(line: str, environment: Mapping[str, str]) -> Requirement | None:
+    """A line as a requirement; None where it is none, or its marker says that it does not count there."""
+    address, _, marker = line.partition(";")
+    if address.startswith(("http://", "https://")):
+        try:
+            name, version, *_ = parse_wheel_filename(address.strip().rsplit("/", 1)[-1].replace("%2B", "+"))
+            line = f"{name}=={version}" + (f" ;{marker}" if marker else "")
+        except (InvalidWheelFilename, InvalidVersion):
+            return None
+    try:
+        wish = Requirement(line)
+        counts = wish.marker is None or wish.marker.evaluate(dict(environment))
+    except (InvalidRequirement, UndefinedEnvironmentName):
+        return None
+    return wish if counts else None
+
+
+def conflicts_with(stated: Iterable[Wanted], versions: Mapping[str, str]) -> tuple[Wanted, ...]:
+    """Those that the versions which will be there do not satisfy."""
+    return tuple(one for one in stated if not _allows(Requirement(one.requirement), versions))
+
+
+def _allows(wish: Requirement, versions: Mapping[str, str]) -> bool:
+    version = versions.get(str(canonicalize_name(wish.name)))
+    try:
+        return version is None or wish.specifier.contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return True

@@ -1,0 +1,151 @@
+"""What keeps a torch in an application's environment: constraints that its pip and uv obey by themselves, its extension
+manager's lists, its launcher's own settings, and variables that are set whenever its Python starts.
+
+Each function says which text belongs into which file; writing and taking back is the kept environment's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rekindle.host.live import question_text
+from rekindle.interpreters.app_folder import AppFolder
+from rekindle.model.guard import constraints_text
+
+MODULE = "rekindle_adopted"
+NOTE = "kept by rekindle adopt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeping:
+    """What is to be kept where: ``pins`` with the digests of their files, variables, and the words after a refusal.
+
+    ``root`` is the environment, ``site`` the folder of its packages. ``cudnn`` False turns cuDNN off.
+    """
+
+    root: Path
+    site: Path
+    pins: Mapping[str, str]
+    contents: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    cudnn: bool = True
+    undo: str = ""
+    windows: bool = os.name == "nt"
+
+    @property
+    def constraints(self) -> Path:
+        """Where the pins stand, and where ``guard`` looks for them."""
+        return self.root / "rekindle" / "constraints.txt"
+
+    @property
+    def why(self) -> str:
+        """What a person reads after pip refused a package."""
+        kept = ", ".join(f"{name} {version}" for name, version in self.pins.items())
+        return (
+            f"this environment keeps {kept} ({self.constraints}): others do not fit this machine. A package that wants"
+            " another cannot come in: take a version of it that allows this one, leave it out"
+            + (f", or take the keeping back: {self.undo}" if self.undo else "")
+        )
+
+
+def environment_files(keeping: Keeping) -> dict[Path, str]:
+    """Inside the environment: pins, pip's own configuration, and what its Python loads at its start."""
+    address = keeping.constraints.as_uri()  # pip and uv take a path with a space in it for two
+    settings = keeping.root / ("pip.ini" if keeping.windows else "pip.conf")
+    there = settings.read_text(encoding="utf-8") if settings.is_file() else ""
+    return {
+        keeping.constraints: constraints_text(keeping.pins, keeping.contents),
+        settings: with_constraint(there, address),
+        **start_files(keeping, {"UV_CONSTRAINT": address}),
+    }
+
+
+def start_files(keeping: Keeping, more: Mapping[str, str] | None = None) -> dict[Path, str]:
+    """What sets variables whenever this Python starts, before any program can load torch."""
+    told = {"env": {**keeping.env, **(more or {})}, "cudnn": keeping.cudnn, "why": keeping.why}
+    return {
+        keeping.root / "rekindle" / "adopted.json": json.dumps(told, indent=1) + "\n",
+        keeping.site / f"{MODULE}.py": question_text("adopted"),
+        keeping.site / f"{MODULE}.pth": f"import {MODULE}\n",
+    }
+
+
+def with_constraint(text: str, address: str) -> str:
+    """pip's settings with one more file of constraints; what stands there stays."""
+    if address in text:
+        return text
+    lines = text.splitlines()
+    heads = [number for number, line in enumerate(lines) if line.strip() == "[global]"]
+    if not heads:
+        return "\n".join([*lines, "[global]", f"constraint = {address}"]) + "\n"
+    start = heads[0] + 1
+    for number in range(start, len(lines)):
+        if lines[number].startswith("["):
+            break
+        if re.match(r"constraint\s*[=:]", lines[number]):
+            lines[number] += f" {address}"
+            return "\n".join(lines) + "\n"
+    return "\n".join([*lines[:start], f"constraint = {address}", *lines[start:]]) + "\n"
+
+
+def app_files(found: AppFolder, keeping: Keeping, torch_words: Iterable[str], system: str) -> dict[Path, str | bytes]:
+    """Outside the environment: uv's settings in the folder, the manager's list, the launcher's settings."""
+    return {
+        **_uv_settings(found.root, keeping),
+        **_manager_lists(found, keeping),
+        **_launcher_settings(found, keeping, torch_words, system),
+    }
+
+
+def _uv_settings(root: Path, keeping: Keeping) -> dict[Path, str]:
+    """``uv.toml``: for a uv that is started in the folder. It would hide settings of uv in a pyproject.toml, and one
+    that is there is somebody's own; then only a uv that the environment's Python starts obeys."""
+    project, own = root / "pyproject.toml", root / "uv.toml"
+    try:
+        settings = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {}).get("uv")
+    except (OSError, ValueError, AttributeError):
+        settings = None
+    if settings is not None or (own.is_file() and NOTE not in own.read_text(encoding="utf-8", errors="replace")):
+        return {}
+    pins = ", ".join(json.dumps(f"{name}=={version}") for name, version in keeping.pins.items())
+    return {own: f"# {NOTE}\nconstraint-dependencies = [{pins}]\n"}
+
+
+def _manager_lists(found: AppFolder, keeping: Keeping) -> dict[Path, str]:
+    """ComfyUI-Manager installs none of the packages on its ``pip_blacklist.list``, whatever a node asks for."""
+    folders = [found.root / name for name in found.app.manager]
+    files = {}
+    for folder in [folder for folder in folders if folder.is_dir()]:
+        file = folder / "pip_blacklist.list"
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+        more = [name for name in keeping.pins if name not in lines]
+        files[file] = "\n".join([*lines, *more]) + "\n"
+    return files
+
+
+def _launcher_settings(
+    found: AppFolder, keeping: Keeping, torch_words: Iterable[str], system: str
+) -> dict[Path, bytes]:
+    """The command by which the launcher brings torch, and the variables, at the end of the file it reads first."""
+    name = found.app.settings.get(system)
+    file = found.root / name if name else None
+    if file is None or not file.is_file():
+        return {}
+    values = dict(keeping.env)
+    if found.app.torch_variable:
+        values[found.app.torch_variable] = " ".join(("pip", "install", *torch_words))
+    text = file.read_bytes()
+    if file.suffix == ".bat":
+        added = "".join(f'set "{key}={value.replace("%", "%%")}"\r\n' for key, value in values.items())
+        # What follows "call webui.bat" is only read when the program has ended.
+        before, call, after = text.partition(b"call webui.bat")
+        return {file: before + f"rem {NOTE}\r\n{added}".encode() + call + after}
+    added = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())
+    return {file: text.rstrip() + f"\n# {NOTE}\n{added}".encode()}

@@ -1,0 +1,136 @@
+"""A torch for an application: its bounds are part of the question, and so is its version.
+
+Where the card's torch is none that the application of today takes, an older version of the application may; both
+ways are told in so many words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.model.companion import AppTorch, AppUse
+from rekindle.model.plan import Alternative, Change, Plan, Reason, Wish
+from rekindle.model.version import compare, key, matches
+
+
+class AppAge(NamedTuple):
+    """A span of an application's versions: ``row`` holds from its ``since`` on, before ``until`` (None: to today)."""
+
+    row: AppTorch
+    until: str | None
+
+    @property
+    def words(self) -> str:
+        """The span, for a sentence after the application's name."""
+        return f"from {self.row.since} on" if self.until is None else f"before {self.until}"
+
+
+def app_ages(name: str, facts: Facts) -> tuple[AppAge, ...]:
+    """What is known of an application's versions, newest first."""
+    rows = sorted((row for row in facts.apps.torch if row.app == name), key=lambda row: key(row.since), reverse=True)
+    return tuple(AppAge(row, newer.since if newer else None) for newer, row in zip((None, *rows), rows, strict=False))
+
+
+def age_of(use: AppUse, facts: Facts) -> AppAge | None:
+    """The span that a version falls into, the newest where it is not known; None where nothing is known of it."""
+    ages = app_ages(use.name, facts)
+    if use.version is None:
+        return next(iter(ages), None)
+    return next((age for age in ages if compare(age.row.since, use.version) <= 0), None)
+
+
+def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]) -> Plan:
+    """The plan for ``wish`` inside the bounds of an application, or the newest version of it that fits the card."""
+    age = age_of(use, facts)
+    bounds = age.row.torch if age else None
+    if wish.torch is not None or age is None or bounds is None:
+        return _told(planner(wish), use, age, facts)
+    made = _within(bounds, wish, planner)
+    if _keeps(made, bounds) and made.answer == "install":
+        return _told(made, use, age, facts)
+    older = _older(use, age, wish, facts, planner)
+    if _keeps(made, bounds):
+        others = (_other(older, use, facts),) if older else ()
+        return _told(msgspec.structs.replace(made, alternatives=(*others, *made.alternatives)), use, age, facts)
+    if older is None:
+        return _told(planner(wish), use, age, facts)
+    fitting, plan = older
+    title = facts.apps.app[use.name].title
+    why = (
+        f"No torch that runs here is one that {title} {age.words} takes (torch {bounds}); {title} {fitting.words}"
+        f" {_takes(fitting.row)}, and is the newest of its versions that fits this machine."
+    )
+    change = Change(what=use.name, from_=use.version or age.row.since, to=f"before {fitting.until}", why=why)
+    plan = msgspec.structs.replace(plan, as_asked=False, changes=(change, *plan.changes))
+    return _told(plan, use, fitting, facts)
+
+
+def _within(bounds: str, wish: Wish, planner: Callable[[Wish], Plan]) -> Plan:
+    try:
+        return planner(msgspec.structs.replace(wish, torch=bounds))
+    except BadInput as error:
+        if wish.variant or wish.cuda or wish.rocm:
+            raise
+        return Plan(answer="none", because=(Reason(code="app-torch-unknown", text=error.message),))
+
+
+def _keeps(made: Plan, bounds: str) -> bool:
+    return made.answer != "none" and made.torch is not None and matches(made.torch, bounds)
+
+
+def _older(
+    use: AppUse, age: AppAge, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]
+) -> tuple[AppAge, Plan] | None:
+    """The newest older span whose torch installs as a wheel; one that states no bounds takes any."""
+    for older in app_ages(use.name, facts):
+        if compare(older.row.since, age.row.since) >= 0:
+            continue
+        made = _within(older.row.torch, wish, planner) if older.row.torch else planner(wish)
+        if made.answer == "install" and (older.row.torch is None or _keeps(made, older.row.torch)):
+            return older, made
+    return None
+
+
+def _takes(row: AppTorch) -> str:
+    return f"takes torch {row.torch}" if row.torch else "states no bounds for torch"
+
+
+def _other(older: tuple[AppAge, Plan], use: AppUse, facts: Facts) -> Alternative:
+    age, made = older
+    title = facts.apps.app[use.name].title
+    why = f"with {title} {age.words}, which {_takes(age.row)}: an official wheel"
+    return Alternative(
+        answer=made.answer,
+        torch=made.torch,
+        variant=made.variant,
+        cuda=made.cuda,
+        rocm=made.rocm,
+        python=made.python,
+        why=why,
+    )
+
+
+def _told(made: Plan, use: AppUse, age: AppAge | None, facts: Facts) -> Plan:
+    """The plan with what the application asks for, and a warning where the torch is not one of those."""
+    title = facts.apps.app[use.name].title
+    if age is None:
+        text = f"Nothing is known here about the torch that {' '.join(filter(None, (title, use.version)))} takes."
+        reason = Reason(code="app-torch-unknown", text=text)
+        return msgspec.structs.replace(made, because=(*made.because, reason))
+    row = age.row
+    brings = f"; its own installer brings {row.installs}" if row.installs and not row.torch else ""
+    text = f"{title} {age.words} {_takes(row)}{brings}."
+    reason = Reason(code="app-torch", text=text, source=row.source[0])
+    made = msgspec.structs.replace(made, because=(reason, *made.because))
+    if row.torch is None or made.torch is None or matches(made.torch, row.torch):
+        return made
+    misses = (
+        f"{title} {age.words} takes torch {row.torch}, and {made.torch} is not one: it will not start, or not work."
+    )
+    warning = Reason(code="app-torch-outside", text=misses, source=row.source[0])
+    return msgspec.structs.replace(made, as_asked=False, warnings=(warning, *made.warnings))

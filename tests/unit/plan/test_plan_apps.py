@@ -1,0 +1,89 @@
+"""A plan for an application keeps its bounds, or names the version of it that fits the card."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle import api
+from rekindle.facts import load_facts
+from rekindle.model.companion import AppUse
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.version import matches
+from rekindle.plan.apps import age_of, app_ages, plan_app
+
+
+def plan_for(app: str, **flags: object) -> Plan:
+    return api.plan(api.machine_from_flags(**flags), wheelhouses=[], app=app)  # type: ignore[arg-type]
+
+
+def test_a_new_card_gets_its_newest_torch_and_hears_of_the_floor() -> None:
+    made = plan_for("comfyui", gpu=["RTX 5090"], os="windows")
+    free = api.plan(api.machine_from_flags(gpu=["RTX 5090"], os="windows"), wheelhouses=[])
+    assert (made.torch, made.requests, made.as_asked) == (free.torch, free.requests, True)
+    assert made.because[0].code == "app-torch" and "ComfyUI from 0.31.0 on takes torch >=2.7" in made.because[0].text
+
+
+def test_the_floor_is_part_of_the_question() -> None:
+    """Without it a K80 gets 2.3.1, with which ComfyUI of today does not start."""
+    flags = {"gpu": ["Tesla K80"], "driver": "470.82", "os": "linux"}
+    assert api.plan(api.machine_from_flags(**flags), wheelhouses=[]).torch == "2.3.1"  # type: ignore[arg-type]
+    made = plan_for("comfyui", **flags)
+    assert made.answer == "build" and matches(made.torch or "", ">=2.7")
+    other = made.alternatives[0]
+    assert (other.answer, other.torch) == ("install", "2.3.1") and "ComfyUI before 0.7.0" in other.why
+
+
+def test_an_old_version_of_it_has_its_own_bounds() -> None:
+    made = plan_for("invokeai==5.10.1", gpu=["RTX 3060"], os="linux")
+    assert matches(made.torch or "", ">=2.6,<2.7") and made.answer == "install"
+    assert matches(plan_for("vllm==0.8.5", gpu=["RTX 3060"], os="linux").torch or "", "2.6.0")
+
+
+def test_the_version_that_fits_is_a_change_in_so_many_words() -> None:
+    """The planner here can do nothing but 2.2.2: InvokeAI 4.2.9 takes exactly that."""
+
+    def only_old(wish: Wish) -> Plan:
+        if wish.torch is None or matches("2.2.2", wish.torch):
+            return Plan(answer="install", torch="2.2.2", as_asked=True)
+        return Plan(answer="none")
+
+    made = plan_app(AppUse(name="invokeai"), Wish(), load_facts(), only_old)
+    change = made.changes[0]
+    assert (change.what, change.to) == ("invokeai", "before 5.10.0") and not made.as_asked
+    assert "InvokeAI before 5.10.0 takes torch <2.5" in change.why
+
+
+def test_a_torch_asked_for_by_hand_is_kept_and_warned_about() -> None:
+    machine = api.machine_from_flags(gpu=["RTX 3060"], os="linux")
+    made = api.plan(machine, Wish(torch="2.5.1"), wheelhouses=[], app="comfyui")
+    assert made.torch == "2.5.1" and made.warnings[0].code == "app-torch-outside" and not made.as_asked
+
+
+def test_an_application_without_bounds_gets_the_cards_torch() -> None:
+    made = plan_for("a1111", gpu=["GTX 1080"], os="linux")
+    free = api.plan(api.machine_from_flags(gpu=["GTX 1080"], os="linux"), wheelhouses=[])
+    assert made.torch == free.torch and "its own installer brings 2.1.2" in made.because[0].text
+
+
+def test_a_version_older_than_the_tables_is_said_to_be_unknown() -> None:
+    made = plan_for("vllm==0.1.0", gpu=["RTX 3060"], os="linux")
+    assert made.because[-1].code == "app-torch-unknown" and "vLLM 0.1.0" in made.because[-1].text
+
+
+@pytest.mark.parametrize(
+    ("version", "since"), [("0.31.0", "0.31.0"), ("0.30.9", "0.28.0"), (None, "0.31.0"), ("0.6", "0.0.1")]
+)
+def test_a_version_falls_into_one_span(version: str | None, since: str) -> None:
+    age = age_of(AppUse(name="comfyui", version=version), load_facts())
+    assert age is not None and age.row.since == since
+
+
+def test_spans_are_told_by_where_they_end() -> None:
+    ages = app_ages("comfyui", load_facts())
+    assert [age.words for age in ages] == ["from 0.31.0 on", "before 0.31.0", "before 0.28.0", "before 0.7.0"]
+
+
+def test_every_row_is_about_an_application_of_the_tables() -> None:
+    facts = load_facts()
+    assert {row.app for row in facts.apps.torch} == set(facts.apps.app)
+    assert len(facts.apps.app) >= 10
