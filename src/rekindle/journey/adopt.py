@@ -51,7 +51,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.model.version import same_prefix
 from rekindle.render.summary import summarise_plan, summarise_proof
 from rekindle.scripts.quoting import pasted
-from rekindle.verify.beside import provable
+from rekindle.verify.target import provable
 
 FAMILY = ("torch", *PAIRED_PACKAGES)
 # The account of what a yes would do, shown before the question.
