@@ -149,16 +149,22 @@ def extension_files(found: AppFolder) -> Iterator[tuple[str, Path]]:
 
 def wanted_packages(found: AppFolder, names: Iterable[str], environment: Mapping[str, str]) -> tuple[Wanted, ...]:
     """What the application and its extensions require of the packages named; ``environment`` are values of markers."""
-    about = {str(canonicalize_name(name)) for name in names}
     files: list[tuple[str | None, Path]] = [(None, found.root / name) for name in found.app.requirements]
     files += extension_files(found)
     stated = []
     for extension, file in files:
-        for line in _lines(file, set()):
-            wish = _requirement(line, environment)
-            if wish is not None and str(canonicalize_name(wish.name)) in about:
-                stated.append(Wanted(requirement=str(wish), file=str(file), extension=extension))
+        for wish in named_packages(_lines(file, set()), names, environment):
+            stated.append(Wanted(requirement=str(wish), file=str(file), extension=extension))
     return tuple(stated)
+
+
+def named_packages(lines: Iterable[str], names: Iterable[str], environment: Mapping[str, str]) -> Iterator[Requirement]:
+    """The requirements among these lines that are about the packages named, and count there."""
+    about = {str(canonicalize_name(name)) for name in names}
+    for line in lines:
+        wish = _requirement(line, environment)
+        if wish is not None and str(canonicalize_name(wish.name)) in about:
+            yield wish
 
 
 def _lines(file: Path, seen: set[Path]) -> Iterator[str]:

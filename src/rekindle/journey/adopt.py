@@ -11,41 +11,39 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from packaging.utils import canonicalize_name
 
 from rekindle.api.guard_torch import guard
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.plan import this_machine
 from rekindle.api.verify import verify
-from rekindle.compat.companions import find_package
 from rekindle.errors import BadInput, NotReady
-from rekindle.facts import PAIRED_PACKAGES, load_facts
+from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.processes import processes_of
 from rekindle.host.workspace import Workspace, workspace_at
-from rekindle.interpreters.app_folder import AppFolder, conflicts_with, extension_files, find_app, wanted_packages
+from rekindle.interpreters.app_folder import AppFolder, extension_files, find_app
 from rekindle.interpreters.installer import Installer, choose_installer, pip_of
 from rekindle.interpreters.kept_environment import EnvironmentRecord, KeptEnvironment
 from rekindle.interpreters.packages import Contents, PackageSnapshot, ask_contents, package_places
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
+from rekindle.journey.adopt_forecast import SwapForecast, comes, companions_there
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.target import InstallTarget
 from rekindle.journey.walk import Within
-from rekindle.model.adopt import Adoption, AdoptionChange, AdoptOptions
-from rekindle.model.companion import Wanted
+from rekindle.model.adopt import Adoption, AdoptOptions
 from rekindle.model.document import encode
 from rekindle.model.guard import pinned
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.journey import Card, Package
-from rekindle.model.plan import Companion, Plan, Request, Wish, pip_arguments
+from rekindle.model.plan import Plan, Request, Wish, pip_arguments
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.model.version import same_prefix
@@ -53,7 +51,6 @@ from rekindle.render.summary import summarise_plan, summarise_proof
 from rekindle.scripts.quoting import pasted
 from rekindle.verify.target import provable
 
-FAMILY = ("torch", *PAIRED_PACKAGES)
 # The account of what a yes would do, shown before the question.
 Confirm = Callable[[Adoption], bool]
 
@@ -153,14 +150,18 @@ class _Adopting:
 
     @functools.cached_property
     def beside(self) -> dict[str, str]:
-        """The companions of our tables that are there: their name in the tables, and as installed."""
-        facts = load_facts()
-        found = {find_package(name, facts): name for name in self.held.versions}
-        return {
-            name: installed
-            for name, installed in found.items()
-            if name is not None and name not in FAMILY and name != self.found.app.package
-        }
+        return companions_there(self.held, self.found)
+
+    @functools.cached_property
+    def swap(self) -> SwapForecast:
+        return SwapForecast(
+            found=self.found,
+            interpreter=self.interpreter,
+            held=self.held,
+            beside=self.beside,
+            plan=self.plan,
+            requests=self.requests,
+        )
 
     @functools.cached_property
     def plan(self) -> Plan:
@@ -242,61 +243,6 @@ class _Adopting:
         for replaced in report.replaced:
             self.progress.note(replaced.why)
         return None
-
-    def _changes(self) -> Iterator[AdoptionChange]:
-        """Each package that is replaced, comes or goes, where that is known before."""
-        there = self.held.versions
-        for request in self.requests:
-            name = str(canonicalize_name(request.name))
-            if request.version and there.get(name) != request.version:
-                yield AdoptionChange(name=name, from_=there.get(name), to=request.version, why=request.why)
-        for companion in self.plan.companions:
-            if companion.name in self.beside and companion.version != there.get(self.beside[companion.name]):
-                now = there.get(self.beside[companion.name])
-                if self._comes(companion):
-                    yield AdoptionChange(name=companion.name, from_=now, to=companion.version, why=companion.why)
-        for name, why in self._goes().items():
-            yield AdoptionChange(name=name, from_=there[name], why=why)
-
-    @staticmethod
-    def _comes(companion: Companion) -> bool:
-        return companion.answer in ("runs", "last") and bool(companion.requests)
-
-    def _goes(self) -> dict[str, str]:
-        """Compiled for the old torch, with nothing published for the new one: it would end the application's start."""
-        if not self._torch_changes():
-            return {}
-        facts, requested = load_facts(), {str(canonicalize_name(one.name)) for one in self.requests}
-        gone = {name: f"none was published for torch {self.plan.torch}" for name in PAIRED_PACKAGES}
-        gone = {name: why for name, why in gone.items() if name in self.held.versions and name not in requested}
-        for companion in self.plan.companions:
-            compiled = companion.name in self.beside and facts.beside.package[companion.name].kind == "extension"
-            if compiled and companion.answer in ("none", "build", "alternative"):
-                gone[self.beside[companion.name]] = companion.why
-        return gone
-
-    def _torch_changes(self) -> bool:
-        torch = next(one for one in self.requests if one.name == "torch")
-        return self.held.versions.get("torch") != torch.version
-
-    def _conflicts(self) -> tuple[Wanted, ...]:
-        """What the application, its extensions and other packages want of the torch that comes."""
-        coming = {str(canonicalize_name(one.name)): one.version for one in self.requests if one.version}
-        going = self._goes()
-        stated = wanted_packages(self.found, coming, _marker_values(self.interpreter))
-        changed = {
-            *coming,
-            *going,
-            *(self.beside.get(one.name, "") for one in self.plan.companions if self._comes(one)),
-        }
-        stated += tuple(
-            Wanted(requirement=text.partition(";")[0].strip(), file="installed", extension=f"{one.name} {one.version}")
-            for one in self.held.packages
-            if str(canonicalize_name(one.name)) not in changed
-            for text in one.requires
-            if text.split(";")[0].split("[")[0].split("=")[0].strip(" <>!~(").lower() in coming and "extra" not in text
-        )
-        return conflicts_with(stated, coming)
 
     def _new_words(self) -> str:
         torch = next(one for one in self.requests if one.name == "torch")
@@ -380,13 +326,13 @@ class _Adopting:
     def _install(self, workspace: Workspace, foreseen: tuple[tuple[Package, ...] | None, ...]) -> Keeping:
         """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
         self.progress.stage("swap", f"into {self.python}")
-        if goes := list(self._goes()):
+        if goes := list(self.swap.goes):
             argv = [*pip_of(self.host, self.python), "uninstall", "--yes", *goes]
             installing.run_logged(argv, workspace.new_log("adopt"), self.progress)
         what = (self.host, self.python, self.plan, self.requests)
         how = (workspace, Within(self.progress), self.installer)
         installed = installing.install(*what, foreseen, *how)
-        staying = [one for one in self.plan.companions if one.name in self.beside and self._comes(one)]
+        staying = [one for one in self.plan.companions if one.name in self.beside and comes(one)]
         what = (*what[:2], msgspec.structs.replace(self.plan, companions=tuple(staying)), self.requests)
         installed = installing.install_companions(*what, installed, *how)
         now = self._now()
@@ -406,7 +352,7 @@ class _Adopting:
         file = workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
         there = self._now().versions
-        names = [one.name for one in self.plan.companions if self._comes(one) and self.beside.get(one.name) in there]
+        names = [one.name for one in self.plan.companions if comes(one) and self.beside.get(one.name) in there]
         return verify(
             python=self.python,
             level=self.options.level,
@@ -481,31 +427,12 @@ class _Adopting:
             next=next,
         )
         if not bare:
-            conflicts = self._conflicts() if self.plan.answer == "install" else ()
             about |= {
                 "torch": self.plan.torch,
                 "plan": self.plan,
                 "env": self.plan.env,
-                "changes": tuple(self._changes()) if self.plan.answer == "install" else (),
-                "conflicts": tuple(map(self._spoken_conflict, conflicts)),
+                "changes": tuple(self.swap.changes()) if self.plan.answer == "install" else (),
+                "conflicts": self.swap.conflicts() if self.plan.answer == "install" else (),
                 "beware": self.found.app.replaces,
             }
         return msgspec.convert(about, Adoption, from_attributes=True)
-
-    def _spoken_conflict(self, wanted: Wanted) -> str:
-        who = wanted.extension or self.found.app.title
-        offer = ""
-        if wanted.extension and wanted.file != "installed" and self.found.app.disabled:
-            offer = f"; without it: --leave-out {wanted.extension}"
-        return f"{who} wants {wanted.requirement} ({wanted.file}){offer}"
-
-
-def _marker_values(interpreter: Interpreter) -> dict[str, str]:
-    return {
-        "python_version": interpreter.short,
-        "python_full_version": interpreter.version,
-        "sys_platform": interpreter.system,
-        "platform_system": {"win32": "Windows", "darwin": "Darwin"}.get(interpreter.system, "Linux"),
-        "platform_machine": interpreter.machine,
-        "extra": "",
-    }
