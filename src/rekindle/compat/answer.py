@@ -1,4 +1,4 @@
-"""What compat answers: a verdict with its reasons, what a wheel has for a card, and what every backend can be asked.
+"""What compat answers: a verdict with its reasons, and what a wheel has for a card.
 
 ``yes``: it works. ``partly``: it starts, and something named does not work. ``no``: it does not work.
 ``unknown``: nobody told us, or nobody knows; never to be read as yes or no.
@@ -6,11 +6,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-from rekindle.facts import Facts
-from rekindle.model.facts import Flavour, Platform
-from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 
 Kind = Literal["yes", "partly", "no", "unknown"]
@@ -70,30 +67,3 @@ class Coverage(NamedTuple):
 
 
 Name = Literal["cpu", "cuda", "rocm", "xpu"]
-
-
-class Backend(Protocol):
-    """One way to make torch fast."""
-
-    @property
-    def name(self) -> Name:
-        """How facts and plans call it."""
-
-    @property
-    def vendor(self) -> str | None:
-        """Whose cards it drives; None for no card."""
-
-    def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
-        """Does a published flavour hold code this card runs?"""
-
-    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
-        """Where wheels of this flavour exist."""
-
-    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-        """The architectures to compile for, in the spelling the build wants."""
-
-    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """The variables that switch this backend on, and the others off."""
-
-    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """What the CMake cache must say after configuring."""

@@ -2,136 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from rekindle.compat.answer import Coverage, Name
 from rekindle.compat.images import covers, flavour_code
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx, Sm, Xe
+from rekindle.model.arch import Gfx, GpuArch, Sm, Xe
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Gpu
 from rekindle.model.version import compare
 
 
-class CpuBackend:
-    """No accelerator: every wheel runs, and a build switches the others off."""
+@dataclass(frozen=True, kw_only=True)
+class Backend:
+    """One way to make torch fast. ``vendor`` is whose cards it drives, ``arch`` the kind of their architectures: None
+    for no card. ``listed`` is the field in which a flavour lists the code it has for them, or its platforms alone.
 
-    name: Name = "cpu"
+    A build is told ``switches`` and by ``variable`` the architectures; ``found`` is what the CMake cache must say after
+    configuring.
+    """
+
+    name: Name
     vendor: str | None = None
+    arch: type[GpuArch] | None = None
+    listed: str = "platforms"
+    variable: str = ""
+    separator: str = ";"
+    switches: Mapping[str, str] = field(default_factory=dict)
+    found: Mapping[str, str] = field(default_factory=dict)
 
     def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
-        """Never: a CPU wheel has no GPU code."""
-        return Coverage("none", "a CPU wheel uses no GPU", code="gpu-no-code")
-
-    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
-        """As the flavour lists them."""
-        return flavour.platforms
-
-    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-        """Nothing to compile for."""
-        return ()
-
-    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """Both accelerators off."""
-        return {"USE_CUDA": "0", "USE_ROCM": "0"}
-
-    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """CUDA must not have slipped in."""
-        return {"USE_CUDA": "OFF"}
-
-
-class CardBackend(CpuBackend):
-    """What the backends of cards have in common."""
-
-    def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
-        """By the code the facts list for this wheel, its math libraries, and the override that people use."""
+        """Does a published flavour hold code this card runs? By the code the facts list for this wheel, its math
+        libraries, and the override that people use."""
+        if self.arch is None:
+            return Coverage("none", "a CPU wheel uses no GPU", code="gpu-no-code")
+        if self.arch is Xe:
+            return _covers_intel(flavour, platform, gpu, facts)
         return covers(flavour_code(flavour, platform), gpu.arch, platform.split("_")[0], facts)
 
-
-class CudaBackend(CardBackend):
-    """NVIDIA cards."""
-
-    name: Name = "cuda"
-    vendor: str | None = "nvidia"
-
     def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
-        """Where it has NVIDIA code."""
-        return tuple(flavour.sm)
+        """Where wheels of this flavour exist."""
+        return tuple(getattr(flavour, self.listed))
 
     def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-        """As ``TORCH_CUDA_ARCH_LIST`` spells them."""
-        found = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, Sm)}
-        return tuple(arch.dotted for arch in sorted(found))
+        """The architectures to compile for, in the spelling the build wants."""
+        kind = self.arch
+        if kind is None:
+            return ()
+        found = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, kind)}
+        return tuple(_spelled(arch) for arch in sorted(found))
 
     def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """CUDA on, ROCm off, for these architectures."""
-        env = {"USE_CUDA": "1", "USE_ROCM": "0"}
-        return env | ({"TORCH_CUDA_ARCH_LIST": ";".join(arch_list)} if arch_list else {})
-
-    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """CUDA and cuDNN were really found."""
-        return {"USE_CUDA": "ON", "USE_CUDNN": "ON"}
+        """The variables that switch this backend on, and the others off."""
+        return {**self.switches, **({self.variable: self.separator.join(arch_list)} if arch_list else {})}
 
 
-class RocmBackend(CardBackend):
-    """AMD cards."""
-
-    name: Name = "rocm"
-    vendor: str | None = "amd"
-
-    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
-        """Where it has AMD code."""
-        return tuple(flavour.gfx)
-
-    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-        """As ``PYTORCH_ROCM_ARCH`` spells them."""
-        found = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, Gfx)}
-        return tuple(str(arch) for arch in sorted(found))
-
-    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """ROCm on, CUDA off, for these targets."""
-        env = {"USE_ROCM": "1", "USE_CUDA": "0"}
-        return env | ({"PYTORCH_ROCM_ARCH": ";".join(arch_list)} if arch_list else {})
-
-    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """ROCm was really found."""
-        return {"USE_ROCM": "ON"}
+def _spelled(arch: GpuArch) -> str:
+    return arch.dotted if isinstance(arch, Sm) else arch.name if isinstance(arch, Xe) else str(arch)
 
 
-class XpuBackend(CardBackend):
-    """Intel's GPUs; their wheels hold SPIR-V too, which the driver compiles for a generation without own code."""
+def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
+    """By the generations that the facts list for this wheel, and by the first torch that drives the card. The wheels
+    hold SPIR-V too, which the driver compiles for a generation without own code."""
+    source = flavour.source[0]
+    row = facts.xe_generation(gpu.arch)
+    if row is None:
+        return Coverage("unknown", "the card's generation is not known", source, code="gpu-arch-not-told")
+    first = row.windows if platform == "windows" else row.torch
+    if first is None or platform not in flavour.xpu:
+        return Coverage("none", f"has no code for {row.title}", row.source[0], code="gpu-no-code")
+    if row.arch in flavour.xpu[platform]:
+        return Coverage("native", f"holds {row.arch}", source, code="gpu-native", target=str(row.arch))
+    if compare(flavour.torch, first) < 0:
+        text = f"is older than {row.title}: torch {first} is the first for it"
+        return Coverage("none", text, row.source[0], code="gpu-no-code")
+    text = f"holds SPIR-V, which is compiled for {row.arch} at first use"
+    return Coverage("native", text, row.source[0], code="gpu-spirv", target="spirv")
 
-    name: Name = "xpu"
-    vendor: str | None = "intel"
 
-    def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
-        """By the generations that the facts list for this wheel, and by the first torch that drives the card."""
-        source = flavour.source[0]
-        row = facts.xe_generation(gpu.arch)
-        if row is None:
-            return Coverage("unknown", "the card's generation is not known", source, code="gpu-arch-not-told")
-        first = row.windows if platform == "windows" else row.torch
-        if first is None or platform not in flavour.xpu:
-            return Coverage("none", f"has no code for {row.title}", row.source[0], code="gpu-no-code")
-        if row.arch in flavour.xpu[platform]:
-            return Coverage("native", f"holds {row.arch}", source, code="gpu-native", target=str(row.arch))
-        if compare(flavour.torch, first) < 0:
-            text = f"is older than {row.title}: torch {first} is the first for it"
-            return Coverage("none", text, row.source[0], code="gpu-no-code")
-        text = f"holds SPIR-V, which is compiled for {row.arch} at first use"
-        return Coverage("native", text, row.source[0], code="gpu-spirv", target="spirv")
+BACKENDS: dict[Name, Backend] = {
+    "cpu": Backend(name="cpu", switches={"USE_CUDA": "0", "USE_ROCM": "0"}, found={"USE_CUDA": "OFF"}),
+    "cuda": Backend(
+        name="cuda",
+        vendor="nvidia",
+        arch=Sm,
+        listed="sm",
+        variable="TORCH_CUDA_ARCH_LIST",
+        switches={"USE_CUDA": "1", "USE_ROCM": "0"},
+        found={"USE_CUDA": "ON", "USE_CUDNN": "ON"},
+    ),
+    "rocm": Backend(
+        name="rocm",
+        vendor="amd",
+        arch=Gfx,
+        listed="gfx",
+        variable="PYTORCH_ROCM_ARCH",
+        switches={"USE_ROCM": "1", "USE_CUDA": "0"},
+        found={"USE_ROCM": "ON"},
+    ),
+    "xpu": Backend(
+        name="xpu",
+        vendor="intel",
+        arch=Xe,
+        listed="xpu",
+        variable="TORCH_XPU_ARCH_LIST",
+        separator=",",
+        switches={"USE_XPU": "1", "USE_CUDA": "0", "USE_ROCM": "0"},
+        found={"USE_XPU": "ON"},
+    ),
+}
 
-    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
-        """Where it has code for Intel's GPUs."""
-        return tuple(flavour.xpu)
 
-    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-        """As ``TORCH_XPU_ARCH_LIST`` spells them."""
-        return tuple(sorted({gpu.arch.name for gpu in gpus if isinstance(gpu.arch, Xe)}))
+def flavour_backend(flavour: Flavour) -> Name:
+    """The backend a published wheel is for."""
+    return "cuda" if flavour.cuda else "rocm" if flavour.rocm else "xpu" if flavour.xpu else "cpu"
 
-    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """XPU on, the others off."""
-        env = {"USE_XPU": "1", "USE_CUDA": "0", "USE_ROCM": "0"}
-        return env | ({"TORCH_XPU_ARCH_LIST": ",".join(arch_list)} if arch_list else {})
 
-    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """XPU was really found."""
-        return {"USE_XPU": "ON"}
+def backend_of(vendor: str) -> Name | None:
+    """The backend that drives a vendor's cards, if there is one."""
+    return next((name for name, backend in BACKENDS.items() if vendor == backend.vendor), None)

@@ -305,6 +305,7 @@ def _words(platform: Platform) -> str:
         "linux_x86_64": "Linux x86-64",
         "linux_aarch64": "Linux aarch64",
         "windows": "Windows",
+        "windows_arm64": "Windows on Arm",
         "macos_x86_64": "macOS on Intel",
         "macos_arm64": "macOS on Apple silicon",
     }[platform]

@@ -60,6 +60,11 @@ def minor(text: str) -> str:
     return ".".join(str(part) for part in key(text)[:2])
 
 
+def flavour_name(cuda: str | None, rocm: str | None) -> str:
+    """What wheels of a toolkit are called: ``cu128``, ``rocm6.4``, ``cpu``."""
+    return "cu" + "".join(minor(cuda).split(".")) if cuda else f"rocm{rocm}" if rocm else "cpu"
+
+
 def same_prefix(version: str, prefix: str) -> bool:
     """Is ``prefix`` the beginning of ``version``? 12.8 begins 12.8.93, and 2.1 does not begin 2.10."""
     wanted = key(prefix)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Pyt
 from rekindle.model.plan import Wish
 from rekindle.model.spoken import GIB, parse_size
 from rekindle.model.version import is_version
-from rekindle.plan.question import OTHER_ARCHS
+from rekindle.plan.question import OTHER_ARCHS, check_compiler
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
 _ARM = re.compile(
@@ -78,10 +79,12 @@ def machine_from_flags(
     boards = [card.name for card in cards if (card.name or "").startswith("Jetson")]
     if boards and system != "linux":
         raise BadInput(f"{boards[0]} is a board that runs Linux (JetPack)", remedy=f"leave --os {os} out")
+    # ``wsl2-ubuntu-22.04``: the driver there is Windows'. None where nothing is said of it.
+    wsl = True if system == "linux" and distro and _WSL.search(distro.lower()) else None
     return Machine(
-        os=Os(system=system, distro=distro, glibc=glibc, arch=arch, wsl=_is_wsl(system, distro)),
+        os=Os(system=system, distro=distro, glibc=glibc, arch=arch, wsl=wsl),
         cpu=processor,
-        memory_gib=_gib(memory),
+        memory_gib=parse_size(memory) / GIB if isinstance(memory, str) else memory,
         gpus=cards,
         no_gpu=True if gpu and not cards else None,
         drivers=Drivers(nvidia=driver),
@@ -132,11 +135,6 @@ def _system(os: str, facts: Facts) -> tuple[System, str | None]:
     raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
 
 
-def _is_wsl(system: System, distro: str | None) -> bool | None:
-    """``wsl2-ubuntu-22.04``: the driver there is Windows'. None where nothing is said of it."""
-    return True if system == "linux" and distro and _WSL.search(distro.lower()) else None
-
-
 def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
     if any(name.strip().lower() in ("none", "no", "cpu") for name in names):
         if len(names) > 1:
@@ -170,14 +168,8 @@ def _compilers(text: str | None) -> tuple[Compiler, ...]:
     if text is None:
         return ()
     kind, _, version = text.partition("-")
-    if kind not in ("gcc", "clang", "msvc") or not is_version(version or "x"):
-        raise BadInput(f"--compiler {text!r} is not understood", remedy="write gcc-13, clang-17 or msvc-19.40")
+    check_compiler(text)
     return (Compiler(kind=kind, version=version),)  # type: ignore[arg-type]
-
-
-def _gib(value: str | float | None) -> float | None:
-    """``16``, ``16G``, ``16 GiB`` → 16.0 GiB."""
-    return parse_size(value) / GIB if isinstance(value, str) else value
 
 
 def machine_profile(name: str, facts: Facts | None = None) -> tuple[Machine, Wish]:
@@ -197,17 +189,10 @@ def machine_profile(name: str, facts: Facts | None = None) -> tuple[Machine, Wis
     gpu = flags.pop("gpu", ())
     names = (gpu,) if isinstance(gpu, str) else tuple(gpu) if isinstance(gpu, tuple) else ()
     machine = machine_from_flags(facts, gpu=names, **flags)  # type: ignore[arg-type]
-    wish = Wish(
-        torch=row.torch,
-        python=_text(flags.get("python")),
-        cuda=_text(flags.get("cuda")),
-        rocm=_text(flags.get("rocm")),
-    )
-    return machine, wish
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    named: dict[str, Any] = {
+        name: value for name in ("python", "cuda", "rocm") if isinstance(value := flags.get(name), str)
+    }
+    return machine, Wish(torch=row.torch, **named)
 
 
 def machine_name(machine: Machine) -> str:

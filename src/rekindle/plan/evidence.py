@@ -75,7 +75,8 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
     probed = _probed(torch, cuda, sm, facts)
     if probed is not None and probed.grade == "compiled":
         return probed
-    kin = [row for row in rows if _same_major(row.cuda, cuda)]
+    major = key(cuda)[0]
+    kin = [row for row in rows if any(key(part.strip("<>=!~ "))[0] == major for part in row.cuda.split(","))]
     if kin:
         text = f"{what} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
         return KnownBuild("reported", text, kin[0].source[0])
@@ -119,10 +120,6 @@ def anybody_built(torch: str, sm: Sm, facts: Facts) -> bool:
         return True
     made = (parse_sm(arch) for flavour in facts.flavours(torch) for archs in flavour.sm.values() for arch in archs)
     return any(one == sm for one in made)
-
-
-def _same_major(spec: str, cuda: str) -> bool:
-    return any(key(part.strip("<>=!~ "))[0] == key(cuda)[0] for part in spec.split(","))
 
 
 def weakest(found: list[KnownBuild]) -> KnownBuild | None:

@@ -382,11 +382,14 @@ def check_wish(question: Question) -> None:
             hint = f"did you mean {near[0]}?" if near else "flavours look like cu126, rocm6.4 or cpu"
             raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
     if wish.compiler is not None:
-        kind, _, version = wish.compiler.partition("-")
-        if kind not in ("gcc", "clang", "msvc") or not is_version(version or "x"):
-            raise BadInput(
-                f"--compiler {wish.compiler!r} is not understood", remedy="write gcc-13, clang-17 or msvc-19.40"
-            )
+        check_compiler(wish.compiler)
+
+
+def check_compiler(text: str) -> None:
+    """:class:`BadInput` unless it is a compiler and its version."""
+    kind, _, version = text.partition("-")
+    if kind not in ("gcc", "clang", "msvc") or not is_version(version or "x"):
+        raise BadInput(f"--compiler {text!r} is not understood", remedy="write gcc-13, clang-17 or msvc-19.40")
 
 
 def _unknown_cuda(version: str, question: Question) -> None:
@@ -396,10 +399,6 @@ def _unknown_cuda(version: str, question: Question) -> None:
             f"CUDA {version} is newer than the facts know ({known[0]} is the newest)",
             remedy="update rekindle, or add the toolkit in a directory named by REKINDLE_FACTS",
         )
-    near = min(known, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - key(version)[0] * 100 - _second(version)))
+    major, second = key(f"{version}.0")[:2] if version.isdigit() else key(version)[:2]
+    near = min(known, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - major * 100 - second))
     raise BadInput(f"there is no CUDA {minor(version)}", remedy=f"the nearest is {near}")
-
-
-def _second(version: str) -> int:
-    parts = key(version)
-    return parts[1] if len(parts) > 1 else 0

@@ -13,8 +13,8 @@ from rekindle.compat.hazards import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
 from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
-from rekindle.model.supply import ThirdParty
-from rekindle.model.version import compare, key, minor
+from rekindle.model.supply import BuildCost, ThirdParty
+from rekindle.model.version import compare, flavour_name, key, minor
 from rekindle.plan.candidates import Assessed, Candidate, hazards_met
 from rekindle.plan.question import Question
 from rekindle.plan.rules_toolchain import visual_studio
@@ -75,7 +75,8 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     own_archs = _arch_list(candidate, question)
     arch_list = inputs.arch_list if inputs.arch_list and own_archs else own_archs
     draft = RecipeDraft(env={**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"})
-    draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{_local(candidate)}", "PYTORCH_BUILD_NUMBER": "1"}
+    local = flavour_name(candidate.cuda, candidate.rocm)
+    draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{local}", "PYTORCH_BUILD_NUMBER": "1"}
     patches: list[str] = []
     for hazard in hazards_met(candidate, question):
         _join(draft.env, hazard.env)
@@ -87,20 +88,28 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     _losses(candidate, question, draft)
     blas = plan_blas(question)
     draft.env |= blas.env
-    jobs = _jobs(candidate, question)
+    cost = build_cost(candidate.torch, candidate.backend, question.facts)
+    threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
+    jobs = jobs_for(question.memory_gib, threads, cost, question.machine.swap_gib)
     if question.memory_gib is not None:
         draft.env["MAX_JOBS"] = str(jobs)
     cudnn = planned_cudnn(candidate, question)
     draft.toolchain = {**_toolchain(candidate, question, cudnn), "blas": blas.where}
     draft.pins = {**_pins(candidate, question), **blas.pins}
-    draft.asserts = {**backend.build_asserts(arch_list), **_asserts(question, draft.cmake), **blas.asserts}
+    # Kernels as planned, and on Linux OpenMP: without it torch computes with one thread, and configure only warns.
+    openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
+    kernels = {name: value for name, value in draft.cmake.items() if name.startswith("CXX_")}
+    draft.asserts = {**backend.found, **openmp, **kernels, **blas.asserts}
     third_parties = tuple(inputs.third_parties(candidate.torch))
     settle_third_parties(draft, third_parties, candidate, question.machine)
     draft.set_by_hand(dict(question.wish.settings))
     lacks_cudnn = _leave_out_absent_cudnn(draft, candidate, cudnn, question)
     if lacks_cudnn is not None:
         cudnn = None
-    disk, memory, minutes = _resources(candidate, question, len(arch_list), jobs)
+    memory = cost.memory_gib  # no more than that many jobs need
+    if question.memory_gib is not None:
+        memory = max(cost.largest_gib, min(memory, jobs * cost.job_gib))
+    archs = max(len(arch_list), 1) if candidate.backend != "cpu" else 0
     recipe = BuildRecipe(
         source=SOURCE,
         origin=inputs.origin,
@@ -113,9 +122,9 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
         pins=draft.pins,
         asserts=draft.asserts,
         losses=tuple(draft.losses),
-        disk_gib=disk,
+        disk_gib=cost.disk_gib,
         memory_gib=memory,
-        minutes=minutes,
+        minutes=_minutes(cost, archs, jobs, dict(question.wish.settings)),
         arch_list=arch_list,
     )
     if inputs.taken:
@@ -172,12 +181,6 @@ def _arch_list(candidate: Candidate, question: Question) -> tuple[str, ...]:
     known = {sm.dotted for sm in row.sass}
     wanted = {arch for arch in listed if arch in known} | {sm.dotted for sm in emitted if sm is not None}
     return tuple(sorted(wanted, key=key))
-
-
-def _local(candidate: Candidate) -> str:
-    if candidate.cuda:
-        return "cu" + "".join(minor(candidate.cuda).split("."))
-    return f"rocm{candidate.rocm}" if candidate.rocm else "cpu"
 
 
 def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, str]) -> None:
@@ -250,12 +253,6 @@ def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
     }
 
 
-def _asserts(question: Question, cmake: dict[str, str]) -> dict[str, str]:
-    """Kernels as planned, and on Linux OpenMP: without it torch computes with one thread, and configure only warns."""
-    openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
-    return openmp | {name: value for name, value in cmake.items() if name.startswith("CXX_")}
-
-
 def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:
     windows = question.machine.os.system == "windows"
     kit: dict[str, str] = {}
@@ -311,25 +308,13 @@ def _compiler_package(kind: str, version: str, question: Question) -> str:
     return f" ({row.name} itself has gcc {row.gcc})" if row and row.gcc else ""
 
 
-def _jobs(candidate: Candidate, question: Question) -> int:
-    """As many as have cores and room for large compilers."""
-    row = build_cost(candidate.torch, candidate.backend, question.facts)
-    threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
-    return jobs_for(question.memory_gib, threads, row, question.machine.swap_gib)
-
-
-def _resources(candidate: Candidate, question: Question, archs: int, jobs: int) -> tuple[float, float, tuple[int, int]]:
-    """Disk, memory (no more than that many jobs need), and minutes on this machine."""
-    gpu = candidate.backend != "cpu"
-    row = build_cost(candidate.torch, candidate.backend, question.facts)
-    cpu_minutes = row.cpu_minutes + row.arch_minutes * (max(archs, 1) if gpu else 0)
-    if row.unoptimised_minutes is not None and _unoptimised(dict(question.wish.settings)):
+def _minutes(row: BuildCost, archs: int, jobs: int, settings: Mapping[str, str]) -> tuple[int, int]:
+    """What so many jobs take on this machine for so many architectures of cards."""
+    cpu_minutes = row.cpu_minutes + row.arch_minutes * archs
+    if row.unoptimised_minutes is not None and _unoptimised(settings):
         cpu_minutes = row.unoptimised_minutes
     low = max(5, round(cpu_minutes / jobs))
-    memory = (
-        row.memory_gib if question.memory_gib is None else max(row.largest_gib, min(row.memory_gib, jobs * row.job_gib))
-    )
-    return row.disk_gib, memory, (low, low * 2)
+    return low, low * 2
 
 
 def _unoptimised(settings: Mapping[str, str]) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
-from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.driver import branch, driver_runs, toolkit_driver
 from rekindle.compat.images import find_gap
 from rekindle.compat.toolkit import compiles_for, cudnn_covers, emits_for, toolkits_for
@@ -101,11 +100,12 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
         change = Change(
             what="machine", from_=f"{names} in one", to="each card in a machine of its own", why=answer.text
         )
+    remedy = "use each card in a machine of its own" if len(cards) > 1 else "take a torch made with an older CUDA"
     yield Refusal(
         code=answer.code,
         what=f"driver {driver}" if driver else f"CUDA {candidate.cuda}",
         reason=sentence(answer.text),
-        remedy=_other_driver(answer, cards),
+        remedy=f"install NVIDIA driver {answer.want}" if answer.want else remedy,
         source=answer.source,
         change=change,
     )
@@ -117,12 +117,6 @@ def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[
     floor = toolkit_driver(candidate.cuda or "", question.side, question.facts).floor
     if old is not None and below is not None and floor is not None and branch(floor) >= below:
         yield refuse("driver-branch-ended", candidate, floor=floor, system=old.name, below=below, source=old.source[-1])
-
-
-def _other_driver(answer: CompatAnswer, cards: list[Gpu]) -> str:
-    if answer.want:
-        return f"install NVIDIA driver {answer.want}"
-    return "use each card in a machine of its own" if len(cards) > 1 else "take a torch made with an older CUDA"
 
 
 @rule("R103", "install")
@@ -147,14 +141,10 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
             continue
         answer = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
         if answer.kind == "no":
-            remedy = _other_toolkit(gpu.arch, answer.want, question.facts)
+            remedy = f"to compile for it, use CUDA {answer.want} or" if answer.want else None
+            if remedy:
+                remedy += " newer" if answer.want == toolkits_for(gpu.arch, question.facts)[0] else " older"
             yield refuse("cuda-cannot-target-arch", candidate, seen=answer.text, remedy=remedy, source=answer.source)
-
-
-def _other_toolkit(sm: Sm, want: str | None, facts: Facts) -> str | None:
-    if want is None:
-        return None
-    return f"to compile for it, use CUDA {want} or {'newer' if want == toolkits_for(sm, facts)[0] else 'older'}"
 
 
 @rule("R112", "build")

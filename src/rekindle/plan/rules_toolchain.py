@@ -33,7 +33,8 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
     kind, _, version = compiler.partition("-")
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
     if version and row is not None and takes_compiler(row, kind, version) is False:
-        takes = [v for v in reversed(question.facts.toolkits) if _takes(v, kind, version, question)]
+        rows = question.facts.cuda.toolkit
+        takes = [v for v in reversed(question.facts.toolkits) if takes_compiler(rows[v], kind, version) is True]
         newer = f", or CUDA {takes[0]} or newer" if takes and compare(takes[0], candidate.cuda or "0") > 0 else ""
         best = (
             f"the Visual Studio {row.visual_studio} toolset"
@@ -61,10 +62,6 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
 def _reaches(version: str, floor: str) -> bool:
     """A bare major version (gcc-9) means its newest release."""
     return key(version)[0] >= key(floor)[0] if len(key(version)) == 1 else at_least(version, floor)
-
-
-def _takes(toolkit: str, kind: str, version: str, question: Question) -> bool:
-    return takes_compiler(question.facts.cuda.toolkit[toolkit], kind, version) is True
 
 
 def _spoken(compiler: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 from rekindle.compat.toolkit import cudnn_floor, last_cudnn
 from rekindle.model.arch import Sm
 from rekindle.model.plan import Refusal
-from rekindle.model.version import key, same_prefix
+from rekindle.model.version import flavour_name, key, minor, same_prefix
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refuse, rule
@@ -48,17 +48,11 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
     asked = question.flavour
     got = candidate.flavour.name if candidate.flavour else None
     # With a build asked for as well, the variant names what to build for, and no wheel.
-    if question.wish.build and candidate.answer == "build" and asked == _built_as(candidate):
+    made = flavour_name(candidate.cuda, minor(candidate.rocm) if candidate.rocm else None)
+    if question.wish.build and candidate.answer == "build" and asked == made:
         return
     if asked is not None and got != asked:
         yield _departure("variant", asked, got or "built from source")
-
-
-def _built_as(candidate: Candidate) -> str:
-    """What the wheels of such a build are called elsewhere: cpu, cu118, rocm6.4."""
-    if candidate.cuda:
-        return "cu" + "".join(candidate.cuda.split(".")[:2])
-    return f"rocm{'.'.join(candidate.rocm.split('.')[:2])}" if candidate.rocm else "cpu"
 
 
 def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> bool:
@@ -72,11 +66,6 @@ def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> boo
         jetpack_offers_cuda,
     )
     return not any(True for check in checks for _ in check(built, question))
-
-
-def _is_asked(got: str | None, asked: str) -> bool:
-    """12.4.1 for an asked 12.4, and 12.4 for an asked 12.4.1: who names more numbers means the same toolkit."""
-    return got is not None and (same_prefix(got, asked) or same_prefix(asked, got))
 
 
 def _toolkit_is_kept(
@@ -93,7 +82,8 @@ def _toolkit_is_kept(
         yield refuse(wrong, None, asked=asked, cards=cards, needs=_NEEDS[question.backend], change=(kind, asked, None))
         return
     got: str | None = getattr(candidate, kind)
-    if _is_asked(got, asked):
+    # 12.4.1 for an asked 12.4, and 12.4 for an asked 12.4.1: who names more numbers means the same toolkit.
+    if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
         return
     brings_own = candidate.answer != "build" and question.flavour is None
     if brings_own and got and key(got)[0] == key(asked)[0] and would_do(asked):

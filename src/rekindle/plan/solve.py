@@ -41,6 +41,7 @@ _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
 _HELD_BACK = 4  # minor releases: more than a year
 _NEAR = 2
+_ODD_PAIRS = ("rocm-pair-unproven", "cuda-pair-unproven")
 _WHEEL_GLIBC = "2.28"  # what the wheels of today want
 _SCREEN_GIB = 2  # with less, torch's own libraries leave next to no room for anything else
 
@@ -284,16 +285,13 @@ def _builds_with_kit(question: Question) -> list[Assessed]:
         first = next(iter(assessed_builds(question, (version,), kits=1)), None)
         if first is not None:
             found.append(first)
-        if sum(assessed.feasible and not _is_odd_pair(assessed) for assessed in found) >= 2 * _ENOUGH_BUILDS:
+        # Of a pair that nobody official made, there may be an older one that somebody did.
+        usual = [each for each in found if all(doubt.code not in _ODD_PAIRS for doubt in each.doubts)]
+        if sum(assessed.feasible for assessed in usual) >= 2 * _ENOUGH_BUILDS:
             break
         if first is not None and first.feasible and not first.changes and not first.doubts:
             break
     return found
-
-
-def _is_odd_pair(assessed: Assessed) -> bool:
-    """Nobody official made this torch with this toolkit: there may be an older one that somebody did."""
-    return any(doubt.code in ("rocm-pair-unproven", "cuda-pair-unproven") for doubt in assessed.doubts)
 
 
 def _find_builds(question: Question) -> list[Assessed]:
@@ -309,7 +307,8 @@ def _find_builds(question: Question) -> list[Assessed]:
     for version in buildable_releases(question):
         if feasible >= _ENOUGH_BUILDS and version not in wanted:
             break
-        if feasible and question.torch is None and not _anybody_built(version, question):
+        built = all(anybody_built(version, sm, question.facts) for sm in question.sms)
+        if feasible and question.torch is None and not built:
             continue  # one untried release is enough; look for one that somebody compiled
         here = 0
         for assessed in assessed_builds(question, (version,)):
@@ -325,10 +324,6 @@ def _find_builds(question: Question) -> list[Assessed]:
         if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(one, question) for one in found if one.feasible):
             break
     return found
-
-
-def _anybody_built(version: str, question: Question) -> bool:
-    return all(anybody_built(version, sm, question.facts) for sm in question.sms)
 
 
 def _is_supported(assessed: Assessed, question: Question) -> bool:

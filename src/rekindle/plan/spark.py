@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason
+from rekindle.model.version import flavour_name
 from rekindle.plan.supply import without
 
 MINUTES = (1, 2)
@@ -39,18 +40,18 @@ def plan_spark(
         _cuda_reason(machine, cuda, archs, why_no_cuda),
     ]
     env = {"USE_CUDA": "1" if archs else "0"}
-    if archs and cuda:
+    used = cuda.version if archs and cuda else None
+    if archs:
         env["SPARK_CUDA_ARCH_LIST"] = ";".join(archs)
-        env["SPARK_CUDA_VERSION"] = cuda.version or ""
+        env["SPARK_CUDA_VERSION"] = used or ""
     asserts = {"USE_CUDA": env["USE_CUDA"], "BUILD_PYTHON": "ON", "CMAKE_BUILD_TYPE": "Release"}
     env |= settings or {}
-    variant = "cu" + "".join((cuda.version or "").split(".")[:2]) if archs and cuda else "cpu"
     return Plan(
         answer="build",
         as_asked=True,
         project="spark",
-        variant=variant,
-        cuda=cuda.version if archs and cuda else None,
+        variant=flavour_name(used, None),
+        cuda=used,
         python=python,
         arch_list=archs,
         commands=("rekindle demo",),

@@ -37,7 +37,8 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     plan = make_plan(machine, wish, known)
     asked = Question(machine, msgspec.structs.replace(wish, **{axis: value}), known)
     check_wish(asked)
-    assessed = [each for each in _all(asked, with_builds=axis != "variant") if _keeps(each, axis)]
+    judged = _all(asked, with_builds=axis != "variant")
+    assessed = [each for each in judged if all(change.what != axis for change in each.changes)]
     assessed.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
     proposed = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "") if plan.torch else None
     ways = {each.candidate.answer for each in assessed if each.feasible and not each.changes}
@@ -70,11 +71,6 @@ def _all(question: Question, *, with_builds: bool) -> list[Assessed]:
     passing = list(itertools.islice(assessed_builds(question, version), 1))
     names = {each.candidate.name for each in passing}
     return wheels + passing + [each for each in blocked if each.candidate.name not in names]
-
-
-def _keeps(assessed: Assessed, axis: str) -> bool:
-    """The candidates that have the value in question."""
-    return all(change.what != axis for change in assessed.changes)
 
 
 def _considered(assessed: Assessed) -> Considered:

@@ -25,6 +25,7 @@ from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machin
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import DiskPhase
+from rekindle.model.version import flavour_name
 from rekindle.toolkits.programs import is_root
 
 TO_BUILD: tuple[Purpose, ...] = ("build",)
@@ -185,20 +186,13 @@ def wheel_version(plan: Plan, tree: SourceTree) -> str:
     For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0.
     """
     public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
-    parts = ["rekindle", plan.variant or _variant(plan)]
+    parts = ["rekindle", plan.variant or flavour_name(plan.cuda, plan.rocm)]
     numbers = [arch.replace("+PTX", "ptx").removeprefix("sm_").replace(".", "") for arch in plan.arch_list]
     archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]
     if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
         parts += archs
     local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
     return f"{public}+{local}"
-
-
-def _variant(plan: Plan) -> str:
-    """A source build has no published variant; its back end names it the same way."""
-    if plan.cuda:
-        return "cu" + "".join(plan.cuda.split(".")[:2])
-    return f"rocm{plan.rocm}" if plan.rocm else "cpu"
 
 
 def wheel_name(plan: Plan, tree: SourceTree | None, tag: str, host: Host) -> str | None:

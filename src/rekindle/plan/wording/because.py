@@ -223,18 +223,14 @@ def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
             found += [refusal for refusal in assessed.refusals if not refusal.departure]
     wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
     if (wants_build and asked_flavour is None) or question.torch is not None:
-        version = question.wanted_releases[:1] if question.torch else _built_version(outcome)
+        best = outcome.best if question.torch is None else None
+        version = (best.candidate.torch,) if best else question.wanted_releases[:1]
         for assessed in itertools.islice(assessed_builds(question, version, every=True), 1):
             found += [refusal for refusal in assessed.refusals if not refusal.departure]
     if question.wish.cudnn:
         found += [refusal for assessed in wheels[:1] for refusal in assessed.refusals if refusal.rule == "R004"]
     unique = {(refusal.code, refusal.reason): refusal for refusal in found}
     return list(unique.values())[:_MANY]
-
-
-def _built_version(outcome: PlanOutcome) -> tuple[str, ...]:
-    best = outcome.best
-    return (best.candidate.torch,) if best else outcome.question.wanted_releases[:1]
 
 
 def _never_published(question: Question, flavour: str) -> Refusal:

@@ -69,7 +69,8 @@ def _why(found: CompanionFinding, plan: Plan) -> str:
         return f"{nos[0]} " + ("It is built with it." if found.kind == "build" else "The line for torch brings it.")
     if found.kind == "runs" and isinstance(row, CompanionPackageWheel):
         fits = f"its wheel fits torch {plan.torch}" if row.torch else "its wheel does not depend on the torch"
-        return f"{found.package} {found.version}: {fits}{_for_card(row)}."
+        card = " and has code for this card" if row.targets or row.gfx else ""
+        return f"{found.package} {found.version}: {fits}{card}."
     if found.kind == "last":
         newer = nos[0] if nos else "Newer versions do not run here."
         way = "" if isinstance(row, CompanionPackageWheel) else " It must be compiled."
@@ -88,10 +89,6 @@ def _why(found: CompanionFinding, plan: Plan) -> str:
 def _place(row: CompanionPackageWheel, plan: Plan) -> str | None:
     """An index or page; one per flavour of torch names it."""
     return row.place.replace("{variant}", plan.variant or "cpu") if row.place else None
-
-
-def _for_card(row: CompanionPackageWheel) -> str:
-    return " and has code for this card" if row.targets or row.gfx else ""
 
 
 def _accepted(sm: Sm, row: CompanionSource, facts: Facts) -> Sm:

@@ -84,9 +84,11 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
             steps = graft_steps(best.graft, requests, candidate, question)
         else:
             steps = install_steps(requests, env, candidate.python, system)
+    # Is a card left out that nobody said may be?
+    leaves_out = bool(outcome.unserved) and (outcome.whole is None or question.wish.serve != "newest")
     return Plan(
         answer=candidate.answer,
-        as_asked=not (changes or _leaves_out(outcome) or question.bought_in_vain or is_guess(best)),
+        as_asked=not (changes or leaves_out or question.bought_in_vain or is_guess(best)),
         torch=candidate.torch,
         variant=candidate.flavour.name if candidate.flavour else None,
         cuda=candidate.cuda,
@@ -110,11 +112,6 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         powershell=spell(steps, "powershell") if system == "windows" else (),
         os=PlannedFor(system=system, arch=question.arch),
     )
-
-
-def _leaves_out(outcome: PlanOutcome) -> bool:
-    """Is a card left out that nobody said may be?"""
-    return bool(outcome.unserved) and (outcome.whole is None or outcome.question.wish.serve != "newest")
 
 
 def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:

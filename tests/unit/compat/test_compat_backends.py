@@ -1,4 +1,4 @@
-"""Each backend satisfies the Protocol (mypy holds the types), and machine code runs where NVIDIA says."""
+"""Each backend goes by its name, and machine code runs where NVIDIA says."""
 
 from __future__ import annotations
 
