@@ -219,18 +219,11 @@ class Facts:
         rows = self._flavours.get(minor(version), ())
         return tuple(row for row in rows if not row.only or version in row.only)
 
-    @functools.cached_property
-    def _eras(self) -> dict[str, SourceEra]:
-        return {version: self._era_of(version) for version in self.torch.release}
-
-    def _era_of(self, version: str) -> SourceEra:
-        """The newest row that is not newer than the release, else the first."""
+    @functools.lru_cache(maxsize=256)  # noqa: B019 (there are four Facts at the most, and they stay)
+    def era(self, version: str) -> SourceEra:
+        """What the sources of a release want: the newest row that is not newer than it, else the first."""
         known = [era for era in self.torch.era if compare(era.since, version) <= 0]
         return max(known, key=lambda era: key(era.since), default=self.torch.era[0])
-
-    def era(self, version: str) -> SourceEra:
-        """What the sources of a release want."""
-        return self._eras.get(version) or self._era_of(version)
 
     def toolkit(self, version: str) -> CudaToolkit | None:
         """The row of a toolkit; 11.4.4 is found as 11.4, and 12 means the newest 12.x."""
@@ -274,19 +267,17 @@ def paired_companions(
     facts: Facts, torch: str, flavour: str, platform: Platform, python: str, *, pypi: bool = False
 ) -> tuple[PairedCompanion, ...]:
     """The companions of a torch wheel; ``pypi`` where the line to paste names no index."""
-    return tuple(_answer(name, facts, torch, flavour, platform, python, pypi=pypi) for name in PAIRED_PACKAGES)
-
-
-def _answer(
-    package: str, facts: Facts, torch: str, flavour: str, platform: Platform, python: str, *, pypi: bool
-) -> PairedCompanion:
-    row = next((row for row in facts.companions.companion if row.package == package and torch in row.torch), None)
-    if row is None:
-        known = facts.release(torch) is not None
-        why = f"No {package} was released for torch {torch}." if known else f"torch {torch} is not in the tables."
-        return PairedCompanion(package, None, False if known else None, why, ())
-    exists, missing = _exists(row, flavour, platform, python, pypi=pypi)
-    return PairedCompanion(package, row.version, exists, missing, row.source)
+    found = []
+    for package in PAIRED_PACKAGES:
+        row = next((row for row in facts.companions.companion if row.package == package and torch in row.torch), None)
+        if row is not None:
+            exists, missing = _exists(row, flavour, platform, python, pypi=pypi)
+            found.append(PairedCompanion(package, row.version, exists, missing, row.source))
+        elif facts.release(torch) is not None:
+            found.append(PairedCompanion(package, None, False, f"No {package} was released for torch {torch}.", ()))
+        else:
+            found.append(PairedCompanion(package, None, None, f"torch {torch} is not in the tables.", ()))
+    return tuple(found)
 
 
 def _exists(

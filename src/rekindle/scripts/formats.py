@@ -7,14 +7,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from rekindle import __version__
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.matrix import slurm_head
-from rekindle.model.toml import toml_text
 from rekindle.scripts.containers import docker_platform, render_devcontainer, render_dockerfile
-from rekindle.scripts.quoting import Quoted, comment, pasted, plain_text, plain_word
+from rekindle.scripts.quoting import Quoted, pasted, plain_word
 from rekindle.scripts.recipe import Recipe
 from rekindle.scripts.templates import FILE_NAMES, find_template, render_script, shared_values
 from rekindle.scripts.workflow import render_workflow
@@ -179,30 +177,6 @@ def _pixi(recipe: Recipe, system: str, arch: str) -> str:
     platform = platforms.get((system, arch))
     if platform is None:
         raise BadInput(f"pixi has no torch for {system} on {arch}")
-    lines = [f"# {comment(recipe.title)}, planned by rekindle {__version__}: 'pixi run python' starts it."]
-    lines += [f"# {comment(line)}" for line in (*recipe.reasons, *recipe.cautions)]
-    lines += ["[workspace]", f"name = {_toml(recipe.folder)}"]
-    lines += ['channels = ["conda-forge"]', f"platforms = [{_toml(platform)}]"]
-    if plan.cuda:
-        lines += ["", "[system-requirements]", f"cuda = {_toml(plan.cuda.split('.')[0])}"]
-    lines += ["", "[dependencies]", f"python = {_toml(recipe.python + '.*')}", "", "[pypi-dependencies]"]
-    for request in plan.requests:
-        if request.url:
-            value = f"{{ url = {_toml(request.url)} }}"
-        else:
-            wanted = f"=={request.version}" if request.version else request.specifier or "*"
-            parts = [f"version = {_toml(wanted)}"]
-            if request.index:
-                parts.append(f"index = {_toml(request.index)}")
-            if request.extras:
-                parts.append(f"extras = [{', '.join(map(_toml, request.extras))}]")
-            value = f"{{ {', '.join(parts)} }}"
-        lines.append(f"{_toml(request.name)} = {value}")
-    if recipe.env:
-        lines += ["", "[activation.env]", *(f"{_toml(name)} = {_toml(value)}" for name, value in recipe.env.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(text: str) -> Quoted:
-    """A basic string; control characters are refused as everywhere."""
-    return Quoted(toml_text(plain_text(text)))
+    return find_template("pixi.toml.j2").render(
+        shared_values(recipe, "pixi"), platform=platform, cuda=plan.cuda and plan.cuda.split(".")[0]
+    )

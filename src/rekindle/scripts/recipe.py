@@ -29,6 +29,8 @@ REPOSITORIES = {
     "torchaudio": "https://github.com/pytorch/audio.git",
 }
 _FIRST_WITH_VSWHERE = 15
+# CMake has many words for yes and no.
+_TRUTH = dict.fromkeys(("1", "ON", "YES", "TRUE"), True) | dict.fromkeys(("0", "OFF", "NO", "FALSE"), False)
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
 
 
@@ -147,13 +149,13 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
             "a graft is made by rekindle itself, so no script can stand for it",
             remedy="rekindle up does it here; rekindle plan --build (or another --torch) gives what can be exported",
         )
-    version = plan.torch or ""
-    title = " ".join(part for part in (plan.project, version, plan.variant or "") if part)
+    title = " ".join(part for part in (plan.project, plan.torch, plan.variant) if part)
+    python = re.match(r"3\.\d+", plan.python or "")  # 3.11.7 is asked for as python3.11
     base = Recipe(
         plan=plan,
         title=title,
         folder="rekindle-" + re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-"),
-        python=_python(plan.python),
+        python=python[0] if python else "3",
         reasons=tuple(_sourced(reason.text, reason.source) for reason in plan.because),
     )
     if plan.answer == "install":
@@ -183,7 +185,7 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         requirements=_requirements(build.pins),
         env={**forwarded, **build.env},
         settings={name: value for name, value in build.cmake.items() if name not in forwarded},
-        asserts={name: _truth(value) for name, value in build.asserts.items()},
+        asserts={name: _TRUTH.get(value.upper(), value) for name, value in build.asserts.items()},
         patches=tuple(EmbeddedFile(name=f"{name}.patch", content=patches[name]) for name in build.patches),
         cautions=(*build.losses, *(_sourced(reason.text, reason.source) for reason in plan.warnings)),
         disk_gib=int(build.disk_gib or 0),
@@ -201,24 +203,12 @@ def _least_driver(plan: Plan) -> str | None:
     return toolkit_driver(plan.cuda, side, load_facts()).floor
 
 
-def _python(version: str | None) -> str:
-    """``3.11.7`` is asked for as ``python3.11``."""
-    found = re.match(r"3\.\d+", version or "")
-    return found[0] if found else "3"
-
-
 def _requirements(pins: dict[str, str]) -> tuple[str, ...]:
     wanted = {"setuptools": "setuptools", "wheel": "wheel", "cmake": "cmake", "ninja": "ninja"}
     for name, pin in pins.items():
         if name != "python":
             wanted[name.lower()] = pin_requirement(name, pin)
     return tuple(wanted.values())
-
-
-def _truth(value: str) -> bool | str:
-    """CMake has many words for yes and no."""
-    upper = value.upper()
-    return True if upper in ("1", "ON", "YES", "TRUE") else False if upper in ("0", "OFF", "NO", "FALSE") else value
 
 
 def _sourced(text: str, source: str | None) -> str:

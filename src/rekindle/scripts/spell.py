@@ -39,10 +39,11 @@ def shell_script(steps: Iterable[Step], title: str) -> str:
 
 
 def _lines(step: Step, shell: Shell) -> list[str]:
-    if step.kind == "set":
+    if step.kind == "set" or (step.kind == "keep" and shell == "sh"):
+        # To keep it for good is a matter of the user's own profile in a POSIX shell; on Windows a new window sees it.
         return [_set(name, value, shell) for name, value in step.env.items()]
     if step.kind == "keep":
-        return [_keep(name, value, shell) for name, value in step.env.items()]
+        return [f"setx {name} {WORD[shell](value)}" for name, value in step.env.items()]
     if step.kind == "cd":
         return [f"cd {WORD[shell](step.folder or '.')}"]
     if step.kind == "activate":
@@ -102,8 +103,3 @@ def _set(name: str, value: str, shell: Shell) -> str:
     if shell == "sh":
         return f"export {name}={sh_word(value)}"
     return f'set "{name}={value}"' if shell == "cmd" else f"$env:{name} = {ps_word(value)}"
-
-
-def _keep(name: str, value: str, shell: Shell) -> str:
-    """For good on Windows (a new window sees it); in a POSIX shell the profile is the user's own business."""
-    return _set(name, value, "sh") if shell == "sh" else f"setx {name} {WORD[shell](value)}"

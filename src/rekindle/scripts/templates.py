@@ -9,9 +9,11 @@ import base64
 import functools
 import hashlib
 import json
+import textwrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from rekindle import __version__
+from rekindle.model.toml import toml_text
 from rekindle.scripts import quoting
 from rekindle.scripts.quoting import Quoted, plain_word
 from rekindle.scripts.recipe import Recipe, cxx_command, cxx_package, visual_studio
@@ -96,7 +98,9 @@ def _environment() -> Environment:
         remark=quoting.batch_remark,
         docker=quoting.docker_word,
         yaml=quoting.yaml_word,
-        yaml_expression=_yaml_expression,
+        # A scalar in which ``${{ … }}`` is meant.
+        yaml_expression=lambda text: Quoted(json.dumps(text)),
+        toml=lambda text: Quoted(toml_text(quoting.plain_text(text))),
         comment=quoting.comment,
         cc=c_compiler_of,
         minor=lambda version: plain_word(".".join(version.split(".")[:2])),
@@ -106,7 +110,7 @@ def _environment() -> Environment:
         # Between quoted delimiters a shell reads nothing; the delimiter is made from the text.
         here_text=Quoted,
         unpercent=lambda text: Quoted(text.replace("%%", "%")),
-        workflow_block=_workflow_block,
+        workflow_block=lambda text: Quoted(textwrap.indent(text.rstrip("\n"), " " * 10)),
     )
     return environment
 
@@ -121,15 +125,6 @@ def delimiter(text: str) -> Quoted:
     return Quoted(f"END_{hashlib.sha256(text.encode()).hexdigest()[:12].upper()}")
 
 
-def _workflow_block(text: str) -> Quoted:
-    return Quoted("\n".join(f"          {line}".rstrip() for line in text.rstrip("\n").split("\n")))
-
-
 def _base64_lines(content: bytes) -> list[Quoted]:
     text = base64.b64encode(content).decode("ascii")
     return [Quoted(text[at : at + 76]) for at in range(0, len(text), 76)]
-
-
-def _yaml_expression(text: str) -> Quoted:
-    """A scalar in which ``${{ … }}`` is meant."""
-    return Quoted(json.dumps(text))

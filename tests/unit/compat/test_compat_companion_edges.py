@@ -177,7 +177,7 @@ def test_only_what_another_torch_could_change_pulls() -> None:
         (wheel(), at("sm_80", platform="windows"), "tiny 3 has no wheel for Windows."),
         (wheel(lacks={"windows": "It is Linux only."}), at("sm_80", platform="windows"), "It is Linux only."),
         (source(), at("sm_80", platform="linux_aarch64"), "tiny 3 is not known to work on Linux aarch64."),
-        (source(), at(platform="windows_arm64", backend="cpu"), "tiny 3 is not known to work on Windows on Arm."),
+        (source(), at("sm_80", platform="windows_arm64"), "tiny 3 is not known to work on Windows on Arm."),
         (fork(platforms=("windows",)), at("sm_80"), "tiny 2 is not known to work on Linux x86-64."),
         (wheel(python=">=3.12"), at("sm_80"), "tiny 3 wants Python >=3.12."),
         (wheel(torch="==2.7.0"), at("sm_80"), "tiny 3 was made for torch ==2.7.0, not for 2.6.0."),

@@ -14,8 +14,8 @@ from rekindle.plan.candidates import (
     Candidate,
 )
 from rekindle.plan.describe import machine_from_flags
-from rekindle.plan.question import Question
-from rekindle.plan.recipe import _join, _resources, planned_cudnn
+from rekindle.plan.question import BuildInputs, Question
+from rekindle.plan.recipe import _join, planned_cudnn
 from rekindle.plan.supply import plan_blas
 
 
@@ -142,9 +142,11 @@ def test_costs_by_memory(
     torch: str, gpu: str, memory: str | None, archs: int, jobs: str | None, wanted: tuple[float, float, tuple[int, int]]
 ) -> None:
     candidate = build(torch, cuda="11.8" if gpu != "none" else None, compiler="gcc-11")
-    question = ask(gpu, memory=memory)
-    assert made(candidate, question).env.get("MAX_JOBS") == jobs
-    assert _resources(candidate, question, archs, int(jobs or 8)) == wanted
+    bare = ask(gpu, memory=memory)
+    inputs = BuildInputs(arch_list=("8.0", "8.6", "9.0")[:archs])
+    recipe = made(candidate, Question(bare.machine, bare.wish, FACTS, inputs))
+    assert recipe.env.get("MAX_JOBS") == jobs
+    assert (recipe.disk_gib, recipe.memory_gib, recipe.minutes) == wanted
 
 
 def test_blas_that_is_there_is_taken() -> None:

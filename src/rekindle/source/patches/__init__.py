@@ -6,7 +6,6 @@ The folders beside this file hold the patches, one per project; docs/patches.md 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,12 +13,13 @@ import msgspec
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.git import Git
-from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeRecord
+from rekindle.model.source import AppliedPatch, SourceTree, TreeRecord
 from rekindle.scripts.quoting import paste_line
 from rekindle.source import journal
 from rekindle.source.patches import engine
 from rekindle.source.patches.conditions import Context as Context
-from rekindle.source.patches.conditions import Verdict, holds
+from rekindle.source.patches.conditions import holds
+from rekindle.source.patches.engine import Choice as Choice
 from rekindle.source.patches.header import Patch as Patch
 from rekindle.source.patches.header import load_patches as load_patches
 from rekindle.source.patches.header import parse_patch as parse_patch
@@ -32,15 +32,6 @@ BASE_TAG = "rekindle-base"
 def git_line(git: Git, *words: str) -> str:
     """A git command on that tree as a person pastes it into a shell."""
     return paste_line(["git", *git.place, *words], windows=git.host.system == "windows")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A patch, whether this build needs it, and the condition that decided."""
-
-    patch: Patch
-    verdict: Verdict
-    why: str
 
 
 def choose(patches: Sequence[Patch], context: Context) -> tuple[Choice, ...]:
@@ -67,20 +58,19 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
     root = tree.resolve()
     project, version = recognise(root)
     choices = _choices(patches)
-    wanted = [choice.patch for choice in choices if choice.verdict == "needed"]
-    for patch in wanted:
-        if patch.project != project:
+    for patch, verdict, _ in choices:
+        if verdict == "needed" and patch.project != project:
             raise BadInput(f"patch {patch.id} is for {patch.project}, and {root} is a tree of {project}")
     if dry_run:
         record = journal.read_record(root)
-        plan = engine.survey(root, wanted, record)
-        shown = _describe(root, project, version, record, _all(choices, plan, record))
+        plan = engine.survey(root, choices, record)
+        shown = _describe(root, project, version, record, plan.patches)
         changed = tuple(edit.path for edit in plan.edits)
         return msgspec.structs.replace(shown, diff=engine.render_diff(plan.edits), changed=changed)
     with journal.locked(root):
         repaired = journal.repair(root)
         record = journal.read_record(root)
-        plan = engine.survey(root, wanted, record)
+        plan = engine.survey(root, choices, record)
         _refuse(root, plan, record)
         git = Git(root)
         if git.present and git.head() is not None:
@@ -88,7 +78,8 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
         if plan.taken:
             _keep(root, plan.taken)
             record = engine.carry_out(root, plan, record)
-    shown = _describe(root, project, version, record, _all(choices, plan, record, done=True))
+    done = [msgspec.structs.replace(each, state="applied") if each.state == "clean" else each for each in plan.patches]
+    shown = _describe(root, project, version, record, done)
     return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in plan.edits))
 
 
@@ -121,39 +112,13 @@ def status(tree: Path, patches: Sequence[Patch | Choice] = ()) -> SourceTree:
         with journal.locked(root):
             repaired = journal.repair(root)
     record = journal.read_record(root)
-    choices = _choices(patches)
-    plan = engine.survey(root, [choice.patch for choice in choices if choice.verdict == "needed"], record)
-    shown = _describe(root, project, version, record, _all(choices, plan, record))
+    plan = engine.survey(root, _choices(patches), record)
+    shown = _describe(root, project, version, record, plan.patches)
     return msgspec.structs.replace(shown, repaired=repaired)
 
 
 def _choices(patches: Sequence[Patch | Choice]) -> list[Choice]:
     return [each if isinstance(each, Choice) else Choice(each, "needed", "asked for") for each in patches]
-
-
-def _all(
-    choices: Sequence[Choice], plan: engine.Survey, record: TreeRecord, *, done: bool = False
-) -> tuple[AppliedPatch, ...]:
-    """The states of all choices in order; after the work "clean" has become "applied".
-
-    What we put in counts as applied whatever its conditions say now: the patch itself may have made
-    "file … contains …" untrue.
-    """
-    ours = {patch.id for patch in record.patches}
-    surveyed = {patch.id: patch for patch in plan.patches}
-    states = []
-    for choice in choices:
-        patch = surveyed.get(choice.patch.id)
-        if patch is None and choice.patch.id in ours:
-            states.append(engine.describe(choice.patch, "applied"))
-        elif patch is None:
-            state: PatchState = "unknown" if choice.verdict == "unknown" else "not-needed"
-            states.append(engine.describe(choice.patch, state, choice.why))
-        elif done and patch.state == "clean":
-            states.append(msgspec.structs.replace(patch, state="applied", detail=patch.detail or choice.why))
-        else:
-            states.append(msgspec.structs.replace(patch, detail=patch.detail or choice.why))
-    return tuple(states)
 
 
 def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:

@@ -2,6 +2,10 @@
 
 Everything is decided in memory first (``survey``); only then is anything written, through the journal.
 Context must match in full (no fuzz); a hunk may have moved, and the nearest place counts.
+
+``git apply`` does less: a release's archive is fetched and patched where there is no git (Windows), a tree inside
+another repository is taken for a part of it, a file with CRLF gets new lines without, of a patch that is half in the
+tree nothing is applied, and nobody can say which of several patches conflicts before the first one is written.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,9 +21,18 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.model.source import AppliedPatch, PatchState, RecordedFile, RecordedPatch, TreeRecord
 from rekindle.source import journal
 from rekindle.source.journal import Edit
+from rekindle.source.patches.conditions import Verdict
 from rekindle.source.patches.diff import FileDiff, Hunk, split_lines
 from rekindle.source.patches.header import Patch
 from rekindle.source.paths import inside
+
+
+class Choice(NamedTuple):
+    """A patch, whether this build needs it, and the condition that decided."""
+
+    patch: Patch
+    verdict: Verdict
+    why: str
 
 
 class Mismatch(Exception):
@@ -132,35 +146,41 @@ class Survey:
         return [patch for patch in self.patches if patch.state == "conflict"]
 
 
-def survey(root: Path, patches: Sequence[Patch], record: TreeRecord) -> Survey:
-    """Try all patches on the tree's present content, one after the other, in memory."""
+def survey(root: Path, choices: Sequence[Choice], record: TreeRecord) -> Survey:
+    """Try all patches that are needed on the tree's present content, one after the other, in memory; say of the others
+    how they stand."""
     result = Survey()
     ours = {patch.id: patch for patch in record.patches}
-    for patch in patches:
-        for path in patch.paths:
-            if path not in result.before:
-                result.before[path] = result.after[path] = _read(root, path, patch.id)
-        state, detail, contents = _try(patch, ours.get(patch.id), result.after)
-        if state == "clean":
-            result.after.update(contents)
-            result.taken.append(patch)
-            result.executable.update(diff.path for diff in patch.files if diff.creates and diff.executable)
-        result.patches.append(describe(patch, state, detail))
+    for patch, verdict, why in choices:
+        state: PatchState = "unknown" if verdict == "unknown" else "not-needed"
+        detail: str | None = why
+        if verdict == "needed":
+            for path in patch.paths:
+                if path not in result.before:
+                    result.before[path] = result.after[path] = _read(root, path, patch.id)
+            state, problem, contents = _try(patch, ours.get(patch.id), result.after)
+            detail = problem or why
+            if state == "clean":
+                result.after.update(contents)
+                result.taken.append(patch)
+                result.executable.update(diff.path for diff in patch.files if diff.creates and diff.executable)
+        elif patch.id in ours:
+            # Whatever its conditions say now: the patch itself may have made "file … contains …" untrue.
+            state, detail = "applied", None
+        result.patches.append(
+            AppliedPatch(
+                id=patch.id,
+                state=state,
+                # Only what is in the tree, or would be, has a hash: bills of materials list those that do.
+                sha256=patch.sha256 if state in ("clean", "applied") else None,
+                files=patch.paths,
+                detail=detail,
+                title=patch.title,
+                source=patch.bug or patch.origin,
+                instead=patch.instead,
+            )
+        )
     return result
-
-
-def describe(patch: Patch, state: PatchState, detail: str | None = None) -> AppliedPatch:
-    return AppliedPatch(
-        id=patch.id,
-        state=state,
-        # Only what is in the tree, or would be, has a hash: bills of materials list those that do.
-        sha256=patch.sha256 if state in ("clean", "applied") else None,
-        files=patch.paths,
-        detail=detail,
-        title=patch.title,
-        source=patch.bug or patch.origin,
-        instead=patch.instead,
-    )
 
 
 def carry_out(root: Path, plan: Survey, record: TreeRecord) -> TreeRecord:
