@@ -136,7 +136,7 @@ def _nvidia_order(
     facts = load_facts()
     name = order.wheel.name
     recipe = wheel_recipe(name, facts)
-    cuda = wheel_cuda(opened)
+    cuda = wheel_cuda(opened, name.split("-")[0])
     tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
     notes = why_no_sources(name, recipe, cuda, tools, facts)
     ready = recipe if not notes else None
@@ -257,7 +257,7 @@ def _ways(
         gather=gather,
         toolkit=tools.release,
         unseen=unseen,
-        sources=(f"torch {wheel.split('-')[1]} source tree",),
+        sources=(f"{recipe.package} {wheel.split('-')[1]} source tree",),
     )
     return (ptx, source)
 

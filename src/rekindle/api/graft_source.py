@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,7 @@ def wheel_recipe(wheel: str, facts: Facts) -> GraftRecipe | None:
         name, version, _, _ = parse_wheel_filename(wheel)
     except InvalidWheelFilename:
         return None  # whoever opens it says so
-    return find_recipe(str(version), facts) if name == "torch" else None
+    return find_recipe(str(version), facts, name)
 
 
 def gather_sources(
@@ -49,7 +50,7 @@ def gather_sources(
     launcher: str | None,
     progress: Progress,
 ) -> Sources:
-    """Everything that the kernel files of a torch wheel are compiled with."""
+    """Everything that the kernel files of a wheel are compiled with; torch's companions take torch's headers, too."""
     from packaging.utils import parse_wheel_filename
 
     from rekindle.facts import load_facts
@@ -62,16 +63,19 @@ def gather_sources(
     assert tools.nvcc is not None
     version = str(parse_wheel_filename(wheel.name)[1])
     work = place.root / "work" / wheel.name.removesuffix(".whl")
-    tree = _tree(version, source, place, progress)
+    tree = _tree(recipe.package, version, source, place, progress)
     checked = check_wheel(wheel)
-    include = take_include(checked, work, progress)
     search = FlagSearch()
-    if (library := "torch/lib/libtorch_cpu.so") in checked.members:
-        progress.stage("flags", "as the wheel itself tells them")
-        checked.inflate(library, search)
+    if recipe.package == "torch":
+        torch, include = version, take_include(checked, work, progress)
+        if (library := "torch/lib/libtorch_cpu.so") in checked.members:
+            progress.stage("flags", "as the wheel itself tells them")
+            checked.inflate(library, search)
+    else:
+        torch, include = _torch_include(checked, headers, place, progress)
     toolkit = Path(tools.nvcc).parent.parent
     own = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
-    fetched = _headers(find_packages(version, facts), own, place, progress)
+    fetched = _headers(find_packages(torch, facts), own, place, progress)
     return Sources(
         tree=tree,
         include=include,
@@ -88,19 +92,21 @@ def gather_sources(
 def why_no_sources(
     wheel: str, recipe: GraftRecipe | None, cuda: str | None, tools: Tools, facts: Facts
 ) -> tuple[str, ...]:
-    """In words, for a torch wheel: of other packages only the PTX is used in any case. A toolkit that does not fit a
+    """In words, for a package with recipes: of others only the PTX is used in any case. A toolkit that does not fit a
     wheel with a recipe is refused: what it makes would differ in every unit."""
     from rekindle.compat.graft import fits_wheel
     from rekindle.errors import BadInput
 
     name, version, *_ = wheel.split("-")
-    if name != "torch":
+    rows = [row.releases for row in facts.graft.recipe if row.package == name]
+    if not rows:
         return ()
     if recipe is None:
-        known = ", ".join(row.torch for row in facts.graft.recipe)
-        return (f"how torch {version} compiles its kernels is in no recipe ({known}): its PTX alone is used",)
+        return (
+            f"how {name} {version} compiles its kernels is in no recipe ({', '.join(rows)}): its PTX alone is used",
+        )
     if tools.nvcc is None:
-        return (f"beside {tools.ptxas} there is no nvcc: torch's own kernel files cannot be compiled",)
+        return (f"beside {tools.ptxas} there is no nvcc: {name}'s own kernel files cannot be compiled",)
     fit = fits_wheel(tools.release, cuda or tools.release)
     if fit.kind != "yes":
         raise BadInput(fit.text, remedy=f"name a toolkit of CUDA {fit.want} with --toolkit DIR")
@@ -159,8 +165,6 @@ def amd_order(
 
 def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:
     """hipcc or ROCm's clang, and its version."""
-    import re
-
     from rekindle.errors import MissingTool
     from rekindle.graft.hip import HIP
 
@@ -210,7 +214,32 @@ def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
     )
 
 
-def _tree(version: str, source: str | None, place: Workspace, progress: Progress) -> Path:
+def _torch_include(
+    companion: WheelZip, headers: Sequence[Path], place: Workspace, progress: Progress
+) -> tuple[str, Path]:
+    """The torch that a companion's wheel requires, and its headers: in one of ``headers``, else out of its wheel."""
+    from rekindle.errors import BadInput
+    from rekindle.formats.wheel import check_wheel
+    from rekindle.graft.headers import take_include
+    from rekindle.host.download import download
+    from rekindle.inspect.published import find_wheels, pip_places
+
+    text = companion.read(f"{companion.dist_info}/METADATA", 1 << 20).decode("utf-8", "replace")
+    required = re.search(r"^Requires-Dist: torch \(?==([\d.]+)\)?\s*$", text, re.MULTILINE)
+    if required is None:
+        raise BadInput(f"{companion.what} does not say for which torch it was compiled", remedy="take its PTX alone")
+    version = required[1]
+    given = next((folder for folder in headers if (folder / "ATen/ATen.h").is_file()), None)
+    if given is not None:
+        return version, given
+    file = find_wheels(f"torch=={version}", pip_places(), python="3.12", platform="linux_x86_64")[0].file
+    progress.stage("downloading", f"{file.name}, for its headers (--headers DIR names them elsewhere)")
+    wheel = download(file.url, place.root / "official" / file.name, sha256=file.sha256, progress=progress)
+    work = place.root / "work" / wheel.name.removesuffix(".whl")
+    return version, take_include(check_wheel(wheel), work, progress)
+
+
+def _tree(project: str, version: str, source: str | None, place: Workspace, progress: Progress) -> Path:
     """The release's tree: a folder, or fetched from where ``source`` says; without submodules, which are not needed."""
     from rekindle.source.tree import check_wanted, tree_version
 
@@ -221,10 +250,15 @@ def _tree(version: str, source: str | None, place: Workspace, progress: Progress
         return root
     from rekindle.api.source import source_fetch
 
-    target = place.source / f"torch-{release}"
     return Path(
         source_fetch(
-            target, release=release, place=source, submodules=False, workspace=place.root, progress=progress
+            place.source / f"{project}-{release}",
+            project=project,
+            release=release,
+            place=source,
+            submodules=False,
+            workspace=place.root,
+            progress=progress,
         ).root
     )
 

@@ -26,9 +26,9 @@ from rekindle.model.document import encode, load
 from rekindle.model.machine import Cpu
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.verify import VerifyComparison, VerifyOptions, VerifyReport
+from rekindle.model.verify import ForetoldFailure, VerifyComparison, VerifyOptions, VerifyReport
 from rekindle.verify import last_proof, output, prove
-from rekindle.verify.gather import read_events
+from rekindle.verify.gather import foretell, read_events
 from rekindle.verify.output import compare
 from rekindle.verify.suspects import keep as keep_trials
 from rekindle.verify.suspects import place_of
@@ -54,6 +54,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
         **{name: getattr(chosen, name) for name in VerifyOptions.__struct_fields__},
         expect=promises(load(chosen.plan, Plan)) if chosen.plan else {},
         suspects=audit.suspects,
+        foretold=_foretold(chosen) if events is None else (),
     )
     if events is not None:
         report = read_events(host, events, chosen.level, listener, chosen.gpu)
@@ -78,6 +79,24 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     if chosen.junit is not None:
         write_for_user(chosen.junit, output.junit(report))
     return report
+
+
+def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
+    """What a grafted wheel, or the grafted torch that is installed, says of itself that it cannot do."""
+    from rekindle.formats.wheel import check_wheel
+    from rekindle.inspect.targets import installed_in
+
+    name, most = "rekindle-graft.json", 32 << 20
+    if options.wheel is not None:
+        try:
+            wheel = check_wheel(options.wheel)
+            return foretell(wheel.find(f"{wheel.dist_info}/{name}", most) or b"")
+        except RekindleError:
+            return ()  # what cannot be read is refused by the run itself, with its own words
+    package = options.package or "torch"
+    folder = installed_in(package, options.python or usual_python(LiveHost()))
+    found = sorted(folder.glob(f"{package}-*.dist-info/{name}")) if folder else []
+    return foretell(found[0].read_bytes()) if found and found[0].stat().st_size <= most else ()
 
 
 def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:

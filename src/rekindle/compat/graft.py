@@ -33,13 +33,14 @@ KEPT = (
 
 
 @functools.lru_cache(maxsize=512)
-def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
+def find_recipe(version: str, facts: Facts, package: str = "torch") -> GraftRecipe | None:
     """How a release compiles its device code, where that is known."""
     try:
-        release = Version(torch.split("+")[0])
+        release = Version(version.split("+")[0])
     except ValueError:  # no version, or a number of more digits than Python reads
         return None
-    return next((recipe for recipe in facts.graft.recipe if release in SpecifierSet(recipe.torch)), None)
+    rows = [recipe for recipe in facts.graft.recipe if recipe.package == package]
+    return next((recipe for recipe in rows if release in SpecifierSet(recipe.releases)), None)
 
 
 @functools.lru_cache(maxsize=512)

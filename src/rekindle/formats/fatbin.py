@@ -43,6 +43,7 @@ _PADDING = 8
 # 64-bit code, made on Linux (Windows has 0x20 there).
 _PLAIN_FLAGS = 0x11
 _MADE_ON = 0x70
+_FLAGS_AT = _LEAST_HEADER - 8
 
 
 class Entry(NamedTuple):
@@ -132,14 +133,13 @@ def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
     return tuple(text.split(b"\0")[0].decode("utf-8", "replace").split())
 
 
-def write_entry(image: bytes, arch: Sm, *, compression: str = "none", made_on: int = _PLAIN_FLAGS) -> bytes:
-    """One entry of machine code. ``made_on``: the flags of an entry beside it, which name the host's system.
+def write_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
+    """One entry of machine code.
 
     NVIDIA's fatbinary adds a table of properties for sm_100 and later; where that tool is at hand, its entry is the
     one to take.
     """
-    flags = _PLAIN_FLAGS & ~_MADE_ON | made_on & _MADE_ON
-    flags |= {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
+    flags = _PLAIN_FLAGS | {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
     stored, size, body = 0, 0, image
     if compression == "zstd":
         from rekindle.formats.zstd import write_zstd
@@ -152,6 +152,12 @@ def write_entry(image: bytes, arch: Sm, *, compression: str = "none", made_on: i
     made_by = (image[8], 1, arch.number, 0, 0, flags)
     head = _ENTRY.pack(2, _ENTRY_VERSION, _FULL_HEADER, len(body), stored, 0, *made_by)
     return head + _SIZE.pack(0) + _SIZE.pack(size) + body
+
+
+def set_host(entry: bytes, flags: int) -> bytes:
+    """The same entry, made for the host's system that the ``flags`` of an entry beside it name."""
+    own = _SIZE.unpack_from(entry, _FLAGS_AT)[0]
+    return entry[:_FLAGS_AT] + _SIZE.pack(own & ~_MADE_ON | flags & _MADE_ON) + entry[_FLAGS_AT + _SIZE.size :]
 
 
 def container_head(size: int) -> bytes:

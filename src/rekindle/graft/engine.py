@@ -177,7 +177,7 @@ def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     refused = [one for one in outcomes if one.state == "refused"]
     if not code or (refused and not order.leave_out):
         return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
-    report = _write(order, code, report, progress, _storage(libraries), _used_ways(libraries, code))
+    report = _write(order, code, report, progress, libraries)
     return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
 
 
@@ -345,6 +345,12 @@ def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]
     return tuple(ways.values())
 
 
+def _hosts(libraries: Iterable[FoundLibrary]) -> dict[str, int]:
+    """By library, the flags of an entry it has: they name the system that its host code is for."""
+    units = [(library.name, unit.unit) for library in libraries for unit in library.units]
+    return {name: unit.container.entries[0].flags for name, unit in units if isinstance(unit, Unit)}
+
+
 def _storage(libraries: Iterable[FoundLibrary]) -> str:
     """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
     units = [unit.unit for library in libraries for unit in library.units]
@@ -357,9 +363,9 @@ def _write(
     code: Code,
     report: GraftReport,
     progress: Progress,
-    compression: str,
-    used: Sequence[Way],
+    libraries: Sequence[FoundLibrary],
 ) -> GraftReport:
+    used, compression, hosts = _used_ways(libraries, code), _storage(libraries), _hosts(libraries)
     version = report.version or ""
     archs = sorted({arch for images in code.values() for arch in images})
     made = Making(
@@ -386,6 +392,7 @@ def _write(
         left_out=left,
         libraries=order.libraries,
         compression=compression,
+        hosts=hosts,
     )
     graft, entries = read_graft(draft)
     # Applied in any case: a graft file that cannot be applied is worth nothing.

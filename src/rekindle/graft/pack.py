@@ -18,7 +18,16 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.errors import BadInput
 from rekindle.formats.cubin import other_arch
-from rekindle.formats.fatbin import MAGIC, MAX_IMAGE, Entry, container_head, read_containers, read_image, write_entry
+from rekindle.formats.fatbin import (
+    MAGIC,
+    MAX_IMAGE,
+    Entry,
+    container_head,
+    read_containers,
+    read_image,
+    set_host,
+    write_entry,
+)
 from rekindle.formats.offload import object_chip
 from rekindle.formats.rewrite import new_member
 from rekindle.formats.view import Malformed
@@ -78,8 +87,10 @@ def write_graft(
     left_out: tuple[UnitOutcome, ...] = (),
     libraries: tuple[LibraryBeside, ...] = (),
     compression: str = "none",
+    hosts: Mapping[str, int] | None = None,
 ) -> GraftFile:
-    """The graft file for ``wheel``. What applying it gives is not in it yet: :func:`complete` adds that."""
+    """The graft file for ``wheel``. ``hosts``: by library, the flags of an entry it has, which name the host's system
+    (Windows' libraries are written here, too). What applying it gives is not in it yet: :func:`complete` adds that."""
     name, *_ = parse_wheel_filename(wheel.name)
     holders = sorted({library for library, _ in code})
     rows: list[NewEntry] = []
@@ -87,6 +98,8 @@ def write_graft(
     for (library, container), images in sorted(code.items()):
         for arch, image in sorted(images.items()):
             entry = finished_entry(image, arch, compression=compression)
+            if hosts and library in hosts and isinstance(arch, Sm):
+                entry = set_host(entry, hosts[library])
             member = f"code/{holders.index(library)}-{container}-{arch}"
             members[member] = entry
             rows.append(

@@ -27,7 +27,7 @@ from rekindle.graft.nvcc import CACHED, MODULE_ID
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof, WayKind
 
-# Folders of a tree that hold kernel files of the library itself, not of tests or other programs.
+# Folders of torch's tree that hold kernel files of the library itself, not of tests or other programs.
 _KERNEL_FOLDERS = ("aten/src", "torch/csrc", "c10", "caffe2", "third_party")
 _NOT_KERNELS = ("test", "tests", "benchmark", "benchmarks", "examples")
 _GLOBAL = re.compile(r"__global__[^;{()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{()]*?)?\b(\w+)\s*\(")
@@ -114,7 +114,7 @@ class SourceWay:
     def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[SourceUnit]) -> list[Job]:
         """The jobs that make the cubins of ``units``, those that take longest first: as far as that was measured, then
         with code that one chip alone has (343 s where the next took 200), then with most code."""
-        row = next((row for row in self.facts.costs.graft if row.torch == self.recipe.torch), None)
+        row = next((row for row in self.facts.costs.graft if row.torch == self.recipe.releases), None)
         ordered = sorted(
             units,
             key=lambda each: (
@@ -170,10 +170,10 @@ def unit_name(path: Path) -> str:
     return re.sub(r"\W", "_", path.name)
 
 
-def kernel_files(tree: Path, generated: Path | None = None) -> dict[str, list[Path]]:
+def kernel_files(tree: Path, generated: Path | None = None, folders: Sequence[str] = ()) -> dict[str, list[Path]]:
     """Every kernel file of a tree by the compiler's name for it."""
     found: dict[str, list[Path]] = {}
-    for root in [tree / folder for folder in _KERNEL_FOLDERS] + ([generated] if generated else []):
+    for root in [tree / folder for folder in folders or _KERNEL_FOLDERS] + ([generated] if generated else []):
         for name, paths in find_files(root, ("*.cu",)).items():
             found.setdefault(name, []).extend(paths)
     return found
@@ -202,8 +202,11 @@ def survey_source(
     ``sources``: the recipe alone where no tree was looked into; then every named unit is taken to have its file.
     ``had``: compile for an architecture the wheel has (to compare), whatever runs on the card.
     """
-    files = kernel_files(sources.tree, sources.generated) if isinstance(sources, Sources) else None
-    extra = (sources.recipe if isinstance(sources, Sources) else sources).extra_archs
+    recipe = sources.recipe if isinstance(sources, Sources) else sources
+    files = None
+    if isinstance(sources, Sources):
+        files = kernel_files(sources.tree, sources.generated, recipe.folders)
+    extra = recipe.extra_archs
     units: list[SourceUnit] = []
     others: list[UnitOutcome] = []
     for unit in library.units:

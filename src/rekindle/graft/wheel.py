@@ -42,6 +42,7 @@ _VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
 _PACKAGE_VERSION = re.compile(rb"^__version__\s*=\s*['\"]([^'\"\s]+)['\"]", re.MULTILINE)
 _START = "torch/__init__.py"
 _CUDA = re.compile(rb"^cuda\b[^=\n]*=\s*['\"](\d+\.\d+)['\"]", re.MULTILINE)
+_CUDA_LOCAL = re.compile(rb"^__version__\s*=\s*['\"][^'\"\s]*\+cu(\d{2})(\d)['\"]", re.MULTILINE)
 _SIGNATURES = ("RECORD", "RECORD.jws", "RECORD.p7s", INSIDE)
 
 
@@ -70,10 +71,13 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
     return f"{version.public}+{'.'.join([*([local] if local else []), *added])}"
 
 
-def wheel_cuda(wheel: WheelZip) -> str | None:
-    """The CUDA that a torch wheel was made with, as it says itself."""
-    told = _CUDA.search(wheel.find("torch/version.py", 1 << 16) or b"")
-    return told[1].decode() if told else None
+def wheel_cuda(wheel: WheelZip, package: str = "torch") -> str | None:
+    """The CUDA that a wheel was made with, as it says itself: in a line of its own (torch), or in its version."""
+    text = wheel.find(f"{package}/version.py", 1 << 16) or b""
+    if told := _CUDA.search(text):
+        return told[1].decode()
+    local = _CUDA_LOCAL.search(text)
+    return f"{local[1].decode()}.{local[2].decode()}" if local else None
 
 
 def grafted_name(name: str, version: str) -> str:

@@ -199,13 +199,15 @@ class ChipFiles(Row, frozen=True, kw_only=True):
 class GraftRecipe(Row, frozen=True, kw_only=True):
     """How a release compiles its device code, as far as neither wheel nor tree says it themselves.
 
-    ``torch`` is a specifier of releases. ``include`` are folders of the tree, ``parts`` what single folders need more.
-    ``extra_archs``: units that are also compiled for one more variant where the first is compiled
-    (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the release's generator writes; ``standins`` are
-    headers of submodules, with what kernel files need of them.
+    ``releases`` of a ``package`` are a specifier; ``folders`` hold its kernel files (none: torch's). ``include`` are
+    folders of the tree, ``parts`` what single folders need more. ``extra_archs``: units that are also compiled for one
+    more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the
+    release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them.
     """
 
-    torch: str
+    releases: str
+    package: str = "torch"
+    folders: tuple[str, ...] = ()
     standard: str
     defines: tuple[str, ...]
     options: tuple[str, ...] = ()

@@ -14,8 +14,9 @@ from rekindle.model.wheel import OperatorTrial
 VerifyStatus = Literal["passed", "failed", "skipped"]
 Level = Literal["smoke", "full"]
 Verdict = Literal["proven", "not-proven", "failed"]
-# absent: by release or plan, so nothing is owed; untried: something stood in the way.
-SkipKind = Literal["absent", "untried"]
+# absent: by release or plan, so nothing is owed; untried: something stood in the way; foretold: it was tried and
+# failed, as a grafted wheel says of itself that it must.
+SkipKind = Literal["absent", "untried", "foretold"]
 
 
 class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +68,14 @@ class Crash(Part, frozen=True, kw_only=True):
     unit: str | None = None
 
 
+class ForetoldFailure(Part, frozen=True, kw_only=True):
+    """A check (a star stands for any GPU) that a grafted wheel says must fail on cards of one architecture, and why."""
+
+    id: str
+    arch: str
+    why: str
+
+
 class VerifyCheck(Part, frozen=True, kw_only=True):
     """One check and how it ended."""
 
@@ -80,6 +89,8 @@ class VerifyCheck(Part, frozen=True, kw_only=True):
     cpu_seconds: float | None = None
     remedy: str | None = None
     crash: Crash | None = None
+    # Why a grafted wheel says of itself that this cannot work; on a check that passed it was wrong.
+    foretold: str | None = None
     # The largest error found, as a share of what the check's tolerance allows.
     worst: float | None = None
 

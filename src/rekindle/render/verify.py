@@ -53,9 +53,11 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         _operators(report.operators, screen)
     screen.causes(report.diagnosis.matches[:2], "cause")
     skipped = [check for check in report.checks if check.status == "skipped"]
-    words = {"absent": "absent by plan"}
+    words = {"absent": "absent by plan", "foretold": "foretold"}
     reasons = (f"{check.id} ({words.get(check.skip or '', 'could not be tried')}): {check.detail}" for check in skipped)
     screen.bullets(reasons, status="skip", title="skipped")
+    better = [f"{check.id}: {check.detail}" for check in report.checks if check.foretold and check.status == "passed"]
+    screen.bullets(better, status="warn", title="works, though a graft said it would not")
     if report.since is not None:
         _since(report.since, screen)
     screen.bullets(report.next, title="next")

@@ -7,6 +7,7 @@ requires was not carried out. ``proven``: every required check ran and passed, a
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import json
 import tomllib
@@ -21,8 +22,9 @@ import msgspec
 from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
+from rekindle.model.graft import LibraryBeside, UnitOutcome
 from rekindle.model.progress import Progress
-from rekindle.model.verify import Level, Missing, Verdict, VerifyCheck, VerifyReport, VerifyStatus
+from rekindle.model.verify import ForetoldFailure, Level, Missing, Verdict, VerifyCheck, VerifyReport, VerifyStatus
 from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.crash import describe_crash, remedy_for, sentence
 
@@ -95,14 +97,15 @@ class Gathering:
         only: bool = False,
         operators: tuple[OperatorTrial, ...] = (),
     ) -> VerifyReport:
-        count = {word: sum(check.status == word for check in self.checks) for word in get_args(VerifyStatus)}
-        verdict, missing = judge(self.checks, claim)
+        checks = hold_to_list(self.checks, claim.foretold, self.environment)
+        count = {word: sum(check.status == word for check in checks) for word in get_args(VerifyStatus)}
+        verdict, missing = judge(checks, claim)
         return VerifyReport(
             verdict=verdict,
             missing=missing,
-            next=next_steps(verdict, self.checks, missing, claim, only=only),
+            next=next_steps(verdict, checks, missing, claim, only=only),
             claims=("cpu", "gpu") if claim.gpu else ("cpu",),
-            checks=tuple(self.checks),
+            checks=tuple(checks),
             passed=count["passed"],
             failed=count["failed"],
             skipped=count["skipped"],
@@ -188,7 +191,7 @@ class Minimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one; ``beside``
-    are the checks of companions that were asked for."""
+    are the checks of companions that were asked for; ``foretold``: those that a grafted wheel says must fail."""
 
     package: str
     level: Level
@@ -196,6 +199,7 @@ class Claim:
     gpus: int = 0
     emulated: bool = False
     beside: tuple[str, ...] = ()
+    foretold: tuple[ForetoldFailure, ...] = ()
 
 
 @functools.cache
@@ -242,9 +246,60 @@ def _missing(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Mi
             found.append(Missing(id=id, why="did not run"))
         elif check.status == "failed":
             found.append(Missing(id=id, why=f"failed: {check.detail}"))
-        elif check.status == "skipped" and check.skip != "absent":
+        elif check.status == "skipped" and check.skip not in ("absent", "foretold"):
             found.append(Missing(id=id, why=f"could not be tried: {check.detail}"))
     return tuple(found)
+
+
+def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:
+    """What a grafted wheel says of itself (``rekindle-graft.json``) as checks that must fail. What cannot be read
+    foretells nothing."""
+    text = resources.files(__package__).joinpath("levels.toml").read_text(encoding="utf-8")
+    table = tomllib.loads(text)["grafted"]
+    try:
+        told = msgspec.json.decode(graft, type=_GraftList)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return ()
+    found: dict[tuple[str, str], str] = {}
+    for row in told.libraries:
+        if row.code == "none" and row.operators:
+            why = f"{row.why}: {', '.join(row.operators)} cannot work"
+            found |= {(id, row.arch): why for id in table["libraries"].get(row.name, ())}
+    for unit in told.left_out:
+        for pattern, ids in table["units"].items():
+            if fnmatch.fnmatchcase(unit.unit or "", pattern):
+                why = f"{unit.unit} has no code for {unit.arch} ({unit.why})"
+                found = {(id, unit.arch or ""): why for id in ids} | found
+    return tuple(ForetoldFailure(id=id, arch=arch, why=why) for (id, arch), why in found.items())
+
+
+class _GraftList(msgspec.Struct, frozen=True):
+    """Of a graft's own list, what cannot work."""
+
+    libraries: tuple[LibraryBeside, ...] = ()
+    left_out: tuple[UnitOutcome, ...] = ()
+
+
+def hold_to_list(
+    checks: Iterable[VerifyCheck], foretold: Sequence[ForetoldFailure], environment: Mapping[str, str]
+) -> list[VerifyCheck]:
+    """A failure that was foretold is no failure, and named as what it is; a success that was not is said. GPUs are in
+    the ``environment`` by their number, each with its architecture."""
+    held = []
+    for check in checks:
+        card = environment.get(check.id.split(".")[0], "")
+        rows = [row for row in foretold if fnmatch.fnmatchcase(check.id, row.id) and (not card or row.arch in card)]
+        why = rows[0].why if rows else None
+        if why is not None:
+            check = msgspec.structs.replace(check, foretold=why)
+        if why is not None and check.status == "failed":
+            detail = f"fails as the graft foretold: {why} ({check.detail})"
+            check = msgspec.structs.replace(check, status="skipped", skip="foretold", detail=detail, remedy=None)
+        elif why is not None and check.status == "passed":
+            detail = f"{check.detail}; works, though the graft foretold: {why}".removeprefix("; ")
+            check = msgspec.structs.replace(check, detail=detail)
+        held.append(check)
+    return held
 
 
 def next_steps(

@@ -72,7 +72,7 @@ def run_checks(
     promised = bool(trial.expect.get("cuda") or trial.expect.get("rocm"))
     gpu = False if emulated or trial.gpu is False else promised or trial.gpu
     owed = tuple(f"with.{row['name']}" for row in companions)
-    claim = gathered.claim(target.package, trial.level, gpu, emulated=emulated, beside=owed)
+    claim = gathered.claim(target.package, trial.level, gpu, emulated=emulated, beside=owed, foretold=trial.foretold)
     seconds = time.monotonic() - started
     operators = outcomes(trial.suspects, gathered.trials)
     return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(trial.only), operators=operators)

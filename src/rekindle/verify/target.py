@@ -20,7 +20,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.sandbox import Sandbox
 from rekindle.model.plan import Plan
-from rekindle.model.verify import VerifyOptions
+from rekindle.model.verify import ForetoldFailure, VerifyOptions
 
 # Values of these are told; of anything else only the name, since a value may be a secret.
 _TELLING = re.compile(r"^(?:ATEN|OMP|MKL|OPENBLAS|DNNL|ONEDNN|SPARK)_[A-Z0-9_]+$|^(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES$")
@@ -54,10 +54,11 @@ class Target:
 
 class Trial(VerifyOptions, frozen=True, kw_only=True):
     """What was asked for, and what is known of it: ``expect`` holds what the plan promised; ``suspects`` are operators
-    that the wheel's own bytes make doubtful."""
+    that the wheel's own bytes make doubtful; ``foretold`` are checks that a grafted wheel says must fail."""
 
     expect: dict[str, Any] = {}
     suspects: Sequence[Suspicion] = ()
+    foretold: tuple[ForetoldFailure, ...] = ()
 
 
 SMOKE = Trial()

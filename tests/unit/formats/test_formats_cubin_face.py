@@ -21,6 +21,7 @@ from rekindle.formats.fatbin import (
     read_containers,
     read_image,
     read_options,
+    set_host,
     write_entry,
 )
 from rekindle.formats.view import Malformed
@@ -109,7 +110,7 @@ def test_what_is_written_is_read(compression: str, arch: Sm, name: str) -> None:
 
 
 def test_the_host_of_the_neighbour_is_kept() -> None:
-    written = write_entry(make_cubin(), Sm(8, 0), made_on=0x21 | ZSTD)
+    written = set_host(write_entry(make_cubin(), Sm(8, 0)), 0x21 | ZSTD)
     (flags,) = struct.unpack_from("<Q", written, 40)
     assert flags == 0x21
 

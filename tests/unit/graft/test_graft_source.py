@@ -24,6 +24,7 @@ from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.library import GpuLibrary
 from rekindle.graft.nvcc import CACHED, wrap_nvcc
+from rekindle.graft.pack import read_graft, write_graft
 from rekindle.graft.source import (
     FlagSearch,
     Sources,
@@ -34,8 +35,9 @@ from rekindle.graft.source import (
     source_jobs,
     survey_source,
 )
-from rekindle.model.arch import Sm
-from rekindle.model.graft import GraftReport, HeaderPackage, RecipePart, UnitProof
+from rekindle.graft.wheel import wheel_cuda
+from rekindle.model.arch import GpuArch, Sm
+from rekindle.model.graft import GraftReport, HeaderPackage, Making, RecipePart, UnitProof
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 
@@ -335,3 +337,29 @@ def test_a_toolkit_of_another_major_version_is_refused_in_one_line() -> None:
     assert "no recipe" in why_no_sources(wheel, None, "13.0", older, facts)[0]
     assert "no nvcc" in why_no_sources(wheel, RECIPE, "13.0", dataclasses.replace(older, nvcc=None), facts)[0]
     assert why_no_sources("xformers-0.0.35-py39-none-any.whl", None, None, older, facts) == ()
+
+
+def test_a_companion_says_its_cuda_in_its_version(tmp_path: Path) -> None:
+    files = {"torchvision/version.py": b"__version__ = '0.27.1+cu130'\ngit_version = 'x'\n"}
+    wheel = check_wheel(make_wheel(tmp_path, "torchvision", "0.27.1", tag="py3-none-any", files=files))
+    assert wheel_cuda(wheel, "torchvision") == "13.0" and wheel_cuda(wheel) is None
+
+
+def test_a_companions_kernel_files_lie_where_its_recipe_says(tmp_path: Path) -> None:
+    for name in ("torchvision/csrc/ops/nms_kernel.cu", "aten/src/x.cu", "torchvision/csrc/test/t.cu"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert list(kernel_files(tmp_path, None, ("torchvision/csrc",))) == ["nms_kernel_cu"]
+    assert list(kernel_files(tmp_path)) == ["x_cu"]
+
+
+def test_windows_libraries_get_entries_of_windows(tmp_path: Path) -> None:
+    """What names the host's system is taken from the library's own entries."""
+    wheel = make_wheel(tmp_path, "pkg", "1.0", tag="py3-none-any", files={"pkg/a.dll": b"x", "pkg/b.so": b"y"})
+    code: dict[tuple[str, int], dict[GpuArch, bytes]]
+    code = {("pkg/a.dll", 0): {SM_90: make_cubin(90)}, ("pkg/b.so", 0): {SM_90: make_cubin(90)}}
+    made = Making(way="ptx", archs=("sm_90",))
+    write_graft(tmp_path / "g", wheel, "0" * 64, code, made, version="1.0+sm90", hosts={"pkg/a.dll": 0x21})
+    _, members = read_graft(tmp_path / "g")
+    flags = {name: int.from_bytes(entry[40:48], "little") & 0x70 for name, entry in members.items()}
+    assert flags == {"code/0-0-sm_90": 0x20, "code/1-0-sm_90": 0x10}

@@ -88,3 +88,15 @@ def test_lz4_stops_at_the_limit() -> None:
     far = b"x" * 300
     block = bytes.fromhex("f0ff1e") + far + bytes.fromhex("2c01") + bytes.fromhex("1062")
     assert decode_lz4(block, 1 << 16) == far + b"xxxx" + b"b"
+
+
+def test_the_package_lz4_gives_what_our_own_decoder_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = pytest.importorskip("lz4.block")
+    plain = bytes(range(256)) * 40 + b"cubin" * 999 + bytes(5000)
+    packed = block.compress(plain, store_size=False)
+    for limit in (len(plain), len(plain) - 1, 100, len(plain) + 7):
+        fast = decode_lz4(packed, limit)
+        monkeypatch.setattr("rekindle.formats.lz4.decompress", None)
+        assert fast == decode_lz4(packed, limit) == plain[:limit]
+        monkeypatch.undo()
+    assert decode_lz4(packed[:-9], len(plain)) == plain[: len(decode_lz4(packed[:-9], len(plain)))]

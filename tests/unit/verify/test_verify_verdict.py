@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from rekindle.model.verify import Missing, VerifyCheck
-from rekindle.verify.gather import Claim, judge, load_minimum, next_steps, required_checks
+from rekindle.verify.gather import Claim, foretell, hold_to_list, judge, load_minimum, next_steps, required_checks
 
 CLAIMS = [
     Claim(package="torch", level="smoke", gpu=False),
@@ -140,3 +141,57 @@ def test_each_gpu_in_sight_is_owed_and_one_where_none_is() -> None:
     assert numbers == [{"gpu0"}, {"gpu0"}, {"gpu0", "gpu1"}]
     assert "gpu0.pooling" in owed("full") and "gpu0.pooling" not in owed("smoke")
     assert owed("smoke") < owed("full")
+
+
+GRAFT = {
+    "schema": 1,
+    "made": {"way": "source"},
+    "libraries": [
+        {"name": "cuSOLVER", "arch": "sm_90", "code": "none", "operators": ["torch.linalg.svd"], "why": "has no code"},
+        {"name": "cuFFT", "arch": "sm_90", "code": "jit", "operators": []},
+    ],
+    "left_out": [
+        {
+            "library": "l",
+            "container": 1,
+            "unit": "flash_fwd_cu",
+            "state": "left-out",
+            "arch": "sm_90",
+            "why": "no file",
+        },
+        {"library": "l", "container": 2, "unit": "Sort_cu", "state": "left-out", "arch": "sm_90", "why": "no file"},
+    ],
+}
+H200 = {"gpu0": "NVIDIA H200, sm_90, 139.8 GiB", "gpu1": "NVIDIA A100, sm_80, 80 GiB"}
+
+
+def test_a_graft_foretells_what_cannot_work() -> None:
+    rows = foretell(msgspec.json.encode(GRAFT))
+    assert [(row.id, row.arch) for row in rows] == [("gpu*.attention", "sm_90"), ("gpu*.linalg", "sm_90")]
+    assert "torch.linalg.svd cannot work" in rows[1].why
+    assert foretell(b"") == foretell(b"[1]") == foretell(b'{"libraries": 7}') == ()
+
+
+def test_a_foretold_failure_refutes_nothing_and_is_named() -> None:
+    claim = Claim(package="torch", level="smoke", gpu=True, gpus=2, foretold=foretell(msgspec.json.encode(GRAFT)))
+    checks = [
+        VerifyCheck(id=check.id, status="failed", detail="no kernel image", remedy="x")
+        if check.id == "gpu0.linalg"
+        else check
+        for check in passed(claim)
+    ]
+    assert judge(checks, claim)[0] == "failed"
+    held = hold_to_list(checks, claim.foretold, H200)
+    row = next(check for check in held if check.id == "gpu0.linalg")
+    assert (row.status, row.skip) == ("skipped", "foretold") and row.remedy is None
+    assert "fails as the graft foretold" in row.detail and "no kernel image" in row.detail
+    assert judge(held, claim) == ("proven", ())
+
+
+def test_it_speaks_of_its_own_card_alone_and_an_unexpected_success_is_said() -> None:
+    foretold = foretell(msgspec.json.encode(GRAFT))
+    checks = [VerifyCheck(id=f"gpu{n}.linalg", status=status) for n in (0, 1) for status in ("passed", "failed")]
+    first, second, third, fourth = hold_to_list(checks, foretold, H200)
+    assert first.status == "passed" and first.foretold and first.detail.startswith("works, though the graft foretold")
+    assert second.skip == "foretold"
+    assert third.foretold is None and fourth.status == "failed", "the A100 has code of its own"
