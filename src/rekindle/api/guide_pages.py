@@ -6,7 +6,9 @@ import difflib
 from pathlib import Path
 
 import rekindle
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, RekindleError
+from rekindle.facts import load_facts
+from rekindle.model.arch import Gfx, Sm, Xe
 from rekindle.model.words import Text
 
 # What people call their machine, besides the page's own name.
@@ -16,6 +18,7 @@ _CALLED = {
     "rtx50": ("blackwell", "rtx5070", "rtx5080", "rtx5090", "5070", "5090", "sm_120"),
     "old-cpu": ("xeon", "avx2", "no-avx2", "ivybridge", "sandybridge", "cpu"),
     "amd": ("rocm", "radeon", "rx580", "gfx"),
+    "arc": ("intel", "xpu", "battlemage", "alchemist", "a770", "b580"),
     "pascal-volta": ("pascal", "maxwell", "volta", "v100", "p40", "p100", "gtx", "gtx970", "gtx1080"),
     "jetson": ("orin", "nano", "xavier", "tegra"),
     "no-card": ("none", "no-gpu", "laptop"),
@@ -29,17 +32,35 @@ def guide(name: str | None = None) -> Text:
     '# I have a GTX 9xx, a GTX 10xx or a V100, and torch 2.15 left it'
     >>> "rekindle guide kepler" in guide().text
     True
+    >>> guide("Arc B580").text.splitlines()[0]
+    '# I have an Intel Arc card, or a Core Ultra with Arc graphics'
     """
     if name is None:
         rows = [f"  rekindle guide {page:<13} {_title(page)}" for page in _CALLED]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
     known = {called: page for page, others in _CALLED.items() for called in (page, *others)}
+    if word not in known and (page := _page_for(name)):
+        return Text(text=_read(page))
     if word not in known:
         near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
         hint = f"did you mean 'rekindle guide {known[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
         raise BadInput(f"there is no guide {name!r}", remedy=hint)
     return Text(text=_read(known[word]))
+
+
+def _page_for(card: str) -> str | None:
+    """The page of a card by its name; None where it is no card's name, or the card needs no page."""
+    from rekindle.facts.gpus import find_gpu
+
+    try:
+        arch = next(iter(find_gpu(card, load_facts()).archs), None)
+    except RekindleError:
+        return None
+    if isinstance(arch, Sm):
+        pages = (("kepler", Sm(5, 0)), ("pascal-volta", Sm(7, 5)), (None, Sm(10, 0)), ("rtx50", Sm(99, 0)))
+        return next(page for page, end in pages if arch < end)
+    return "arc" if isinstance(arch, Xe) else "amd" if isinstance(arch, Gfx) else None
 
 
 def _title(page: str) -> str:

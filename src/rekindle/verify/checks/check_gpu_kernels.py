@@ -183,6 +183,36 @@ def attention(t, torch, device):
     return " ".join(done)
 
 
+@check("gpu.layers", level="smoke", scope="gpu", timeout=240, remedy="this release computes wrong on this GPU: rekindle plan names one that does not")
+def layers(t, torch, device):
+    """What releases got silently wrong where small products were right: layers of usual sizes in half precision, wide
+    heads, sums after memory was given back (torch 2.14 on Intel's GPUs, pytorch issue 197520)."""
+    F = torch.nn.functional
+    x, w = (torch.tensor(ref.rough(rows * 256, seed), dtype=torch.float64).reshape(rows, 256) for rows, seed in ((64, 1), (192, 2)))
+    done = []
+    for name in ("float16", "bfloat16"):
+        if name == "bfloat16" and capability(t) is not None and capability(t) < (8, 0):
+            continue
+        dtype, slack = getattr(torch, name), 2e-2 if name == "bfloat16" else 5e-3
+        t.step("linear " + name)
+        a, b = x.to(dtype), w.to(dtype)
+        t.close(F.linear(a.to(device), b.to(device)), a.double() @ b.double().t(), slack, slack * 16, "linear in " + name)
+        if hasattr(F, "scaled_dot_product_attention"):
+            t.step("attention %s, heads of 160" % name)
+            q, k, v = (torch.tensor(ref.rough(2 * 48 * 160, seed), dtype=torch.float64).reshape(1, 2, 48, 160) for seed in (3, 4, 5))
+            want = torch.softmax(q @ k.transpose(-1, -2) / 160 ** 0.5, -1) @ v
+            got = F.scaled_dot_product_attention(*(one.to(dtype).to(device) for one in (q, k, v)))
+            t.close(got, want, slack * 2, slack * 2, "attention with heads of 160 in " + name)
+        done.append(name)
+    t.step("index_add_ after empty_cache")
+    large = torch.ones(1 << 20, device=device)
+    del large
+    getattr(accelerator(torch)[1], "empty_cache", lambda: None)()
+    sums = torch.zeros(5, 8, device=device).index_add_(0, torch.tensor([0, 4, 0, 2]).to(device), torch.ones(4, 8, device=device))
+    t.equal(sums[:, 3].tolist(), [2.0, 0.0, 1.0, 0.0, 1.0], "index_add_")
+    return "linear, wide attention heads and index_add_ in " + " ".join(done)
+
+
 @check("gpu.agrees", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
 def agrees(t, torch, device):
     """The same larger work on CPU and GPU, in float32 and float64."""
