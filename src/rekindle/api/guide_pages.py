@@ -8,7 +8,6 @@ from pathlib import Path
 import rekindle
 from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
-from rekindle.model.arch import Gfx, Sm, Xe
 from rekindle.model.words import Text
 
 # What people call their machine, besides the page's own name.
@@ -53,14 +52,15 @@ def _page_for(card: str) -> str | None:
     """The page of a card by its name; None where it is no card's name, or the card needs no page."""
     from rekindle.facts.gpus import find_gpu
 
+    facts = load_facts()
     try:
-        arch = next(iter(find_gpu(card, load_facts()).archs), None)
+        found = find_gpu(card, facts)
     except RekindleError:
         return None
-    if isinstance(arch, Sm):
-        pages = (("kepler", Sm(5, 0)), ("pascal-volta", Sm(7, 5)), (None, Sm(10, 0)), ("rtx50", Sm(99, 0)))
-        return next(page for page, end in pages if arch < end)
-    return "arc" if isinstance(arch, Xe) else "amd" if isinstance(arch, Gfx) else None
+    if found.vendor != "nvidia":
+        return {"amd": "amd", "intel": "arc"}.get(found.vendor)
+    families = {facts.nvidia.chip[chip].family.lower() for chip in found.chips if chip in facts.nvidia.chip}
+    return next((page for page, called in _CALLED.items() if families & {page, *called}), None)
 
 
 def _title(page: str) -> str:
