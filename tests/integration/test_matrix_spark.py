@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -59,6 +60,21 @@ def test_it_can_be_published_and_reported(one_by_one: tuple[Path, dict[str, str]
     text = page.read_text(encoding="utf-8")
     assert text.count("✓ proven") == 2
     assert "http" not in text.split("</style>")[1]
+
+
+def test_the_matrix_of_the_docs_runs_and_every_wheel_can_be_published(tmp_path: Path) -> None:
+    """As docs/matrix.md has it, in a folder with a space; its CPUs are those of this machine."""
+    docs = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+    written = docs.split("# mini.toml\n")[1].split("```")[0]
+    if platform.machine() == "aarch64":
+        written = written.replace('["x86-64", "x86-64-v2"]', '["armv8-a", "armv8.2-a"]')
+    table = tmp_path / "a lab" / "mini.toml"
+    table.parent.mkdir()
+    table.write_text(written, encoding="utf-8")
+    for step in (["plan"], ["run"], ["publish", "--wheelhouse", str(tmp_path / "house")]):
+        done = cli("matrix", step[0], str(table), *step[1:])
+        assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "house").rglob("*.whl"))) == 2
 
 
 @LONG

@@ -8,10 +8,13 @@ from rekindle.api.plan import this_machine
 from rekindle.compat.driver import driver_side, newest_cuda
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
 from rekindle.index.variants import first_seen
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine
-from rekindle.model.words import VariantEnvironment
+from rekindle.model.version import at_least, is_version
+from rekindle.model.words import UV_WITH_VARIANTS, VariantEnvironment
 
 SM_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
 DRIVER_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
@@ -37,7 +40,7 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
         return VariantEnvironment(variables={}, notes=("no NVIDIA card was found: installers take the CPU wheel",))
     chosen = min(cards)
     variables = {SM_VARIABLE: chosen.dotted}
-    notes = list(_limits(chosen, cards, first_seen()))
+    notes = [*_limits(chosen, cards, first_seen()), *_old_uv()]
     driver = where.drivers.nvidia
     cuda = newest_cuda(driver, driver_side(where.os), facts) if driver else None
     if cuda:
@@ -45,6 +48,14 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     else:
         notes.append("no NVIDIA driver was found, so the driver's CUDA version is not set")
     return VariantEnvironment(variables=variables, notes=tuple(notes))
+
+
+def _old_uv(host: Host | None = None) -> list[str]:
+    """The uv of this machine, where it is too old to choose."""
+    words = (host or LiveHost()).run(["uv", "--version"]).out.split()
+    if len(words) < 2 or not is_version(words[1]) or at_least(words[1], UV_WITH_VARIANTS):
+        return []
+    return [f"uv {words[1]} takes the CPU wheel whatever is set; {UV_WITH_VARIANTS} and newer choose (uv self update)"]
 
 
 def _limits(chosen: Sm, cards: Sequence[Sm], first: Sm) -> list[str]:

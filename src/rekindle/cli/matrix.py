@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rekindle.model.matrix import MatrixStatus
 
 STEPS = {
+    "propose": "from a list of machines to the fewest wheels that serve all, as a table",
     "plan": "plan every cell and freeze them; nothing is built",
     "run": "build what is not built and prove it; the same command continues",
     "status": "what became of each cell, and whether the next run builds it",
@@ -35,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, summary in STEPS.items():
         sub = steps.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         add_common(sub, inner=True)
-        if name == "cell":
+        if name == "propose":
+            what = "a card, a profile, a file of doctor's, or a CSV file with columns gpu, driver, os, python"
+            sub.add_argument("machines", nargs="+", metavar="MACHINE", help=what)
+            sub.add_argument("--python", metavar="VERSION", help="for machines that do not say which")
+            sub.add_argument("--out", metavar="FILE", help="write the table there (default: print it)")
+        elif name == "cell":
             sub.add_argument("cell", help="its id")
             sub.add_argument("--root", required=True, metavar="DIR", help="the directory of the matrix")
         else:
@@ -86,6 +92,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     progress = session.progress
     if args.step == "cell":
         return _cell(args, session)
+    if args.step == "propose":
+        out = Path(args.out) if args.out else None
+        found = api.matrix_propose(args.machines, python=args.python, out=out)
+        return Answer(found, good=not found.unserved)
     table, asked = Path(args.table), functools.partial(after_a_yes, session, _QUESTION)
     if args.step == "plan":
         workspace = Path(args.workspace) if args.workspace else None

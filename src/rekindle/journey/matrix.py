@@ -271,12 +271,15 @@ def matrix_publish(
     from rekindle.api.index import index_add, index_build
 
     lock = load_lock(table)
-    added, unproven, missing = [], [], []
+    added, unproven, missing, same_name = [], [], [], []
     for cell in _chosen(lock, only):
         folder = CellFolder(Path(lock.root), cell.id)
         state = folder.state()
         if state.stage not in ("built", "proven") or not state.wheel:
             missing.append(cell.name)
+            continue
+        if Path(state.wheel).name in added:
+            same_name.append(cell.name)
             continue
         proofs = [str(folder.wheels / "verify.json")] if state.stage == "proven" else []
         report = folder.wheels / "inspect.json"
@@ -292,7 +295,13 @@ def matrix_publish(
             unproven.append(Path(state.wheel).name)
     if added:
         index_build(str(wheelhouse), progress=progress)
-    return Published(wheelhouse=str(wheelhouse), added=tuple(added), unproven=tuple(unproven), missing=tuple(missing))
+    return Published(
+        wheelhouse=str(wheelhouse),
+        added=tuple(added),
+        unproven=tuple(unproven),
+        missing=tuple(missing),
+        same_name=tuple(same_name),
+    )
 
 
 def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 8, trust: bool = False) -> MatrixScript:

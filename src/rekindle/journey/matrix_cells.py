@@ -22,6 +22,7 @@ from rekindle.model.arch import parse_sm
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.spoken import sentence
+from rekindle.model.version import minor
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.spark import plan_spark
 
@@ -175,7 +176,7 @@ class _Planner:
                 return (Reason(code="spark-toolkit", text=why),)
             archs = tuple(axes["archs"].split(";"))
         baseline = {"SPARK_BASELINE_FLAGS": f"-march={axes['cpu']}"} if "cpu" in axes else {}
-        return plan_spark(
+        made = plan_spark(
             self._machine,
             version=tree_version(),
             python=axes["python"],
@@ -183,6 +184,7 @@ class _Planner:
             archs=archs,
             settings=baseline | self._defaults.settings,
         )
+        return _named_for_cpu(made, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
 
     def _usable_cuda(self) -> UsableCuda:
         if self._cuda is None:
@@ -223,7 +225,10 @@ class _Planner:
             made = plan_build(machine, msgspec.structs.replace(asked, **toolkit), arch_list=archs)
         except BadInput as error:
             return (Reason(code="no-source", text=error.message),)
-        return made if not (why := _astray(made, axes, toolkit)) else why
+        if why := _astray(made, axes, toolkit):
+            return why
+        assert made.build is not None
+        return _named_for_cpu(made, made.build.env["PYTORCH_BUILD_VERSION"], "PYTORCH_BUILD_VERSION", axes)
 
     def _target(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
@@ -243,6 +248,18 @@ class _Planner:
             pythons=here.pythons,
             tools=here.tools,
         )
+
+
+def _named_for_cpu(made: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
+    """Wheels for several CPUs need names of their own: the version says which CPU it is for."""
+    recipe = made.build
+    assert recipe is not None
+    if "cpu" not in axes:
+        return made
+    part = re.sub("[^a-z0-9]+", ".", axes["cpu"].lower()).strip(".")
+    return msgspec.structs.replace(
+        made, build=msgspec.structs.replace(recipe, env=recipe.env | {variable: f"{version}-{part}"})
+    )
 
 
 def _as_card(arch: str) -> str:
@@ -271,9 +288,14 @@ def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
     )
     for what, want, got in wanted:
         if want is not None and not f"{got}.".startswith(f"{want}."):
-            told = [Reason(code=f"change-{c.what}", text=c.why) for c in made.changes]
-            text = f"The planner would take {what} {got} instead of {want}."
-            return (Reason(code="other-plan", text=text), *told)
+            variant = f"rocm{got}" if what == "ROCm" else f"cu{minor(got or '0').replace('.', '')}"
+            axis, value = {"torch": ("torch", got), "Python": ("python", got)}.get(what, ("variant", variant))
+            why = next((sentence(change.why) for change in made.changes if change.what == what.lower()), "")
+            text = (
+                f'{why} Write {axis} = ["{value}"], which the planner would take instead of {want}, or leave the'
+                " combination out with [[exclude]]."
+            )
+            return (Reason(code="other-plan", text=text.strip()), *made.because)
     return ()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,9 @@ def slurm_script(cells: Sequence[Cell], root: str, *, cores: int = 8) -> MatrixS
     )
     listed = "\n".join(f'    "{" ".join(cell.id for cell in group)}"' for group in trees.values())
     text = Path(__file__).with_name("slurm.sh").read_text(encoding="utf-8")
-    for mark, value in {"@HEAD@": head, "@ROOT@": shlex.quote(root), "@TREES@": listed}.items():
+    python = shlex.quote(sys.executable)  # a clone's ./rekindle is on no PATH
+    marks = {"@HEAD@": head, "@ROOT@": shlex.quote(root), "@TREES@": listed, "@PYTHON@": python}
+    for mark, value in marks.items():
         text = text.replace(mark, value)
     return MatrixScript(text=text, cells=len(cells))
 

@@ -6,12 +6,21 @@ root=@ROOT@
 trees=(
 @TREES@
 )
-# TERM reaches the build, which stops in order; Slurm's requeue starts it again.
-stop() { kill -TERM "$running" 2>/dev/null; wait "$running"; exit 3; }
+# The Rekindle that wrote this file, which every node must see, too; another one: REKINDLE=/path/to/rekindle sbatch FILE
+call=(@PYTHON@ -m rekindle)
+[ -z "${REKINDLE-}" ] || call=("$REKINDLE")
+# Before the time limit TERM reaches the build, which stops in order; then the task asks to be queued again: Slurm does
+# that by itself after a preemption or a lost node, not at the limit.
+stop() {
+    kill -TERM "$running" 2>/dev/null
+    wait "$running"
+    scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}" || echo "not queued again: submit the same file"
+    exit 3
+}
 trap stop TERM
 failed=0
 for cell in ${trees[$SLURM_ARRAY_TASK_ID]}; do
-    rekindle matrix cell "$cell" --root "$root" --trust --jobs "$SLURM_CPUS_PER_TASK" &
+    "${call[@]}" matrix cell "$cell" --root "$root" --trust --jobs "$SLURM_CPUS_PER_TASK" &
     running=$!
     wait "$running" || failed=1
 done

@@ -60,6 +60,7 @@ def _check(table: Table, path: Path) -> None:
         raise BadInput(
             f"{path}: {table.project[:60]!r} is no project", remedy='write project = "torch", or leave it out'
         )
+    _check_project(table, path)
     if "torch" in needed and "torch" not in table.axes:
         raise BadInput(f"{path}: the axis 'torch' is missing", remedy='write torch = ["2.6.0"] under [axes]')
     if "archs" in table.axes and "card" in table.axes:
@@ -80,6 +81,22 @@ def _check(table: Table, path: Path) -> None:
                 if axis not in AXES:
                     raise BadInput(f"{path}: [[{kind}]] names {axis!r}, which is no axis")
                 _check_value(axis, tuple(value) if isinstance(value, list) else value, path)
+
+
+def _check_project(table: Table, path: Path) -> None:
+    """A tree of one's own may be called anything; what is fetched is torch, with its companions, or the miniature."""
+    source = table.defaults.source if table.defaults else None
+    if table.project in ("torch", "spark") or source not in (None, "git", "debian", "spark"):
+        return
+    if table.project in ("torchvision", "torchaudio"):
+        raise BadInput(
+            f"{path}: {table.project} is built against a torch of the same table",
+            remedy=f'leave project out and write companions = ["{table.project}"]',
+        )
+    raise BadInput(
+        f"{path}: there are no sources of {table.project!r} to fetch",
+        remedy='write project = "torch" (or leave it out), or name its tree: source = "DIR" under [defaults]',
+    )
 
 
 def _check_value(axis: str, value: object, path: Path) -> None:

@@ -223,6 +223,30 @@ class Published(Document, frozen=True, kw_only=True):
     added: tuple[str, ...]
     unproven: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    same_name: tuple[str, ...] = ()  # cells whose wheel is called as another cell's
+
+
+class ProposedWheel(Part, frozen=True, kw_only=True):
+    """One wheel to build, and the machines that it serves."""
+
+    torch: str
+    variant: str
+    python: str
+    system: str
+    archs: tuple[str, ...]
+    serves: tuple[str, ...]
+    cpu: str | None = None
+
+
+class Proposal(Document, frozen=True, kw_only=True):
+    """``matrix propose``: the fewest wheels for a list of machines as a ``table``; ``official`` are machines that need
+    none (the line that installs their torch), ``unserved`` those that nothing serves (why)."""
+
+    table: str
+    wheels: tuple[ProposedWheel, ...] = ()
+    official: dict[str, str] = {}
+    unserved: dict[str, str] = {}
+    path: str | None = None
 
 
 class Simulation(Document, frozen=True, kw_only=True):

@@ -19,6 +19,10 @@ class Versions(Document, frozen=True, kw_only=True):
     system: str
 
 
+# uv 0.12.0 to 0.13.5 take the CPU wheel without a word (tried, 2026-11-17).
+UV_WITH_VARIANTS = "0.13.6"
+
+
 class VariantEnvironment(Document, frozen=True, kw_only=True):
     """``variant env``: variables to set, and what they cannot say."""
 

@@ -183,7 +183,8 @@ BuildRule = Callable[[Host, PlannedBuild], Checks]
 def wheel_version(plan: Plan, tree: SourceTree) -> str:
     """PEP 440: the local part is letters, digits and dots.
 
-    For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0.
+    For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0. What the recipe's own version
+    says after a hyphen (``+cpu-ivybridge``) tells wheels apart that are alike in all else.
     """
     public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
     parts = ["rekindle", plan.variant or flavour_name(plan.cuda, plan.rocm)]
@@ -191,6 +192,8 @@ def wheel_version(plan: Plan, tree: SourceTree) -> str:
     archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]
     if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
         parts += archs
+    told = (value for name, value in (plan.build.env if plan.build else {}).items() if name.endswith("BUILD_VERSION"))
+    parts.append(next(told, "").partition("+")[2].partition("-")[2])
     local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
     return f"{public}+{local}"
 

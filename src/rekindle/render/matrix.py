@@ -13,6 +13,7 @@ from rekindle.model.matrix import (
     MatrixRun,
     MatrixScript,
     MatrixStatus,
+    Proposal,
     Published,
     Simulation,
 )
@@ -112,11 +113,31 @@ def render_published(published: Published, screen: Screen) -> None:
     screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
     screen.bullets((f"{name}: published as not proven" for name in published.unproven), status="warn")
     screen.bullets((f"{name}: there is no wheel" for name in published.missing), status="skip")
+    alike = "has a wheel of the same name, and a house holds one: --only CELL --wheelhouse ANOTHER-DIR publishes it"
+    screen.bullets((f"{name}: another cell {alike}" for name in published.same_name), status="warn")
 
 
 def render_script(script: MatrixScript, screen: Screen) -> None:
     """The script itself, to be piped into a file."""
     screen.stream.write(script.text)
+
+
+def render_proposal(found: Proposal, screen: Screen) -> None:
+    """The wheels with the machines they serve, who needs none, and the table."""
+    count, machines = len(found.wheels), sum(len(wheel.serves) for wheel in found.wheels)
+    text = f"{count} wheel{'s' * (count != 1)} to build for {machines} machine{'s' * (machines != 1)}"
+    screen.verdict("warn" if found.unserved else "ok", f"{text}; official wheels serve {len(found.official)}")
+    for wheel in found.wheels:
+        name = f"torch {wheel.torch} {wheel.variant}, Python {wheel.python}, {wheel.system}"
+        screen.bullet(f"{name}, for {' '.join(wheel.archs) or wheel.cpu or 'the CPU'}: {', '.join(wheel.serves)}")
+    lines = (f"{name}: {line}" for name, line in found.official.items())
+    screen.bullets(lines, status="ok", title="Official wheels")
+    screen.bullets((f"{name}: {why}" for name, why in found.unserved.items()), status="fail", title="Not served")
+    if found.wheels and found.path:
+        screen.commands("Next", [f"rekindle matrix plan {pasted(found.path)}"])
+    elif found.wheels:
+        screen.section("The table (--out FILE writes it)")
+        screen.stream.write(found.table)
 
 
 def render_simulation(found: Simulation, screen: Screen) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rekindle.model.spoken import spoken_bytes
 from rekindle.model.wheelhouse import Added, Found, PageWritten, Served, SiteBuilt, Synced, WheelRow, Yanked
+from rekindle.model.words import UV_WITH_VARIANTS
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
 
@@ -35,6 +36,9 @@ def render_built(document: SiteBuilt, screen: Screen) -> None:
         for row in document.variants:
             screen.bullet(f"{row.file}{': ' + row.note if row.note else ''}", status="ok")
         screen.bullets(document.left_out, status="skip")
+        place = pasted(f"{_address(document.root)}/variant/simple/")
+        title = f"Chosen by the card, with uv {UV_WITH_VARIANTS} or newer (an older one takes the CPU wheel silently)"
+        screen.commands(title, [f"uv pip install --preview-features wheel-variants --index-url {place} NAME"])
     install = f"pip install --index-url {pasted(_address(document.simple) + '/')} NAME"
     screen.commands("Use it", [install, f"rekindle index serve --root {pasted(document.root)}"])
 

@@ -48,6 +48,8 @@ def test_versions() -> None:
     tree = SourceTree(project="torch", version="2.0.0a0+git123", root="/t")
     assert wheel_version(plan(variant="cu118", arch_list=("3.5",)), tree) == "2.0.1+rekindle.cu118.sm35"
     assert wheel_version(plan(arch_list=("5.0", "6.0", "7.0", "8.0")), tree) == "2.0.1+rekindle.cpu"
+    named = BuildRecipe(source="", env={"PYTORCH_BUILD_VERSION": "2.0.1+rocm6.4-x86.64.v2"})
+    assert wheel_version(plan(build=named), tree) == "2.0.1+rekindle.cpu.x86.64.v2"
     assert wheel_version(plan(variant="rocm6.2", arch_list=("gfx1031",)), tree) == "2.0.1+rekindle.rocm6.2.gfx1031"
 
 

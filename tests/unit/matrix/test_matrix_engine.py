@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -193,7 +194,9 @@ def test_the_slurm_script_runs_each_tree_in_order(tmp_path: Path) -> None:
     fake.parent.mkdir()
     fake.write_text('#!/bin/bash\necho "$@" >> "$CALLS"\n[ "$3" != 0000000000000001 ]\n')
     fake.chmod(0o755)
-    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}", "CALLS": str(tmp_path / "calls")}
+    # On nodes where no PATH knows Rekindle, the one that wrote the script is called.
+    assert f"call=({shlex.quote(sys.executable)} -m rekindle)" in made.text
+    env = {"PATH": os.environ["PATH"], "REKINDLE": str(fake), "CALLS": str(tmp_path / "calls")}
     codes = []
     for number in ("0", "1"):
         here = {**env, "SLURM_ARRAY_TASK_ID": number, "SLURM_CPUS_PER_TASK": "4"}
@@ -203,3 +206,24 @@ def test_the_slurm_script_runs_each_tree_in_order(tmp_path: Path) -> None:
         f"matrix cell {n:016x} --root {root} --trust --jobs 4" for n in (1, 2, 3)
     ]
     assert codes == [1, 0]
+
+
+def test_a_task_that_runs_out_of_time_asks_to_be_queued_again(tmp_path: Path) -> None:
+    script = tmp_path / "s.sh"
+    script.write_text(slurm_script([cell(1)], str(tmp_path), cores=1).text)
+    fakes = tmp_path / "bin"
+    fakes.mkdir()
+    (fakes / "rekindle").write_text('#!/bin/bash\ntrap "exit 3" TERM\ntouch "$CALLS.up"\nsleep 60 & wait\n')
+    (fakes / "scontrol").write_text('#!/bin/bash\necho "$@" > "$CALLS"\n')
+    for file in fakes.iterdir():
+        file.chmod(0o755)
+    calls = tmp_path / "calls"
+    env = {"PATH": f"{fakes}:{os.environ['PATH']}", "REKINDLE": str(fakes / "rekindle"), "CALLS": str(calls)}
+    env |= {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "77", "SLURM_CPUS_PER_TASK": "1"}
+    with subprocess.Popen(["bash", str(script)], env=env) as task:
+        deadline = time.monotonic() + 30
+        while not Path(f"{calls}.up").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        task.terminate()
+        assert task.wait(timeout=30) == 3
+    assert calls.read_text() == "requeue 77_0\n"

@@ -1,0 +1,186 @@
+"""``matrix propose``: from a list of machines to the fewest wheels that serve all of them, as a table ready to run.
+
+A machine that an official wheel serves as it is needs none. Of the others, those with one system and Python share a
+wheel where one release with one toolkit can be built for all their cards; the candidates are what each would get alone,
+and the one that serves most machines is taken first.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rekindle.api.plan import find_machine, plan, plan_build
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.host.files import write_for_user
+from rekindle.matrix.table import MAX_TABLE_BYTES
+from rekindle.model.document import read_bounded
+from rekindle.model.machine import Machine
+from rekindle.model.matrix import Proposal, ProposedWheel
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.version import key, minor
+from rekindle.plan.describe import machine_from_flags
+from rekindle.plan.question import Question
+
+_COLUMNS = ("name", "gpu", "driver", "os", "python", "cpu", "arch", "distro", "glibc")
+_MAX_MACHINES = 1000
+
+
+class _Machine(msgspec.Struct, frozen=True):
+    """A machine of the list; ``python`` is what its wheel is for."""
+
+    name: str
+    machine: Machine
+    wish: Wish
+
+    @property
+    def system(self) -> str:
+        """As the table's axis spells it."""
+        question = Question(self.machine, self.wish, load_facts())
+        return f"{self.machine.os.system}-{question.arch}"
+
+
+def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: Path | None = None) -> Proposal:
+    """The fewest wheels for these machines: names of cards or profiles, doctor's files, CSV files with a header of
+    gpu, driver, os, python and more. ``python`` counts where a machine does not say which.
+
+    >>> found = matrix_propose(["GTX 1080", "Tesla K40c"])
+    >>> list(found.official), [wheel.serves for wheel in found.wheels]
+    (['GTX 1080'], [('Tesla K40c',)])
+    """
+    official: dict[str, str] = {}
+    unserved: dict[str, str] = {}
+    groups: dict[tuple[str, str], dict[str, tuple[_Machine, Plan]]] = {}
+    for one in _read_machines(machines, python):
+        made = plan(one.machine, one.wish, wheelhouses=())
+        if made.answer == "install":
+            official[one.name] = made.commands[-1]
+            continue
+        built = plan_build(one.machine, msgspec.structs.replace(one.wish, build=True))
+        if built.answer != "build" or built.python is None:
+            unserved[one.name] = next((reason.text for reason in made.because), "no torch is known for it")
+            continue
+        groups.setdefault((one.system, one.wish.python or built.python), {})[one.name] = (one, built)
+    wheels = [wheel for place, members in groups.items() for wheel in _fewest(*place, members)]
+    table = table_text(wheels)
+    if out is not None and wheels:
+        write_for_user(out, table)
+    path = str(out) if out is not None and wheels else None
+    return Proposal(table=table, wheels=tuple(wheels), official=official, unserved=unserved, path=path)
+
+
+def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:
+    """Wheels until every machine has one; each is the build that serves most of those left, of these the newest."""
+    served: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for _, built in members.values():
+        build = (built.torch or "", built.cuda, built.rocm)
+        if build not in served:
+            served[build] = [name for name, (one, _) in members.items() if _takes(one, build, python)]
+    left = set(members)
+    while left:
+        torch, cuda, rocm = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
+        mine = [name for name in served[torch, cuda, rocm] if name in left] or sorted(left)[:1]
+        left -= set(mine)
+        plans = [_built_as(members[name][0], (torch, cuda, rocm), python) for name in mine]
+        variant = f"cu{minor(cuda).replace('.', '')}" if cuda else f"rocm{rocm}" if rocm else "cpu"
+        archs = tuple(dict.fromkeys(arch for made in plans for arch in made.arch_list))
+        cpus = [members[name][0].machine.cpu.microarchitecture for name in mine]
+        yield ProposedWheel(
+            torch=torch,
+            variant=variant,
+            python=python,
+            system=system,
+            archs=tuple(sorted(archs, key=_arch_order)),
+            serves=tuple(mine),
+            cpu=_weakest([cpu for cpu in cpus if cpu]),
+        )
+
+
+def _built_as(one: _Machine, build: tuple[str, str | None, str | None], python: str) -> Plan:
+    torch, cuda, rocm = build
+    wish = Wish(torch=torch, cuda=cuda, rocm=rocm, python=python, build=True)
+    return plan_build(one.machine, wish)
+
+
+def _takes(one: _Machine, build: tuple[str, str | None, str | None], python: str) -> bool:
+    """Can this very build be made for the machine, and does its driver run it?"""
+    made = _built_as(one, build, python)
+    return made.answer == "build" and not made.changes and (made.torch, made.cuda, made.rocm) == build
+
+
+def _weakest(cpus: Sequence[str]) -> str | None:
+    """The CPU that can do least: what is compiled for it runs on the others."""
+    table = load_facts().cpu.microarchitecture
+    return min((cpu for cpu in cpus if cpu in table), key=lambda cpu: len(table[cpu].features), default=None)
+
+
+def _arch_order(arch: str) -> tuple[object, ...]:
+    return (0, *key(arch)) if arch[:1].isdecimal() else (1, arch)
+
+
+def table_text(wheels: Sequence[ProposedWheel]) -> str:
+    """As ``matrix plan`` reads it: the first wheel spans the axes, each other one is a row of its own."""
+    lines = ["# Written by rekindle matrix propose"]
+    for number, wheel in enumerate(wheels):
+        lines += ["", f"# serves {', '.join(wheel.serves)}".replace("\n", " "), "[[include]]" if number else "[axes]"]
+        row: dict[str, str | list[str] | None] = {
+            "torch": wheel.torch, "python": wheel.python, "variant": wheel.variant,
+            "archs": list(wheel.archs) or None, "cpu": wheel.cpu, "system": wheel.system,
+        }  # fmt: skip
+        for axis, value in row.items():
+            if value is not None:
+                text = msgspec.json.encode(value if number else [value]).decode()
+                lines.append(f"{axis} = {text}")
+    return "\n".join(lines) + "\n"
+
+
+def _read_machines(given: Sequence[str], python: str | None) -> list[_Machine]:
+    found: dict[str, _Machine] = {}
+    for one in (machine for word in given for machine in _read(word, python)):
+        name = one.name
+        while name in found:  # three machines of one kind are three machines
+            name = f"{one.name} ({1 + sum(each.startswith(one.name) for each in found)})"
+        found[name] = msgspec.structs.replace(one, name=name)
+        if len(found) > _MAX_MACHINES:
+            raise BadInput(f"more than {_MAX_MACHINES} machines", remedy="propose for one kind of them at a time")
+    if not found:
+        raise BadInput("no machine is named", remedy='rekindle matrix propose "GTX 1080" lab.csv machine.json')
+    return list(found.values())
+
+
+def _read(word: str, python: str | None) -> Iterable[_Machine]:
+    path = Path(word)
+    if path.suffix.lower() == ".csv":
+        yield from _csv_machines(path, python)
+    elif path.suffix.lower() == ".json" or word in load_facts().machines.machine:
+        machine, wish = find_machine(word)
+        had = max((each.version for each in machine.pythons), key=key, default=None)
+        wanted = wish.python or python or (minor(had) if had else None)
+        yield _Machine(path.stem, machine, Wish(python=wanted))
+    else:
+        yield _Machine(word, machine_from_flags(gpu=[word], python=python), Wish(python=python))
+
+
+def _csv_machines(path: Path, python: str | None) -> Iterator[_Machine]:
+    remedy = f"a CSV file with a header of {', '.join(_COLUMNS[1:5])}, one machine in each line"
+    text = read_bounded(path, MAX_TABLE_BYTES, "list of machines", remedy=remedy).decode("utf-8-sig", "replace")
+    rows = csv.DictReader(text.splitlines(), dialect=csv.excel, restkey="more")
+    heads = {head: head.strip().lower() for head in rows.fieldnames or ()}
+    if unknown := [head for head in heads.values() if head not in _COLUMNS]:
+        raise BadInput(f"{path}: no column is called {unknown[0]!r}", remedy=f"columns are {', '.join(_COLUMNS)}")
+    for number, row in enumerate(rows, 2):
+        told = {heads[head]: text.strip() for head, text in row.items() if head in heads and text and text.strip()}
+        name = told.pop("name", None) or told.get("gpu") or f"line {number}"
+        cards = [card.strip() for card in told.pop("gpu", "none").split("+")]
+        told.setdefault("python", python or "")
+        try:
+            flags: dict[str, Any] = {field: value for field, value in told.items() if value}
+            machine = machine_from_flags(gpu=cards, **flags)
+        except BadInput as error:
+            raise BadInput(f"{path}, line {number}: {error.message}", remedy=error.remedy) from error
+        yield _Machine(name, machine, Wish(python=told["python"] or None))
