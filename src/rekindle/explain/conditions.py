@@ -144,20 +144,16 @@ def _dropped_or_new(arch: Sm, event: Event, scene: Scene) -> bool | None:
     return True if newest >= oldest_of_newest else None
 
 
-@condition
-def cpu_lacks_avx(event: Event, scene: Scene) -> bool | None:
-    return _lacks(scene, "avx")
+def _lacks(*features: str) -> Condition:
+    """Only a processor that is known to have the features answers no; the crash is evidence that it lacks one."""
+    return lambda event, scene: not (scene.cpu_features and not missing(features, scene.cpu_features))
 
 
-@condition
-def cpu_lacks_avx2(event: Event, scene: Scene) -> bool | None:
-    return _lacks(scene, "avx2")
-
-
-def _lacks(scene: Scene, feature: str) -> bool | None:
-    """Only a machine that is known to have the feature answers no; the crash itself is evidence that it lacks it."""
-    machine = scene.machine
-    return not (machine is not None and machine.cpu.features and not missing([feature], machine.cpu.features))
+CONDITIONS |= {
+    "cpu-lacks-sse4": _lacks("sse4.1", "sse4.2"),
+    "cpu-lacks-avx": _lacks("avx"),
+    "cpu-lacks-avx2": _lacks("avx2"),
+}
 
 
 @condition

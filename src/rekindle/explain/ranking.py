@@ -93,7 +93,7 @@ def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> 
         seen = _events_of(rule, scene)
         if seen is not None and (finding := _weigh(rule, seen, scene, proofs)) is not None:
             found.append(finding)
-    found = _with_alternatives(_explained(_specific(found)), rules)
+    found = _with_alternatives(_explained(_specific(found)), rules, scene)
     found.sort(key=_order)
     return _with_rival(_without_opposites(found))
 
@@ -260,8 +260,8 @@ def _explained(found: list[Finding]) -> list[Finding]:
     return result
 
 
-def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Finding]:
-    """Other causes of the same words follow their finding, as possibilities."""
+def _with_alternatives(found: list[Finding], rules: dict[str, Rule], scene: Scene) -> list[Finding]:
+    """Other causes of the same words follow their finding, as possibilities; not what the machine rules out."""
     known = {finding.rule.id for finding in found}
     by_id: dict[str, Rule] = {}
     for rule in sorted(rules.values(), key=lambda rule: rule.variant):
@@ -269,7 +269,9 @@ def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Fin
     more = []
     for finding in found:
         for place, other in enumerate(finding.rule.alternatives, start=1):
-            if other not in known and other in by_id:
+            if other in known or other not in by_id:
+                continue
+            if all(CONDITIONS[name](finding.event, scene) is not False for name in by_id[other].when):
                 known.add(other)
                 more.append(replace(finding, rule=by_id[other], confidence="low", rank=finding.rank - 4 - place))
     return found + more

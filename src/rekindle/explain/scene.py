@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass, field
 
+from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.images import covers, flavour_code, split_targets
+from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
 from rekindle.facts import Facts, load_facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.facts import Flavour, Platform
-from rekindle.model.machine import Machine
+from rekindle.model.machine import Cpu, Machine
 from rekindle.model.plan import Plan
 from rekindle.model.wheel import WheelReport
 
@@ -40,6 +43,20 @@ class Scene:
         if self.saw("wsl") or self.saw("jetson"):
             return "linux"
         return next((name for name in ("windows", "macos") if self.saw(name)), None)
+
+    @property
+    def cpu_name(self) -> str | None:
+        """What the machine, or the log, calls its processor."""
+        return (self.machine.cpu.name if self.machine else None) or self.values.get("cpu_name")
+
+    @property
+    def cpu_features(self) -> tuple[str, ...]:
+        """What the processor executes, by the machine or by the name it has in the log; empty where it is not known."""
+        known = features_of(self.machine.cpu, self.facts) if self.machine else None
+        if known is None and self.cpu_name:
+            with contextlib.suppress(BadInput):
+                known = features_of(Cpu(microarchitecture=find_cpu(self.cpu_name, self.facts)), self.facts)
+        return tuple(known or ())
 
     def toolkit_archs(self, version: str) -> tuple[Sm, ...]:
         """What nvcc of a toolkit compiles for, oldest first; empty if the facts do not know it."""

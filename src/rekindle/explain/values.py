@@ -6,22 +6,17 @@ A fill that knows nothing returns nothing, and the sentence that wanted it is le
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable
 
-from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.graft import graft_hint
 from rekindle.compat.images import find_override
-from rekindle.compat.processor import features_of, missing
+from rekindle.compat.processor import missing
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
-from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, find_carrier, supported, to_sm, toolkit_of
-from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.machine import Cpu
 
 # The instruction sets that wheels are compiled for, in the order in which processors got them.
 _STEPS = {"sse4.1": "SSE4.1", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512"}
@@ -209,21 +204,17 @@ def glibc_of_machine(event: Event, scene: Scene) -> dict[str, str]:
 
 @fill
 def cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
-    name = (scene.machine.cpu.name if scene.machine else None) or scene.values.get("cpu_name")
+    name = scene.cpu_name
     if not name:
         return {}
-    told = {"cpu_sentence": f"The processor ({name.strip()}) lacks it."}
-    reach = _reach(scene.machine.cpu if scene.machine else Cpu(), name, scene.facts)
-    return told if reach is None else {**told, "cpu_reach": f"The processor ({name.strip()}) {reach}"}
+    values = {"cpu_sentence": f"The processor ({name.strip()}) lacks it."}
+    reach = _reach(scene.cpu_features)
+    return values if reach is None else {**values, "cpu_reach": f"The processor ({name.strip()}) {reach}"}
 
 
-def _reach(cpu: Cpu, name: str, facts: Facts) -> str | None:
+def _reach(features: tuple[str, ...]) -> str | None:
     """How far up a CPU goes, of the sets that wheels are compiled for; None where that is not known or it has all."""
-    features = features_of(cpu, facts)
-    if features is None:
-        with contextlib.suppress(BadInput):
-            features = features_of(Cpu(microarchitecture=find_cpu(name, facts)), facts)
-    lacks = missing(_STEPS, features or ())
+    lacks = missing(_STEPS, features)
     if not features or not lacks:
         return None
     has = [step for step in _STEPS if step not in lacks]

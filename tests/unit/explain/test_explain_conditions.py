@@ -199,8 +199,23 @@ def machine(system: str = "linux", **parts: Any) -> Machine:
     ],
 )
 def test_only_a_processor_known_to_have_it_is_innocent(given: Machine | None, avx: bool, avx2: bool) -> None:
-    assert ask.cpu_lacks_avx(event(), scene(machine=given)) is avx
-    assert ask.cpu_lacks_avx2(event(), scene(machine=given)) is avx2
+    assert ask.CONDITIONS["cpu-lacks-avx"](event(), scene(machine=given)) is avx
+    assert ask.CONDITIONS["cpu-lacks-avx2"](event(), scene(machine=given)) is avx2
+
+
+@pytest.mark.parametrize(
+    ("name", "sse4", "avx", "avx2"),
+    [
+        ("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", False, False, True),
+        ("Intel(R) Core(TM) i7 CPU 920 @ 2.67GHz", False, True, True),
+        ("Intel(R) Core(TM) i7-4770K CPU @ 3.50GHz", False, False, False),
+        ("a processor of nobody", True, True, True),
+    ],
+)
+def test_a_processor_that_the_log_names_answers_for_what_it_has(name: str, sse4: bool, avx: bool, avx2: bool) -> None:
+    here = scene(values={"cpu_name": name})
+    asked = ("cpu-lacks-sse4", "cpu-lacks-avx", "cpu-lacks-avx2")
+    assert tuple(ask.CONDITIONS[key](event(), here) for key in asked) == (sse4, avx, avx2)
 
 
 @pytest.mark.parametrize(

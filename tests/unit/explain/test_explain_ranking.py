@@ -359,16 +359,19 @@ def test_alternatives_follow_as_possibilities() -> None:
         "a": rule("a"), "b": rule("b"), "b/z": rule("b", variant="z"), "c": rule("c"),
     }  # fmt: skip
     first = finding("a", alternatives=("c", "b", "nobody"))
-    found = ranking._with_alternatives([first], {"b/z": rules["b/z"], **rules})
+    found = ranking._with_alternatives([first], {"b/z": rules["b/z"], **rules}, scene())
     assert [(each.rule.id, each.rank, each.confidence) for each in found] == [
         ("a", 50, "high"),
         ("c", 45, "low"),
         ("b", 44, "low"),
     ]
     assert found[2].rule.variant == ""
-    assert len(ranking._with_alternatives([first, finding("c"), finding("b")], rules)) == 3
+    assert len(ranking._with_alternatives([first, finding("c"), finding("b")], rules, scene())) == 3
     twice = [finding("a", alternatives=("c",)), finding("b", alternatives=("c",))]
-    assert len(ranking._with_alternatives(twice, rules)) == 3
+    assert len(ranking._with_alternatives(twice, rules, scene())) == 3
+    ruled_out = {**rules, "c": rule("c", when=("cpu-lacks-avx",))}
+    knows = scene(values={"cpu_name": "Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz"})
+    assert [each.rule.id for each in ranking._with_alternatives([first], ruled_out, knows)] == ["a", "b"]
 
 
 def test_the_order_of_findings() -> None:
