@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rekindle.compat import flavour_backend
-from rekindle.doctor.torches import torch_with_verdict
+from rekindle.doctor.pythons import torch_with_verdict
 from rekindle.explain.events import Reading
 from rekindle.explain.scene import Scene, carries
 from rekindle.facts import Facts, load_facts

@@ -10,8 +10,7 @@ import pytest
 
 import needs
 from rekindle.doctor.examine import examine
-from rekindle.doctor.pythons import probe_pythons
-from rekindle.doctor.torches import find_torches
+from rekindle.doctor.pythons import find_torches, probe_pythons
 from rekindle.host.asking import Asking
 from rekindle.host.live import LiveHost
 from rekindle.model.machine import InstalledTorch

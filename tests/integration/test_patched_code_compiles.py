@@ -10,7 +10,7 @@ import pytest
 
 import needs
 from rekindle.source.patches import apply, choose, load_patches
-from rekindle.source.patches.conditions import Context
+from rekindle.source.patches.header import Context
 
 TREES = Path(__file__).parents[1] / "trees/torch"
 pytestmark = [pytest.mark.integration]

@@ -18,7 +18,7 @@ from rekindle.errors import BadInput, Interrupted
 from rekindle.model.progress import Silent
 from rekindle.source.checkout import Mirror, check_out
 from rekindle.source.fetch import Wanted, fetch
-from rekindle.source.submodules import missing_submodules
+from rekindle.source.tree import missing_submodules
 
 pytestmark = [pytest.mark.integration, needs.tool("git")]
 UPSTREAM = "https://git.invalid/"

@@ -15,7 +15,7 @@ import needs
 from rekindle.model.source import SourceTree
 from rekindle.source.patches import Choice, Context, apply, choose, load_patches, status, unapply
 from rekindle.source.rewrite import rewrite_cmake
-from rekindle.source.submodules import listed_by_setup, missing_submodules
+from rekindle.source.tree import listed_by_setup, missing_submodules
 
 pytestmark = [pytest.mark.integration, pytest.mark.parametrize("version", VERSIONS)]
 

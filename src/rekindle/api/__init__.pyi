@@ -98,7 +98,7 @@ from rekindle.plan.describe import (
     machine_profile as machine_profile,
     with_hardware as with_hardware,
 )
-from rekindle.plan.whynot import why_not as why_not
+from rekindle.plan.solve import why_not as why_not
 from rekindle.source.history import save_patches as save_patches
 from rekindle.source.rewrite import rewrite_cmake as rewrite_cmake
 from rekindle.inspect.shelf import holds_wheels as holds_wheels

@@ -11,7 +11,7 @@ import msgspec
 from rekindle.api.plan import plan, this_machine
 from rekindle.build.companion import Torch, find_extension, torch_in, torch_of
 from rekindle.build.request import project_of, read_plan
-from rekindle.compat.published import platform_of
+from rekindle.compat.backends import platform_of
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.download import download

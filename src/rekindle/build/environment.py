@@ -20,7 +20,7 @@ import msgspec
 from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
-from rekindle.scripts.cmake import cache_line, is_forwarded
+from rekindle.scripts.spell import cache_line, is_forwarded
 from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc
 from rekindle.toolkits.rocm import find_hip_clang, rocm_home
 

@@ -19,9 +19,8 @@ from rekindle import __version__
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.doctor.gpus import probe_gpus
 from rekindle.doctor.limits import MemoryLimits, probe_disks, probe_memory
-from rekindle.doctor.pythons import Installations, probe_installations
+from rekindle.doctor.pythons import Installations, probe_installations, torch_with_verdict
 from rekindle.doctor.system import probe_holders, probe_os
-from rekindle.doctor.torches import torch_with_verdict
 from rekindle.errors import BadInput
 from rekindle.host.asking import Asking
 from rekindle.host.capture import join_records, write_capture

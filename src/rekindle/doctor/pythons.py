@@ -1,17 +1,32 @@
-"""The Pythons of the machine, what pip brought into them, and their torches: one probe, each follows from the last."""
+"""The Pythons of the machine, what pip brought into them, and their torches: one probe, each follows from the last.
+
+A torch is read without importing it, and it is said why it does or does not work here. Its ``version.py`` says what it
+was built for. Whether it loads is tried in its own Python: by default the native libraries only (a fraction of a
+second), with ``try_it`` a real import and a kernel on the card.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from rekindle.doctor.torches import find_torches
+from rekindle.compat import BACKENDS
+from rekindle.compat.backends import find_flavour, platform_of
+from rekindle.compat.hazards import ever_supported
+from rekindle.compat.images import GpuCode, covers, flavour_code
+from rekindle.compat.toolkit import cudnn_covers
+from rekindle.facts import load_facts
 from rekindle.host.asking import Asking, ask_each
-from rekindle.host.text import version_key
+from rekindle.host.text import read_answer, text_of, version_key
 from rekindle.interpreters.search import candidate_paths, distinct_paths, identity_of, started_directly
+from rekindle.model.arch import parse_sm
+from rekindle.model.facts import Flavour
 from rekindle.model.interpreter import Interpreter, read_interpreter
-from rekindle.model.machine import InstalledTorch, Python, Toolkit
+from rekindle.model.machine import Gpu, InstalledTorch, Machine, Python, Toolkit
+from rekindle.readiness.cuda import driver_misfit
 from rekindle.toolkits.libraries import pip_pieces
 
 _MAX_PYTHONS = 24
@@ -63,3 +78,163 @@ def _row(found: Interpreter) -> Python:
     if found.bits == 32:
         note = "32 bit: no torch is published for it"
     return Python(version=found.version, path=found.path, abi=found.abi, kind=found.kind, note=note)
+
+
+_MAX_TRIED = 3
+# The switches a user asks about; the others are the build system's own business.
+_SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn", "magma", "cusparselt", "kleidiai"}
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What loading a torch led to."""
+
+    works: bool | None = None
+    gpu_works: bool | None = None
+    gpu_error: str | None = None
+    arch_list: tuple[str, ...] = ()
+    error: str | None = None
+    exit_code: int | None = None
+    timed_out: bool = False
+
+
+def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bool) -> tuple[InstalledTorch, ...]:
+    """Every torch of these interpreters; the first few are tried as well."""
+    found: dict[str, InstalledTorch] = {}
+    for python, answer in answers.items():
+        package = answer.packages.get("torch")
+        if package is None or package.path in found:
+            continue
+        place = package.path
+        torch = _read(host, python, place, package.version)
+        if len(found) < _MAX_TRIED:
+            torch = _try(host, torch, deep=try_it)
+        found[place] = torch
+    return tuple(found.values())
+
+
+def _read(host: Asking, python: str, place: str, version: str) -> InstalledTorch:
+    slash = "\\" if "\\" in place else "/"
+    path = f"{place}{slash}torch"
+    said = text_of(host.read(f"{path}{slash}version.py"))
+
+    def value(name: str) -> str | None:
+        match = re.search(rf"^{name}(?:\s*:[^=]+)?\s*=\s*['\"]([^'\"]+)['\"]", said, re.MULTILINE)
+        return match[1] if match else None
+
+    return InstalledTorch(
+        version=value("__version__") or version,
+        python=python,
+        path=path,
+        cuda=value("cuda"),
+        rocm=value("hip"),
+        built_with=_built_with(host, f"{path}{slash}include{slash}ATen", slash),
+    )
+
+
+def _built_with(host: Asking, headers: str, slash: str) -> tuple[str, ...]:
+    """The build's switches, from the headers it installs: ``#define AT_MKL_ENABLED() 1``."""
+    said = text_of(host.read(f"{headers}{slash}Config.h")) + text_of(
+        host.read(f"{headers}{slash}cuda{slash}CUDAConfig.h")
+    )
+    found = re.findall(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", said, re.MULTILINE)
+    return tuple(sorted({name.lower() for name in found if name.lower() in _SWITCHES}))
+
+
+def _try(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
+    raw = host.torch(torch.python, deep=deep, timeout=host.left(50 if deep else 4))
+    if raw is None:
+        return torch
+    answer = read_answer(raw, Tried)
+    if answer.timed_out:
+        host.gap(f"torch {torch.version}", "it did not load in time")
+        return torch
+    works, why = answer.works, answer.error or answer.gpu_error
+    if works is None and answer.exit_code is not None:
+        works, why = False, _died(answer.exit_code, why)
+    return replace(torch, works=works, gpu_works=answer.gpu_works, archs=answer.arch_list, why=why)
+
+
+def _died(code: int, said: object) -> str:
+    """A process killed by a signal ends with its negative number (Linux), or an NTSTATUS (Windows)."""
+    if code in (-4, 0xC000001D, -1073741795):
+        return "illegal instruction: it was built for a newer processor"
+    if code in (-11, 0xC0000005, -1073741819):
+        return "it crashes while loading"
+    if code in (-9,):
+        return "it was killed while loading (out of memory?)"
+    return f"loading it ends with exit code {code}: {said}"
+
+
+def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
+    """The same torch with its targets from the tables where it was not imported, and the reason if it fails."""
+    code = code_of(machine, torch)
+    if torch.works is False or torch.gpu_works is True:
+        return replace(torch, archs=code.targets)
+    reason = torch.why or _reason(machine, torch, code)
+    # The tables say it cannot: that is knowledge, too. That it can is only known after trying.
+    gpu_works = False if reason and machine.gpus and torch.gpu_works is None else torch.gpu_works
+    return replace(torch, archs=code.targets, why=reason, gpu_works=gpu_works)
+
+
+def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
+    """Its GPU code: as it says itself, else as the published wheel of that name has it."""
+    flavour = find_flavour(torch.version, load_facts(), cuda=torch.cuda, rocm=torch.rocm)
+    platform = platform_of(machine.os)
+    if flavour is None or platform is None:
+        return GpuCode(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
+    published = flavour_code(flavour, platform)
+    return published._replace(
+        targets=torch.archs or _spelled(published.targets, flavour),
+        cuda=torch.cuda or flavour.cuda,
+        rocm=torch.rocm or flavour.rocm,
+    )
+
+
+def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
+    facts = load_facts()
+    meant = [gpu for gpu in machine.gpus if gpu.vendor != "intel" or ever_supported(gpu, facts).kind == "yes"]
+    if not meant:
+        return None  # graphics that no torch drives
+    if not (torch.cuda or torch.rocm):
+        return _without_cuda(machine, torch, meant)
+    vendor = "nvidia" if torch.cuda else "amd"
+    ours = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
+    if not ours:
+        return f"it is built for {'CUDA' if torch.cuda else 'ROCm'}, and there is no such card"
+    answers = [(gpu, covers(code, gpu.arch, machine.os.system, facts)) for gpu in ours]
+    for gpu, answer in answers:
+        if answer.kind == "none" and answer.code != "gpu-math-library":
+            return f"it has no code for {gpu.arch} ({gpu.name}), only for {', '.join(code.targets)}"
+        if answer.kind in ("none", "override"):
+            return f"it {answer.text}"
+    if torch.cuda and (
+        wrong := driver_misfit(machine, torch.cuda, ptx=any(answer.kind == "jit" for _, answer in answers))
+    ):
+        return wrong
+    cudnn = (cudnn_covers(code.cudnn, code.cuda, gpu.arch, facts) for gpu in ours)
+    return next((f"its {answer.text}" for answer in cudnn if answer.kind == "partly"), None)
+
+
+def _without_cuda(machine: Machine, torch: InstalledTorch, cards: Sequence[Gpu]) -> str | None:
+    """A CPU build uses no card; one for Intel's GPUs drives those that its release knows."""
+    facts, platform = load_facts(), platform_of(machine.os)
+    flavour = find_flavour(torch.version, facts)
+    if flavour is None or not flavour.xpu or platform is None:
+        return "it is a CPU build, so it cannot use the GPU"
+    found = [BACKENDS["xpu"].covers(flavour, platform, gpu, facts) for gpu in cards if gpu.vendor == "intel"]
+    if not found:
+        return "it is built for Intel's GPUs, and there is no such card"
+    return next((f"it {coverage.text}" for coverage in found if coverage.kind == "none"), None)
+
+
+def _spelled(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:
+    """As ``torch.cuda.get_arch_list()`` spells them: ``8.6+PTX`` is sm_86 and compute_86."""
+    if not flavour.sm:
+        return targets
+    found: dict[str, None] = {}
+    for target in targets:
+        sm = parse_sm(target)
+        found[str(sm)] = None
+        if target.endswith("+PTX"):
+            found[sm.compute] = None
+    return tuple(found)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rekindle.compat.backends import find_flavour
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
 from rekindle.compat.operators import say, suspicions
 from rekindle.compat.processor import Corner, code_starts, features_of, missing, wheel_starts
-from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.machine import Machine, cpu_arch, platform_of

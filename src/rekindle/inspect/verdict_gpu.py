@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.answer import Coverage
+from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.driver import driver_runs, driver_side, is_board
 from rekindle.compat.graft import graft_hint
 from rekindle.compat.images import GpuCode, covers, split_targets
-from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts, load_facts
 from rekindle.inspect.packages import is_vendor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rekindle.compat.backends import platform_of
 from rekindle.compat.libc import Libc, libc_of, libc_runs
-from rekindle.compat.published import platform_of
 from rekindle.facts import load_facts
 from rekindle.model.machine import Check, CheckStatus
 from rekindle.readiness.case import TO_USE, Checks, ExaminedMachine

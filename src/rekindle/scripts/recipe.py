@@ -20,8 +20,8 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, pip_arguments
 from rekindle.model.version import pin_requirement
-from rekindle.scripts.cmake import cache_line, is_forwarded
 from rekindle.scripts.quoting import comment, plain_word
+from rekindle.scripts.spell import cache_line, is_forwarded
 
 REPOSITORIES = {
     "torch": "https://github.com/pytorch/pytorch.git",

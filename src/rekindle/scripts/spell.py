@@ -1,10 +1,14 @@
-"""Steps spelled for a shell. Nothing is decided here: the same steps for bash, cmd and PowerShell."""
+"""Steps spelled for a shell, and settings for CMake. Nothing is decided here: the same steps for bash, cmd and
+PowerShell; of settings, which of them setup.py passes on by itself, and the code that sets the others.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from rekindle.errors import BadInput
 from rekindle.model.plan import HERE, Step
 from rekindle.scripts.quoting import (
     Quoted,
@@ -12,6 +16,7 @@ from rekindle.scripts.quoting import (
     cmd_word,
     comment,
     paste_with,
+    plain_text,
     ps_argument,
     ps_word,
     sh_word,
@@ -103,3 +108,26 @@ def _set(name: str, value: str, shell: Shell) -> str:
     if shell == "sh":
         return f"export {name}={sh_word(value)}"
     return f'set "{name}={value}"' if shell == "cmd" else f"$env:{name} = {ps_word(value)}"
+
+
+# What setup.py forwards as -D by itself, beside three prefixes (tools/setup_helpers/cmake.py of PyTorch).
+_FORWARDED = (
+    "BLAS WITH_BLAS CUDA_NVCC_EXECUTABLE CUDNN_LIBRARY CUDNN_INCLUDE_DIR CUDNN_ROOT INTEL_MKL_DIR MKL_THREADING"
+    " MKLDNN_CPU_RUNTIME ONNX_ML ONNX_NAMESPACE ATEN_THREADING WERROR"
+)
+
+
+def is_forwarded(name: str) -> bool:
+    """Whether PyTorch's setup.py hands this variable of the environment to CMake."""
+    return name.startswith(("USE_", "BUILD_", "CMAKE_")) or name in _FORWARDED.split()
+
+
+def cache_line(name: str, value: str) -> str:
+    """A line of CMake that puts the value into the cache. A value that is no plain word stands in brackets longer than
+    any in it: nothing in it is special then."""
+    if not re.fullmatch(r"[A-Za-z0-9_./+-]+", name):
+        raise BadInput(f"{name!r} is no name for a CMake setting")
+    if not re.fullmatch(r"[A-Za-z0-9_./+-]+", plain_text(value)):
+        fence = "=" * next(n for n in range(3, len(value) + 4) if f"]{'=' * n}]" not in value + "]")
+        value = f"[{fence}[{value}]{fence}]"
+    return f'set({name} {value} CACHE STRING "from the plan" FORCE)'

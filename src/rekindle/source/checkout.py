@@ -21,7 +21,7 @@ from rekindle.host.git import Git
 from rekindle.host.process import run_long
 from rekindle.model.progress import Progress
 from rekindle.source.patches import BASE_TAG
-from rekindle.source.submodules import find_submodules, missing_submodules
+from rekindle.source.tree import find_submodules, missing_submodules
 
 ATTEMPTS = 3
 _PERCENT = re.compile(

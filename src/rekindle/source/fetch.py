@@ -27,10 +27,9 @@ from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import Mirror, check_out, check_place
 from rekindle.source.debian import Packaging, fetch_file
-from rekindle.source.headers import Headers
 from rekindle.source.origins import debian_package, upstream
 from rekindle.source.patches import status
-from rekindle.source.supply import fill, with_parts
+from rekindle.source.supply import Headers, fill, with_parts
 from rekindle.source.tree import check_wanted, recognise, tree_version
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")

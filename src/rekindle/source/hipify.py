@@ -20,7 +20,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.source import history, journal
 from rekindle.source.patches import git_line, status
-from rekindle.source.submodules import find_submodules
+from rekindle.source.tree import find_submodules
 
 SCRIPT = "tools/amd_build/build_amd.py"
 _SKIPPED = frozenset({".git", journal.FOLDER, "build", "__pycache__"})

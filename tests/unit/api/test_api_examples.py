@@ -56,7 +56,7 @@ OUTSIDE = (
     "rekindle.journey.matrix",
     "rekindle.journey.verbs",
     "rekindle.plan.describe",
-    "rekindle.plan.whynot",
+    "rekindle.plan.solve",
     "rekindle.inspect.shelf",
     "rekindle.source.rewrite",
 )

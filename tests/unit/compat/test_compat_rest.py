@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS, backend_of, flavour_backend
 from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.hazards import ever_supported, lost_features, lost_in_build
 from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
-from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.resources import build_cost, jobs_for, memory_fits, use_disk_gib
 from rekindle.compat.toolkit import (
     compiler_span,

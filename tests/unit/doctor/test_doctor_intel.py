@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.doctor.torches import torch_with_verdict
+from rekindle.doctor.pythons import torch_with_verdict
 from rekindle.model.machine import Gpu, InstalledTorch, Machine, Os
 from rekindle.plan.describe import machine_from_flags
 

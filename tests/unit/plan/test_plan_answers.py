@@ -15,9 +15,8 @@ from rekindle.model.version import matches
 from rekindle.plan.evidence import anybody_built, evidence, sources_parse, weakest
 from rekindle.plan.question import OTHER_ARCHS
 from rekindle.plan.rules_system import find_obstacle
-from rekindle.plan.whynot import why_not
-from rekindle.source.patches.conditions import Context
-from rekindle.source.patches.header import load_patches
+from rekindle.plan.solve import why_not
+from rekindle.source.patches.header import Context, load_patches
 
 
 def text_of(made: Plan) -> str:

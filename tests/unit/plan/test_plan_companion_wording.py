@@ -15,7 +15,7 @@ from rekindle.model.companion import (
 )
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Companion, Plan, Request
-from rekindle.plan.wording.companions import build_env, describe
+from rekindle.plan.companions import build_env, describe
 
 KNOWN: dict[str, Any] = {"source": ("row's source",), "date": "2026-11-16", "how": "measured"}
 FACTS = load_facts()

@@ -10,8 +10,7 @@ from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.grafts import HouseGraft
-from rekindle.plan.solve import make_plan
-from rekindle.plan.whynot import why_not
+from rekindle.plan.solve import make_plan, why_not
 from rekindle.scripts.recipe import make_recipe
 
 

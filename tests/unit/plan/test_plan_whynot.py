@@ -6,7 +6,7 @@ import pytest
 from planning import FACTS, ask, plan
 
 from rekindle.errors import BadInput
-from rekindle.plan.whynot import why_not
+from rekindle.plan.solve import why_not
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rekindle.readiness
-from rekindle.doctor.torches import torch_with_verdict
+from rekindle.doctor.pythons import torch_with_verdict
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.machine import (

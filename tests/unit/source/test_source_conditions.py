@@ -10,8 +10,7 @@ import pytest
 import source_mini as mini
 from rekindle.errors import BadInput
 from rekindle.source.patches import choose, load_patches, parse_patch
-from rekindle.source.patches.conditions import ABSENT, Context, holds, read_condition
-from rekindle.source.patches.header import HOME
+from rekindle.source.patches.header import ABSENT, HOME, Context, holds, read_condition
 
 
 def verdict(lines: str, **facts: str | None) -> str:

@@ -20,7 +20,7 @@ from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.debian import source_entries
 from rekindle.source.fetch import Wanted, default_place, fetch
 from rekindle.source.origins import debian_package, load_origins, pinned_commit
-from rekindle.source.submodules import find_submodules, listed_by_setup, missing_submodules
+from rekindle.source.tree import find_submodules, listed_by_setup, missing_submodules
 
 
 def tarball(path: Path, tree: Path, *extra: tarfile.TarInfo) -> Path:

@@ -23,9 +23,8 @@ from rekindle.model.progress import Silent
 from rekindle.model.supply import FromIndex, ThirdParty, TreePart
 from rekindle.source import supply
 from rekindle.source.fetch import Filling, fill_tree
-from rekindle.source.headers import Headers
 from rekindle.source.patches import status
-from rekindle.source.supply import fill, survey, with_parts
+from rekindle.source.supply import Headers, fill, survey, with_parts
 
 RELEASE = "1.13.1"
 FILE = "some_headers-3.5.1.0-py3-none-any.whl"

@@ -11,9 +11,9 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from rekindle.compat.answer import Coverage
+from rekindle.compat.backends import find_flavour
 from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import Libc, libc_runs, tag_libc
-from rekindle.compat.published import find_flavour
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts

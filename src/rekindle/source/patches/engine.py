@@ -21,9 +21,8 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.model.source import AppliedPatch, PatchState, RecordedFile, RecordedPatch, TreeRecord
 from rekindle.source import journal
 from rekindle.source.journal import Edit
-from rekindle.source.patches.conditions import Verdict
 from rekindle.source.patches.diff import FileDiff, Hunk, split_lines
-from rekindle.source.patches.header import Patch
+from rekindle.source.patches.header import Patch, Verdict
 from rekindle.source.paths import inside
 
 
