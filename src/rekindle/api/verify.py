@@ -27,7 +27,7 @@ from rekindle.model.machine import Cpu
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import ForetoldFailure, VerifyComparison, VerifyOptions, VerifyReport
-from rekindle.verify import last_proof, output, prove
+from rekindle.verify import output, prove
 from rekindle.verify.gather import foretell, read_events
 from rekindle.verify.output import compare
 from rekindle.verify.suspects import keep as keep_trials
@@ -102,9 +102,9 @@ def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
 def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
     """Remember a proof; tell a failure since when."""
     package = "spark" if "spark" in report.environment else "torch"
-    place = last_proof.place_of(user_cache(), package, report.level, emulated)
-    since = last_proof.compare_with_last(report, place)
-    last_proof.keep(report, place)
+    place = output.proof_place(user_cache(), package, report.level, emulated)
+    since = output.compare_with_last(report, place)
+    output.keep_proof(report, place)
     return msgspec.structs.replace(report, since=since) if since else report
 
 

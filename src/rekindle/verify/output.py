@@ -1,11 +1,16 @@
-"""A report as JUnit XML, and two reports compared."""
+"""A report as JUnit XML, two reports compared, and one with the last proof that held here: since when is it wrong?"""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from pathlib import Path
 from xml.etree import ElementTree  # written, never parsed, so nothing hostile can come in
 
-from rekindle.model.verify import VerifyChange, VerifyCheck, VerifyComparison, VerifyReport, VerifyStatus
+from rekindle.errors import BadInput
+from rekindle.host.files import write_atomically
+from rekindle.model.document import encode, load
+from rekindle.model.verify import SinceProof, VerifyChange, VerifyCheck, VerifyComparison, VerifyReport, VerifyStatus
 
 # XML 1.0 has no place for these, not even escaped.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -103,3 +108,36 @@ def _direction(before: VerifyCheck | None, after: VerifyCheck | None) -> str:
     if (after and after.status == "passed") or (before and before.status == "failed"):
         return "better"
     return "other"
+
+
+# What may explain a difference; times and paths never do.
+_TELLING = ("torch", "spark", "cuda", "hip", "xpu", "python", "machine", "gpu0", "cpu model", "emulator", "settings")
+
+
+def proof_place(cache: Path, package: str, level: str, emulated: bool) -> Path:
+    return cache / "proofs" / f"{package}-{level}{'-emulated' if emulated else ''}.json"
+
+
+def compare_with_last(report: VerifyReport, place: Path) -> SinceProof | None:
+    """For a report that is no proof: which of its checks passed then, and what is different since."""
+    if report.verdict == "proven":
+        return None
+    try:
+        last = load(place, VerifyReport)
+    except BadInput:
+        return None
+    passed = {check.id for check in last.checks if check.status == "passed"}
+    worse = tuple(check.id for check in report.checks if check.status == "failed" and check.id in passed)
+    changed = {
+        name: f"{last.environment.get(name, 'none')} → {report.environment.get(name, 'none')}"
+        for name in _TELLING
+        if last.environment.get(name) != report.environment.get(name)
+    }
+    return SinceProof(subject=last.subject, wheel_sha256=last.wheel_sha256, worse=worse, changed=changed)
+
+
+def keep_proof(report: VerifyReport, place: Path) -> None:
+    """Only a proof is kept; a cache that cannot be written costs the comparison and nothing else."""
+    if report.verdict == "proven":
+        with contextlib.suppress(OSError):
+            write_atomically(place, encode(report))

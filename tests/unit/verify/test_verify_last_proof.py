@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.model.verify import VerifyCheck, VerifyReport
-from rekindle.verify.last_proof import compare_with_last, keep, place_of
+from rekindle.verify.output import compare_with_last, keep_proof, proof_place
 
 GOOD = VerifyReport(
     verdict="proven", subject="torch-2.6.0.whl", wheel_sha256="ab" * 32,
@@ -21,11 +21,11 @@ BAD = VerifyReport(
 
 
 def test_what_got_worse_and_what_is_different(tmp_path: Path) -> None:
-    place = place_of(tmp_path, "torch", "smoke", False)
+    place = proof_place(tmp_path, "torch", "smoke", False)
     assert compare_with_last(BAD, place) is None, "no proof yet"
-    keep(BAD, place)
+    keep_proof(BAD, place)
     assert not place.exists(), "only a proof is kept"
-    keep(GOOD, place)
+    keep_proof(GOOD, place)
     since = compare_with_last(BAD, place)
     assert since is not None and since.worse == ("ops.conv",) and since.wheel_sha256 == "ab" * 32
     assert since.subject == "torch-2.6.0.whl" and since.changed == {"torch": "2.6.0 → 2.7.0"}
@@ -34,7 +34,9 @@ def test_what_got_worse_and_what_is_different(tmp_path: Path) -> None:
 
 
 def test_levels_and_emulation_are_kept_apart_and_a_broken_memory_is_none(tmp_path: Path) -> None:
-    places = {place_of(tmp_path, "torch", level, emulated) for level in ("smoke", "full") for emulated in (True, False)}
+    places = {
+        proof_place(tmp_path, "torch", level, emulated) for level in ("smoke", "full") for emulated in (True, False)
+    }
     assert len(places) == 4
     place = next(iter(places))
     place.parent.mkdir(parents=True)
@@ -53,8 +55,8 @@ def test_a_setting_that_changed_is_told_and_a_secret_is_not() -> None:
 
 def test_a_failed_proof_says_which_setting_is_new(tmp_path: Path) -> None:
     good = VerifyReport(verdict="proven", subject="w", checks=(VerifyCheck(id="a", status="passed"),))
-    place = place_of(tmp_path, "torch", "smoke", True)
-    keep(good, place)
+    place = proof_place(tmp_path, "torch", "smoke", True)
+    keep_proof(good, place)
     settings = {"settings": "ATEN_CPU_CAPABILITY=avx2"}
     bad = VerifyReport(verdict="failed", checks=(VerifyCheck(id="a", status="failed"),), environment=settings)
     since = compare_with_last(bad, place)
