@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
-from rekindle.model.document import load
+from rekindle.model.document import load, shared_fields
 from rekindle.model.machine import Examination, Machine
 from rekindle.model.plan import BuildOutline, Plan, Reason, TorchChoice, Wish, pip_arguments
 from rekindle.plan.candidates import HouseWheel
@@ -51,13 +51,7 @@ def plan(
     True
     """
     where = machine or this_machine()
-    if wheelhouses is not None:
-        wheels: list[HouseWheel | HouseGraft] = []
-        silent: list[Reason] = []
-        for place in wheelhouses:
-            wheels += [*house_wheels(place), *house_grafts(place)]
-    else:
-        wheels, silent = _configured_wheels()
+    wheels, silent = _house_supply(wheelhouses)
     inputs = _inputs_for(where, wish, taken=taken)
 
     def make(wanted: Wish | None) -> Plan:
@@ -125,16 +119,18 @@ def configured_wheelhouses() -> list[str]:
         raise BadInput(f"REKINDLE_WHEELHOUSES is not readable: {error}") from error
 
 
-def _configured_wheels() -> tuple[list[HouseWheel | HouseGraft], list[Reason]]:
+def _house_supply(named: Sequence[str] | None) -> tuple[list[HouseWheel | HouseGraft], list[Reason]]:
+    """What wheelhouses hold for the planner, and which did not answer: of those that were named that is an error."""
     wheels: list[HouseWheel | HouseGraft] = []
     silent: list[Reason] = []
-    for place in configured_wheelhouses():
+    for place in configured_wheelhouses() if named is None else named:
         try:
             wheels += [*house_wheels(place), *house_grafts(place)]
         except BadInput as error:
-            silent.append(
-                Reason(code="wheelhouse-silent", text=f"The wheelhouse {place} was not asked: {error.message}")
-            )
+            if named is not None:
+                raise
+            text = f"The wheelhouse {place} was not asked: {error.message}"
+            silent.append(Reason(code="wheelhouse-silent", text=text))
     return wheels, silent
 
 
@@ -280,18 +276,12 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     from rekindle.compat.resources import use_disk_gib
 
     made = plan(machine, wish)
-    backend = made.backend
     build = made.build if made.answer == "build" else None
-    disk = None if made.answer == "none" else use_disk_gib(backend, load_facts())
+    disk = None if made.answer == "none" else use_disk_gib(made.backend, load_facts())
     return TorchChoice(
-        answer=made.answer,
-        torch=made.torch,
-        variant=made.variant,
-        backend=backend,
-        python=made.python,
+        **shared_fields(made, TorchChoice),
         packages=made.requests,
         pip=pip_arguments(made.requests) if made.answer == "install" else (),
-        env=dict(made.env),
         disk_gib=build.disk_gib if build else disk,
         minutes=build.minutes if build else None,
         why=tuple(reason.text for reason in made.because),
