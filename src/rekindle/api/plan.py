@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
@@ -33,6 +35,7 @@ def plan(
     wheelhouses: Sequence[str] | None = None,
     taken: str | None = None,
     app: str | AppUse | None = None,
+    proofs: Sequence[str] | None = None,
 ) -> Plan:
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
@@ -42,6 +45,8 @@ def plan(
     ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do.
     ``app`` is an application (``"comfyui"``) or its folder: the torch that its version takes, or the version of it that
     takes the machine's torch.
+    ``proofs`` are folders, files or addresses of records that people shared (without any: ``REKINDLE_PROOFS``); what
+    they say of the plan is told with it, and never decides it.
 
     >>> from rekindle.plan.describe import machine_from_flags
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
@@ -65,12 +70,30 @@ def plan(
         return plan_companions(where, wanted, load_facts(), make)
 
     if app is None:
-        return make_beside(wish) if wish is not None else make(None)
+        return _with_proofs(make_beside(wish) if wish is not None else make(None), where, proofs)
     from rekindle.interpreters.app_folder import read_app_use
     from rekindle.plan.apps import plan_app
 
     use = read_app_use(app, load_facts()) if isinstance(app, str) else app
-    return plan_app(use, wish or Wish(), load_facts(), make_beside)
+    return _with_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), where, proofs)
+
+
+def _with_proofs(made: Plan, machine: Machine, given: Sequence[str] | None) -> Plan:
+    """What shared records say of it; a configured list that does not answer is a warning."""
+    places = configured_places("REKINDLE_PROOFS") if given is None else given
+    archs = [str(gpu.arch) for gpu in machine.gpus if gpu.arch is not None]
+    for place in places:
+        from rekindle.api.proofs import weighed_from
+        from rekindle.compat.proofs import speak_of_plan
+
+        try:
+            made = speak_of_plan(made, archs, weighed_from(place), place)
+        except BadInput as error:
+            if given is not None:
+                raise
+            silent = Reason(code="proofs-silent", text=f"The records at {place} were not read: {error.message}")
+            made = msgspec.structs.replace(made, warnings=(*made.warnings, silent))
+    return made
 
 
 def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
@@ -108,15 +131,20 @@ def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
 
 
 def configured_wheelhouses() -> list[str]:
-    """``REKINDLE_WHEELHOUSES``: directories and addresses, separated by spaces, quoted as in a shell."""
+    """``REKINDLE_WHEELHOUSES``: where wheels built before are looked for."""
+    return configured_places("REKINDLE_WHEELHOUSES")
+
+
+def configured_places(variable: str) -> list[str]:
+    """Directories and addresses in a variable, separated by spaces, quoted as in a shell."""
     import shlex
 
     try:
         # Backslashes are part of a Windows path, not quoting.
-        words = shlex.split(os.environ.get("REKINDLE_WHEELHOUSES", ""), posix=os.name != "nt")
+        words = shlex.split(os.environ.get(variable, ""), posix=os.name != "nt")
         return [word.strip("\"'") for word in words]
     except ValueError as error:
-        raise BadInput(f"REKINDLE_WHEELHOUSES is not readable: {error}") from error
+        raise BadInput(f"{variable} is not readable: {error}") from error
 
 
 def _house_supply(named: Sequence[str] | None) -> tuple[list[HouseWheel | HouseGraft], list[Reason]]:

@@ -116,6 +116,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
     before = "look for a wheel built before (repeatable; default: $REKINDLE_WHEELHOUSES)"
     group.add_argument("--wheelhouse", action="append", metavar="DIR|URL", help=before)
+    records = "what people proved, as 'verify --share' wrote it (repeatable; default: $REKINDLE_PROOFS)"
+    group.add_argument("--proofs", action="append", metavar="DIR|URL", help=records)
     group.add_argument("--why-not", metavar="X=Y", help="why not torch=2.15, cuda=12.3, variant=cu118, python=3.13 …")
 
 
@@ -126,7 +128,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     machine, wish = machine_and_wish(args)
     if args.why_not:
         return Answer(api.why_not(machine, wish, args.why_not))
-    plan = api.plan(machine, wish, wheelhouses=args.wheelhouse, app=args.app)
+    plan = api.plan(machine, wish, wheelhouses=args.wheelhouse, app=args.app, proofs=args.proofs)
     if session.json:
         api.remember_plan(plan, other_machine=bool(args.machine))
     assumed = _assumed(args, machine, wish, plan)

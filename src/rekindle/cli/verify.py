@@ -42,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compare", nargs=2, type=path, metavar=("A.json", "B.json"), help="two saved reports side by side"
     )
 
+    travel = parser.add_argument_group("proofs that travel")
+    shared = "write a record anybody can post: wheel, card, driver, system, checks; nobody's name"
+    travel.add_argument("--share", metavar="FILE", help=shared)
+    travel.add_argument("--sign", metavar="KEY", help="with --share: sign the record (rekindle key new)")
+    listed = "review such records: signature, contradictions, names; exit 1 where one is not good"
+    travel.add_argument("--records", metavar="DIR|FILE|URL", help=listed)
+
     claims = parser.add_argument_group("claims")
     checked = "signature, RECORD, and what it claims against its bytes"
     claims.add_argument("--claims", type=path, metavar="WHEEL", help=checked)
@@ -61,6 +68,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(comparison, good=not comparison.worse)
     if args.claims:
         return _claims(args, session)
+    if args.records:
+        review = api.review_records(args.records, keys=args.keys)
+        return Answer(review, good=review.good)
+    if args.sign and not args.share:
+        raise BadInput("--sign signs a record", remedy="add --share RECORD.json")
     if args.wheel and args.package:
         raise BadInput("--package goes with an installed package, not with --wheel")
     if args.beside and (args.wheel or args.events):
@@ -76,6 +88,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         session.progress.note(f"wrote {written}")
     if saved:
         session.progress.note(f"wrote the report to {saved}")
+    if args.share:
+        record = place_for(args.share, "proof.json")
+        api.share_proof(report, record, sign=args.sign)
+        session.progress.note(f"wrote the record to {record}: read it before you post it")
     return Answer(report, good=report.good)
 
 

@@ -36,6 +36,7 @@ def in_words(message: str) -> str:
 
 
 Line = Annotated[str, _kind("one line of text without control characters", rf"\A{_PLAIN}*\Z", 20_000)]
+ShortLine = Annotated[str, _kind("a line of at most 300 signs", rf"\A{_PLAIN}{{0,300}}\Z", 300)]
 Name = Annotated[str, _kind("a name (letters, digits, dots, dashes)", r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", 100)]
 VersionText = Annotated[str, _kind("a version", r"\Av?[0-9][A-Za-z0-9.+!_-]*\Z", 64)]
 # ``cu128``, ``rocm6.2``, ``cpu``, ``sm_86``, ``12.0+PTX``, ``gfx90a:xnack-``

@@ -67,7 +67,7 @@ def _says(encoding: str, character: str) -> bool:
 
 
 # Documents whose view stands in a module of another name.
-_ELSEWHERE = {"bundle": "build", "guard": "verify"}
+_ELSEWHERE = {"bundle": "build", "guard": "verify", "proof": "verify"}
 
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:

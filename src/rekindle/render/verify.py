@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rekindle.compat.operators import say
 from rekindle.model.guard import GuardReport
+from rekindle.model.proof import RecordReview
 from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.model.wheel import OperatorTrial
 from rekindle.render.screen import Screen
@@ -165,3 +166,22 @@ def guard_view(report: GuardReport, screen: Screen) -> None:
     if first is not None:
         screen.paragraph(f"Then take a {first.name} that fits: rekindle plan --with {first.name} names it.")
     screen.paragraph(f"So that it cannot happen again: python -m pip install -c {report.kept} PACKAGE")
+
+
+def show_records(review: RecordReview, screen: Screen) -> None:
+    """How many are good, and each that is not, or that differs from the others."""
+    total = len(review.records)
+    bad = review.count("doubtful") + review.count("unreadable")
+    counts = f"{review.count('counts')} count, {review.count('hearsay')} are signed by nobody who is believed here"
+    screen.verdict("ok" if review.good else "fail", f"{total} records: {counts}, {bad} are not good")
+    for one in review.records:
+        if one.standing in ("doubtful", "unreadable"):
+            screen.bullet(f"{one.place}: {one.standing}: {one.why}", status="fail")
+        elif one.outlier and one.record is not None:
+            screen.bullet(
+                f"{one.place}: {one.record.verdict} on {one.record.where}, others say otherwise", status="warn"
+            )
+        elif screen.verbosity and one.record is not None:
+            name = f"{one.record.package} {one.record.version}"
+            by = f", signed by {one.signer}" if one.signer else ""
+            screen.bullet(f"{one.place}: {name} {one.record.verdict} on {one.record.where}{by}", status="ok")

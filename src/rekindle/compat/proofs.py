@@ -1,0 +1,250 @@
+"""Records of proofs that people share: read with bounds, weighed against what is known, told in few words.
+
+Nothing here decides what runs: a plan is made first, and records only speak about it. What no believed key signed
+counts for nothing, however much of it there is; what contradicts itself or the bytes of the wheel is doubtful, whoever
+signed it. So a flood of forged records turns no answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rekindle.compat.driver import reaches, toolkit_driver
+from rekindle.compat.images import GpuCode, covers, flavour_code
+from rekindle.compat.published import find_flavour, platform_of
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.formats.dsse import PROOF_RECORD, read_envelope, signed_by
+from rekindle.formats.ranges import read_page
+from rekindle.host.redact import Redactor
+from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.document import decode, read_bounded
+from rekindle.model.machine import Os
+from rekindle.model.plan import Plan, Reason
+from rekindle.model.proof import ProofRecord, WeighedRecord
+
+MAX_RECORDS = 20_000
+MAX_RECORD_BYTES = 256 << 10
+MAX_LIST_BYTES = 64 << 20
+LIST = "proofs.jsonl"
+# Whoever runs this is named nowhere in a stranger's record; the rules find people by their shape alone.
+_STRANGER = Redactor()
+CheckSignature = Callable[[str, bytes, bytes], str | None]
+
+
+class GivenRecord(NamedTuple):
+    """One record as it was given: bytes, and the place that error messages name."""
+
+    place: str
+    raw: bytes
+
+
+def find_records(place: str) -> list[GivenRecord]:
+    """Every record of a folder (``*.json``, ``*.jsonl``; links are not followed), a file, or an address of such a file;
+    an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
+    if place.startswith(("http://", "https://")):
+        url = f"{place}{LIST}" if place.endswith("/") else place
+        return _once(_split(url, read_page(url, most=MAX_LIST_BYTES)))
+    path = Path(place)
+    if path.is_file():
+        return _once(_split(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records")))
+    if not path.is_dir():
+        raise BadInput(f"there are no records at {place}", remedy="name a folder, a file or an address")
+    return _once(_in_folder(path))
+
+
+def _in_folder(folder: Path) -> Iterator[GivenRecord]:
+    for path in sorted(folder.rglob("*.json*")):
+        inside = path.relative_to(folder)
+        plain = path.is_file() and not any((folder / part).is_symlink() for part in (inside, *inside.parents))
+        if plain and path.suffix in (".json", ".jsonl") and not any(part.startswith(".") for part in inside.parts):
+            most = MAX_RECORD_BYTES if path.suffix == ".json" else MAX_LIST_BYTES
+            try:
+                raw = read_bounded(path, most, "record")
+            except BadInput:
+                raw = b""
+            yield from _split(inside.as_posix(), raw)
+
+
+def _split(place: str, raw: bytes) -> Iterator[GivenRecord]:
+    """A list has a record on each line; anything else is one record."""
+    if not place.endswith(".jsonl"):
+        yield GivenRecord(place, raw)
+        return
+    for number, line in enumerate(raw.splitlines(), 1):
+        if line.strip():
+            yield GivenRecord(f"{place}:{number}", line)
+
+
+def _once(records: Iterable[GivenRecord]) -> list[GivenRecord]:
+    found: dict[bytes, GivenRecord] = {}
+    for record in records:
+        found.setdefault(record.raw.strip(), record)
+        if len(found) > MAX_RECORDS:
+            raise BadInput(f"there are more than {MAX_RECORDS} records", remedy="name a smaller list")
+    return list(found.values())
+
+
+def read_record(given: GivenRecord, check: CheckSignature) -> WeighedRecord:
+    """What it says and who signed it; whether that fits what is known is asked by :func:`weigh_records`."""
+    signer = None
+    payload = given.raw
+    try:
+        if len(payload) > MAX_RECORD_BYTES:
+            raise BadInput("it is far too long for a record")
+        if b'"payloadType"' in payload:
+            envelope = read_envelope(payload, given.place)
+            if envelope.payload_type != PROOF_RECORD:
+                raise BadInput(f"it is signed as something else ({envelope.payload_type[:80]})")
+            payload = envelope.payload
+            signer = signed_by(envelope, check)
+        record = decode(payload, ProofRecord, origin=given.place)
+    except (BadInput, RecursionError) as error:
+        return WeighedRecord(place=given.place, standing="unreadable", why=str(error)[:400])
+    return WeighedRecord(place=given.place, standing="counts" if signer else "hearsay", signer=signer, record=record)
+
+
+def weigh_records(
+    given: Iterable[GivenRecord], check: CheckSignature, facts: Facts, *, wheels: dict[str, GpuCode] | None = None
+) -> tuple[WeighedRecord, ...]:
+    """Each record with its standing. ``wheels`` is what was read in wheels themselves, by their digests."""
+    weighed = []
+    for one in given:
+        read = read_record(one, check)
+        if read.record is not None:
+            why = doubt(read.record, facts, (wheels or {}).get(read.record.wheel_sha256))
+            read = msgspec.structs.replace(read, standing="doubtful", why=why) if why else read
+        weighed.append(read)
+    return _with_outliers(weighed)
+
+
+def doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None) -> str:
+    """Why a record cannot be right as it stands; empty where nothing speaks against it.
+
+    ``code`` is what was read in that very wheel; without it, what our tables say of the published one.
+    """
+    text = json.dumps(msgspec.to_builtins(msgspec.structs.replace(record, wheel_sha256="0" * 64)), ensure_ascii=False)
+    if _STRANGER.text(text.replace("0" * 64, "")) != text.replace("0" * 64, ""):
+        return "it names a person, a machine or a secret"
+    tried = [check for check in record.checks if check.id.startswith("gpu") and check.status == "passed"]
+    if record.verdict == "proven" and (record.count("failed") or not record.count("passed")):
+        return "it says proven, and its own checks do not"
+    if record.verdict == "failed" and not record.count("failed"):
+        return "it says failed, and no check of it failed"
+    if record.verdict != "proven" or "gpu" not in record.claims:
+        return ""
+    if not tried or not record.cards:
+        return "it says that a card ran it, and no check on a card passed"
+    return _against_bytes(record, facts, code) or _against_driver(record, facts)
+
+
+def _against_bytes(record: ProofRecord, facts: Facts, code: GpuCode | None) -> str:
+    if code is None and record.package == "torch":
+        flavour = find_flavour(record.version, facts, cuda=record.cuda, rocm=record.rocm)
+        platform = platform_of(Os(system=record.system, arch=record.arch))
+        code = flavour_code(flavour, platform) if flavour is not None and platform is not None else None
+    for card in record.cards if code is not None else ():
+        try:
+            arch = parse_gpu_arch(card.arch)
+        except ValueError:
+            return f"{card.arch} is no architecture of a card"
+        answer = covers(code, arch, record.system, facts) if code is not None else None
+        if answer is not None and answer.kind == "none":
+            return f"it says proven on {card.name}, and that wheel {answer.text}"
+    return ""
+
+
+def _against_driver(record: ProofRecord, facts: Facts) -> str:
+    if record.cuda is None or record.driver is None or record.system not in ("linux", "windows"):
+        return ""
+    floor = toolkit_driver(record.cuda, "windows" if record.system == "windows" else "linux", facts).floor
+    if floor is not None and not reaches(record.driver, floor):
+        return f"CUDA {record.cuda} needs driver {floor}, and it says {record.driver}"
+    return ""
+
+
+def _subject(record: ProofRecord) -> tuple[object, ...]:
+    return (record.package, record.version, record.system, tuple(sorted({card.arch for card in record.cards})))
+
+
+def _with_outliers(weighed: Sequence[WeighedRecord]) -> tuple[WeighedRecord, ...]:
+    """Among what counts about one wheel and card: whoever says otherwise than at least twice as many."""
+    people: dict[tuple[object, ...], dict[bool, set[str]]] = {}
+    for one in weighed:
+        if one.standing == "counts" and one.record is not None and one.signer:
+            sides = people.setdefault(_subject(one.record), {True: set(), False: set()})
+            sides[one.record.verdict == "proven"].add(one.signer)
+    marked = []
+    for one in weighed:
+        if one.standing == "counts" and one.record is not None:
+            sides = people[_subject(one.record)]
+            mine, others = (sides[one.record.verdict == "proven"], sides[one.record.verdict != "proven"])
+            one = msgspec.structs.replace(one, outlier=len(others) >= 2 * len(mine))
+        marked.append(one)
+    return tuple(marked)
+
+
+def speak_of_plan(plan: Plan, archs: Sequence[str], weighed: Sequence[WeighedRecord], source: str) -> Plan:
+    """The plan with what records say of its torch on such a card: reasons and warnings. Its answer stays as it is; a
+    build that nobody was known to have tried becomes ``reported`` where somebody believed has proven it."""
+    about = [one for one in weighed if one.record is not None and _is_about(one.record, plan, archs)]
+    good = [one for one in about if one.standing == "counts" and one.record and one.record.verdict == "proven"]
+    bad = [one for one in about if one.standing == "counts" and one.record and one.record.verdict == "failed"]
+    hearsay = [one for one in about if one.standing == "hearsay"]
+    doubtful = [one for one in about if one.standing == "doubtful"]
+    because, warnings = list(plan.because), list(plan.warnings)
+    if good:
+        failed = f"; failed for {_people(bad)} ({_failures(bad)})" if bad else ""
+        text = f"Proven by {_people(good)} on {_places(good)}{failed}."
+        because.append(Reason(code="proven-by-people", text=text, source=source))
+    elif bad:
+        text = f"Failed for {_people(bad)} on {_places(bad)} ({_failures(bad)})."
+        warnings.append(Reason(code="failed-for-people", text=text, source=source))
+    if hearsay:
+        works = sum(one.record is not None and one.record.verdict == "proven" for one in hearsay)
+        text = f"{len(hearsay)} records that no key believed here signed count for nothing: {works} say that it works."
+        because.append(Reason(code="proofs-not-believed", text=text, source=source))
+    if doubtful:
+        text = f"{len(doubtful)} records about it are doubtful and count for nothing: {doubtful[0].why}."
+        warnings.append(Reason(code="proofs-doubtful", text=text, source=source))
+    evidence = "reported" if good and plan.evidence == "untried" else plan.evidence
+    return msgspec.structs.replace(plan, because=tuple(because), warnings=tuple(warnings), evidence=evidence)
+
+
+def _is_about(record: ProofRecord, plan: Plan, archs: Sequence[str]) -> bool:
+    """Is it about the plan's torch, on one of these cards (or on a processor where the plan has none)?"""
+    if record.package != plan.project or plan.torch is None or (plan.os and plan.os.system != record.system):
+        return False
+    release, _, local = record.version.partition("+")
+    if release != plan.torch.partition("+")[0]:
+        return False
+    same_kit = (record.cuda or "").split(".")[:2] == (plan.cuda or "").split(".")[:2]
+    if plan.answer == "install" and plan.variant and not (local == plan.variant or (not local and same_kit)):
+        return False
+    if plan.answer != "install" and plan.cuda and not same_kit:
+        return False
+    cards = {card.arch for card in record.cards}
+    return bool(cards & set(archs)) if archs else not cards
+
+
+def _people(records: Sequence[WeighedRecord]) -> str:
+    count = len({one.signer for one in records})
+    return f"{count} {'person' if count == 1 else 'people'}"
+
+
+def _places(records: Sequence[WeighedRecord]) -> str:
+    where = dict.fromkeys(one.record.where for one in records if one.record)
+    drivers = dict.fromkeys(one.record.driver.split(".")[0] for one in records if one.record and one.record.driver)
+    with_driver = f" with driver {', '.join(list(drivers)[:3])}" if drivers else ""
+    return f"{', '.join(list(where)[:3])}{with_driver}"
+
+
+def _failures(records: Sequence[WeighedRecord]) -> str:
+    failed = (check for one in records if one.record for check in one.record.checks if check.status == "failed")
+    words = dict.fromkeys(f"{check.id}: {check.why}"[:120] if check.why else check.id for check in failed)
+    return "; ".join(list(words)[:2])
