@@ -60,13 +60,16 @@ def index_add(
         check_report,
         find_origin,
         find_provenance,
+        split_proofs,
+        take_record,
     )
 
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
     house = Wheelhouse(Path(root))
     given = load(Path(report), WheelReport) if report else None
-    proven = tuple(load(Path(proof), VerifyReport) for proof in proofs)
+    given_records, given_proofs = split_proofs(proofs)
+    proven = tuple(load(proof, VerifyReport) for proof in given_proofs)
     done = []
     for wheel in map(Path, wheels):
         if wheel.suffix == ".graft":
@@ -83,6 +86,10 @@ def index_add(
                 report=seen,
                 proofs=proven,
                 origin=find_origin(wheel, incoming.sha256),
+                records=tuple(
+                    take_record(raw, path.name, incoming.sha256, seen, checker(trusted_keys()))
+                    for path, raw in given_records
+                ),
                 provenance=statement,
                 warnings=(*broken_claims(seen), *([why_not] if why_not else [])),
             )

@@ -16,12 +16,13 @@ from typing import Protocol
 
 import msgspec
 
+from rekindle.compat.proofs import LIST
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.object_store import ObjectStore
 from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
-from rekindle.index.wheelhouse.store import Wheelhouse, copy_whole
+from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse, copy_whole
 from rekindle.model.document import load, load_kept
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import Synced, WheelCatalogue
@@ -171,6 +172,8 @@ def _wheels(house: Wheelhouse) -> Iterator[Item]:
         )
         if row.provenance:
             yield Item(name=f"{row.url}.provenance", path=place.with_name(f"{place.name}.provenance"))
+        if (shared := place.with_name(f"{place.name}{RECORDS}")).is_file():
+            yield Item(name=f"{row.url}{RECORDS}", path=shared)
     yield from below(house.root, "variants")
     yield from below(house.root, "grafts")
 
@@ -183,7 +186,7 @@ def _pages(house: Wheelhouse) -> Iterator[Item]:
     }
     yield from (item for item in pages if item.name not in lists)
     yield from (item for item in pages if item.name in lists)
-    for name in ("catalogue.json", LIST_FILE, "index.html"):
+    for name in ("catalogue.json", LIST, LIST_FILE, "index.html"):
         if (house.root / name).is_file():
             yield Item(name=name, path=house.root / name)
 

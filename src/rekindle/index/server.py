@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from rekindle import __version__
+from rekindle.compat.proofs import LIST
 from rekindle.errors import BadInput
 from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
@@ -40,6 +41,7 @@ PUBLIC = (
     "catalogue.json",
     "index.html",
     LIST_FILE,
+    LIST,
 )
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"

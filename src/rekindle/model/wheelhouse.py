@@ -26,6 +26,13 @@ class Origin(Part, frozen=True, kw_only=True):
     patches: tuple[str, ...] = ()
 
 
+class SharedRecord(Part, frozen=True, kw_only=True):
+    """What somebody shared about a wheel: one line of JSON as it was given, and the believed key that signed it."""
+
+    line: str
+    signer: str | None = None
+
+
 class StoredWheel(Document, frozen=True, kw_only=True):
     """One stored wheel with its evidence. ``yanked`` is the reason ("" for none given), None if it is not."""
 
@@ -44,6 +51,7 @@ class StoredWheel(Document, frozen=True, kw_only=True):
     origin: Origin | None = None
     # Of ``<file>.provenance`` beside the wheel (PEP 740), where a signed statement came with it.
     provenance_sha256: str | None = None
+    records: tuple[SharedRecord, ...] = ()
 
 
 class RowLibrary(Part, frozen=True, kw_only=True):
@@ -93,6 +101,8 @@ class WheelRow(Part, frozen=True, kw_only=True):
     rocm: str | None = None
     proofs: tuple[RowProof, ...] = ()
     provenance: bool = False
+    # Shared records that no key believed by the house signed: shown, and no proof.
+    hearsay: tuple[RowProof, ...] = ()
 
 
 class VariantRow(Part, frozen=True, kw_only=True):

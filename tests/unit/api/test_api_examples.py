@@ -37,6 +37,7 @@ WITHOUT = {
     "remember_plan": "writes into the user's workspace",
     "verify_claims": "needs a signed statement",
     **dict.fromkeys(("explain_command", "explain_watch"), "runs or follows another program: tests/unit/explain"),
+    "pack": "resolves with pip: tests/unit/journey/test_pack.py",
     "rebuild": "repeats a whole build",
     "bundle": "needs a wheel with libraries and patchelf: tests/integration/test_bundle_alone.py",
     "explain_report": "writes the names of this machine out of a log: tests/unit/explain",
@@ -54,6 +55,7 @@ COMPILES = {"build.build"}
 # Public functions whose home is another room.
 OUTSIDE = (
     "rekindle.journey.matrix",
+    "rekindle.journey.pack",
     "rekindle.journey.verbs",
     "rekindle.plan.describe",
     "rekindle.plan.solve",

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from rekindle.compat.proofs import LIST
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
@@ -28,7 +29,7 @@ from rekindle.index.pages import simple
 from rekindle.index.pages.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
 from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
-from rekindle.index.wheelhouse.store import Wheelhouse
+from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import GraftRow, SiteBuilt, VariantRow
@@ -66,6 +67,7 @@ def build_site(
             if hidden:
                 hidden.flush()
                 _switch(house, target.name)
+            _list_records(house)
             then(pieces)
     except OSError as error:
         raise BadInput(
@@ -84,6 +86,13 @@ def build_site(
         variants=tuple(found),
         left_out=tuple(left_out),
     )
+
+
+def _list_records(house: Wheelhouse) -> None:
+    """``proofs.jsonl``: all that people shared about the wheels of the house, for ``plan --proofs``."""
+    files = sorted(house.wheels.glob(f"*/*{RECORDS}"))
+    if files:
+        write_atomically(house.root / LIST, b"".join(path.read_bytes() for path in files))
 
 
 def _variants(

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from rekindle.compat.proofs import GivenRecord, read_record
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index.pages.fields import file_line, is_proven
@@ -20,10 +22,10 @@ from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load, shared_fields
-from rekindle.model.wheelhouse import RowLibrary, RowProof, StoredWheel, VariantRow, WheelRow
+from rekindle.model.wheelhouse import RowLibrary, RowProof, SharedRecord, StoredWheel, VariantRow, WheelRow
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 6
+_FORMAT = 7
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -124,10 +126,27 @@ def row_of(entry: StoredWheel) -> WheelRow:
         external=report.links.external if report else (),
         cuda=(origin.cuda if origin else None) or (report.cuda if report else None),
         rocm=(origin.rocm if origin else None) or (report.rocm if report else None),
-        proofs=tuple(RowProof(**shared_fields(proof, RowProof)) for proof in entry.proofs),
+        proofs=(
+            *(RowProof(**shared_fields(proof, RowProof)) for proof in entry.proofs),
+            *_shared(shared for shared in entry.records if shared.signer),
+        ),
+        hearsay=tuple(_shared(shared for shared in entry.records if not shared.signer)),
         provenance=entry.provenance_sha256 is not None,
     )
     return WheelRow(**told)
+
+
+def _shared(records: Iterable[SharedRecord]) -> Iterator[RowProof]:
+    """Records of people as rows like the house's own proofs."""
+    for shared in records:
+        record = read_record(GivenRecord("", shared.line.encode()), lambda *words: None).record
+        if record is not None:
+            about = {f"gpu{number}": f"{card.name}, {card.arch}" for number, card in enumerate(record.cards)}
+            about |= {"shared": f"signed by {shared.signer}" if shared.signer else "nobody believed here signed it"}
+            named = {"system": record.distro or record.system, "driver": record.driver, "python": record.python}
+            about |= {name: text for name, text in named.items() if text} | {"tool": record.tool}
+            counts = {status: record.count(status) for status in ("passed", "failed", "skipped")}
+            yield RowProof(**counts, environment=about)
 
 
 def _records(house: Wheelhouse) -> list[tuple[str, str, os.stat_result]]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,10 @@ from pathlib import Path
 import msgspec
 from packaging.utils import canonicalize_name
 
+from rekindle.compat.images import GpuCode
+from rekindle.compat.proofs import GivenRecord, doubt, read_record
 from rekindle.errors import BadInput, StageFailed
+from rekindle.facts import load_facts
 from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, signed_by
 from rekindle.formats.statement import read_statement
 from rekindle.host.files import read_head, sweep_left_behind, write_atomically
@@ -30,13 +34,15 @@ from rekindle.host.workspace import Workspace
 from rekindle.index.wheelhouse.names import WheelName, parse_name
 from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
 from rekindle.model.build import BuildResult
-from rekindle.model.document import encode, load, shared_fields
+from rekindle.model.document import MAX_DOCUMENT_BYTES, encode, load, read_bounded, shared_fields
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
-from rekindle.model.wheelhouse import AddedWheel, Origin, StoredWheel
+from rekindle.model.wheelhouse import AddedWheel, Origin, SharedRecord, StoredWheel
 
 LOCK_WAIT_SECONDS = 120.0
+# Beside a wheel: what people shared about it.
+RECORDS = ".proofs.jsonl"
 _CHUNK = 1 << 20
 
 
@@ -88,6 +94,7 @@ class Evidence:
     proofs: tuple[VerifyReport, ...] = ()
     origin: Origin | None = None
     provenance: bytes | None = None
+    records: tuple[SharedRecord, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -156,6 +163,9 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
             write_atomically(target.with_name(f"{name.file}.metadata"), incoming.read.metadata)
         if evidence.provenance is not None:
             write_atomically(target.with_name(f"{name.file}.provenance"), evidence.provenance)
+        if entry.records:
+            lines = "".join(f"{shared.line}\n" for shared in entry.records)
+            write_atomically(target.with_name(f"{name.file}{RECORDS}"), lines)
         if state != "already":
             write_atomically(record, encode(entry))
     warnings = (*incoming.read.warnings, *evidence.warnings)
@@ -177,6 +187,7 @@ def _joined(old: StoredWheel, evidence: Evidence) -> StoredWheel:
         report=evidence.report or old.report,
         proofs=old.proofs + tuple(proof for proof in evidence.proofs if proof not in old.proofs),
         origin=evidence.origin or old.origin,
+        records=tuple({shared.line: shared for shared in (*old.records, *evidence.records)}.values()),
         provenance_sha256=hashlib.sha256(evidence.provenance).hexdigest()
         if evidence.provenance
         else old.provenance_sha256,
@@ -282,6 +293,34 @@ def broken_claims(report: WheelReport | None) -> tuple[str, ...]:
     return (
         f"its own list names {', '.join(claimed)}, but no code for {'it' if len(claimed) == 1 else 'them'} is in it",
     )
+
+
+def split_proofs(files: Sequence[str]) -> tuple[list[tuple[Path, bytes]], list[Path]]:
+    """Records that people shared, with their bytes, and reports of our own ``verify --save``."""
+    records, reports = [], []
+    for path in map(Path, files):
+        raw = read_bounded(path, MAX_DOCUMENT_BYTES, "proof")
+        if b'"payloadType"' in raw or b'"proof"' in raw[:200]:
+            records.append((path, raw))
+        else:
+            reports.append(path)
+    return records, reports
+
+
+def take_record(raw: bytes, place: str, sha256: str, report: WheelReport | None, check: Check) -> SharedRecord:
+    """What somebody shared about this very file, if nothing in its bytes or in the record itself speaks against it."""
+    read = read_record(GivenRecord(place, raw), check)
+    record = read.record
+    if record is None:
+        raise BadInput(f"{place} is neither a verification nor a record of one: {read.why}")
+    if record.wheel_sha256 != sha256:
+        raise BadInput(f"{place} is about another file (sha256 {record.wheel_sha256[:12]}…)")
+    kernels = report.gpu.torch_kernels if report is not None and not report.quick else None
+    targets = (*kernels.sass, *kernels.ptx, *kernels.gfx) if kernels is not None else ()
+    code = GpuCode(targets, report.cuda, report.rocm) if report is not None and targets else None
+    if why := doubt(record, load_facts(), code):
+        raise BadInput(f"{place} is doubtful: {why}", remedy="leave it out")
+    return SharedRecord(line=json.dumps(json.loads(raw), ensure_ascii=True), signer=read.signer)
 
 
 def check_about(sha256: str, file: str, proofs: tuple[VerifyReport, ...]) -> None:
