@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle import __version__
-from rekindle.errors import BadInput
+from rekindle.compat.proofs import LIST, MAX_RECORD_BYTES, GivenRecord, doubt, weigh_records
+from rekindle.errors import BadInput, has_package
 from rekindle.facts import load_facts
+from rekindle.formats.ranges import read_page
 from rekindle.host.files import write_for_user
-from rekindle.model.document import encode
+from rekindle.model.document import encode, read_bounded
 from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord, card_of
 from rekindle.model.verify import VerifyReport
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
 
+MAX_RECORDS = 20_000
+MAX_LIST_BYTES = 64 << 20
 _LONGEST = 200
 
 
@@ -35,10 +39,10 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
     True
     """
     from rekindle.api.plan import this_machine
-    from rekindle.compat.proofs import doubt
+    from rekindle.host.redact import redactor_here
 
     record = record_of(report, machine or this_machine())
-    if why := doubt(record, load_facts()):
+    if why := doubt(record, load_facts(), redact=redactor_here().text):
         raise BadInput(f"this cannot be shared as it is: {why}")
     raw = encode(record)
     if sign is not None:
@@ -117,15 +121,61 @@ def _installed_digest(python: str) -> str | None:
     return kept.wheel_sha256 if look_into(LiveHost(), python).fingerprint == kept.fingerprint else None
 
 
+def find_records(place: str) -> list[GivenRecord]:
+    """Every record of a folder (``*.json``, ``*.jsonl``; links are not followed), a file, or an address of such a file;
+    an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
+    if place.startswith(("http://", "https://")):
+        url = f"{place}{LIST}" if place.endswith("/") else place
+        return _once(_split(url, read_page(url, most=MAX_LIST_BYTES)))
+    path = Path(place)
+    if path.is_file():
+        return _once(_split(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records")))
+    if not path.is_dir():
+        raise BadInput(f"there are no records at {place}", remedy="name a folder, a file or an address")
+    return _once(_in_folder(path))
+
+
+def _in_folder(folder: Path) -> Iterator[GivenRecord]:
+    for path in sorted(folder.rglob("*.json*")):
+        inside = path.relative_to(folder)
+        plain = path.is_file() and not any((folder / part).is_symlink() for part in (inside, *inside.parents))
+        if plain and path.suffix in (".json", ".jsonl") and not any(part.startswith(".") for part in inside.parts):
+            most = MAX_RECORD_BYTES if path.suffix == ".json" else MAX_LIST_BYTES
+            try:
+                raw = read_bounded(path, most, "record")
+            except BadInput:
+                raw = b""
+            yield from _split(inside.as_posix(), raw)
+
+
+def _split(place: str, raw: bytes) -> Iterator[GivenRecord]:
+    """A list has a record on each line; anything else is one record."""
+    if not place.endswith(".jsonl"):
+        yield GivenRecord(place, raw)
+        return
+    for number, line in enumerate(raw.splitlines(), 1):
+        if line.strip():
+            yield GivenRecord(f"{place}:{number}", line)
+
+
+def _once(records: Iterable[GivenRecord]) -> list[GivenRecord]:
+    found: dict[bytes, GivenRecord] = {}
+    for record in records:
+        found.setdefault(record.raw.strip(), record)
+        if len(found) > MAX_RECORDS:
+            raise BadInput(f"there are more than {MAX_RECORDS} records", remedy="name a smaller list")
+    return list(found.values())
+
+
 def weighed_from(place: str, keys: Sequence[Path] = ()) -> tuple[WeighedRecord, ...]:
     """The records of a folder, a file or an address, weighed; ``keys`` are the only ones believed, where given."""
-    from rekindle.compat.proofs import find_records, weigh_records
-    from rekindle.errors import has_package
     from rekindle.host.keys import checker, read_public, trusted_keys
+    from rekindle.host.redact import Redactor
 
     given = find_records(place)
     believed = [] if not has_package("cryptography") else [read_public(key) for key in keys] or trusted_keys()
-    return weigh_records(given, checker(believed), load_facts())
+    # Whoever runs this is named nowhere in a stranger's record: people are found by the shape of their names alone.
+    return weigh_records(given, checker(believed), load_facts(), redact=Redactor().text)
 
 
 def review_records(place: str, *, keys: Sequence[Path] = ()) -> RecordReview:

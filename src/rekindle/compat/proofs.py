@@ -1,4 +1,4 @@
-"""Records of proofs that people share: read with bounds, weighed against what is known, told in few words.
+"""Records of proofs that people share: weighed against what is known, told in few words.
 
 Nothing here decides what runs: a plan is made first, and records only speak about it. What no believed key signed
 counts for nothing, however much of it there is; what contradicts itself or the bytes of the wheel is doubtful, whoever
@@ -8,8 +8,7 @@ signed it. So a flood of forged records turns no answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -20,20 +19,15 @@ from rekindle.compat.published import find_flavour, platform_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.formats.dsse import PROOF_RECORD, read_envelope, signed_by
-from rekindle.formats.ranges import read_page
-from rekindle.host.redact import Redactor
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.document import decode, read_bounded
+from rekindle.model.document import decode
 from rekindle.model.machine import Os
 from rekindle.model.plan import Plan, Reason
 from rekindle.model.proof import ProofRecord, WeighedRecord
 
-MAX_RECORDS = 20_000
 MAX_RECORD_BYTES = 256 << 10
-MAX_LIST_BYTES = 64 << 20
+# Where a wheelhouse, or any list on the web, has its records: one on each line.
 LIST = "proofs.jsonl"
-# Whoever runs this is named nowhere in a stranger's record; the rules find people by their shape alone.
-_STRANGER = Redactor()
 CheckSignature = Callable[[str, bytes, bytes], str | None]
 
 
@@ -42,52 +36,6 @@ class GivenRecord(NamedTuple):
 
     place: str
     raw: bytes
-
-
-def find_records(place: str) -> list[GivenRecord]:
-    """Every record of a folder (``*.json``, ``*.jsonl``; links are not followed), a file, or an address of such a file;
-    an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
-    if place.startswith(("http://", "https://")):
-        url = f"{place}{LIST}" if place.endswith("/") else place
-        return _once(_split(url, read_page(url, most=MAX_LIST_BYTES)))
-    path = Path(place)
-    if path.is_file():
-        return _once(_split(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records")))
-    if not path.is_dir():
-        raise BadInput(f"there are no records at {place}", remedy="name a folder, a file or an address")
-    return _once(_in_folder(path))
-
-
-def _in_folder(folder: Path) -> Iterator[GivenRecord]:
-    for path in sorted(folder.rglob("*.json*")):
-        inside = path.relative_to(folder)
-        plain = path.is_file() and not any((folder / part).is_symlink() for part in (inside, *inside.parents))
-        if plain and path.suffix in (".json", ".jsonl") and not any(part.startswith(".") for part in inside.parts):
-            most = MAX_RECORD_BYTES if path.suffix == ".json" else MAX_LIST_BYTES
-            try:
-                raw = read_bounded(path, most, "record")
-            except BadInput:
-                raw = b""
-            yield from _split(inside.as_posix(), raw)
-
-
-def _split(place: str, raw: bytes) -> Iterator[GivenRecord]:
-    """A list has a record on each line; anything else is one record."""
-    if not place.endswith(".jsonl"):
-        yield GivenRecord(place, raw)
-        return
-    for number, line in enumerate(raw.splitlines(), 1):
-        if line.strip():
-            yield GivenRecord(f"{place}:{number}", line)
-
-
-def _once(records: Iterable[GivenRecord]) -> list[GivenRecord]:
-    found: dict[bytes, GivenRecord] = {}
-    for record in records:
-        found.setdefault(record.raw.strip(), record)
-        if len(found) > MAX_RECORDS:
-            raise BadInput(f"there are more than {MAX_RECORDS} records", remedy="name a smaller list")
-    return list(found.values())
 
 
 def read_record(given: GivenRecord, check: CheckSignature) -> WeighedRecord:
@@ -110,26 +58,32 @@ def read_record(given: GivenRecord, check: CheckSignature) -> WeighedRecord:
 
 
 def weigh_records(
-    given: Iterable[GivenRecord], check: CheckSignature, facts: Facts, *, wheels: dict[str, GpuCode] | None = None
+    given: Iterable[GivenRecord],
+    check: CheckSignature,
+    facts: Facts,
+    *,
+    redact: Callable[[str], str],
+    wheels: dict[str, GpuCode] | None = None,
 ) -> tuple[WeighedRecord, ...]:
-    """Each record with its standing. ``wheels`` is what was read in wheels themselves, by their digests."""
+    """Each record with its standing. ``redact`` takes names and secrets out of text: a record in which it finds any is
+    doubtful. ``wheels`` is what was read in wheels themselves, by their digests."""
     weighed = []
     for one in given:
         read = read_record(one, check)
         if read.record is not None:
-            why = doubt(read.record, facts, (wheels or {}).get(read.record.wheel_sha256))
+            why = doubt(read.record, facts, (wheels or {}).get(read.record.wheel_sha256), redact=redact)
             read = msgspec.structs.replace(read, standing="doubtful", why=why) if why else read
         weighed.append(read)
     return _with_outliers(weighed)
 
 
-def doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None) -> str:
+def doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None, *, redact: Callable[[str], str]) -> str:
     """Why a record cannot be right as it stands; empty where nothing speaks against it.
 
     ``code`` is what was read in that very wheel; without it, what our tables say of the published one.
     """
     text = json.dumps(msgspec.to_builtins(msgspec.structs.replace(record, wheel_sha256="0" * 64)), ensure_ascii=False)
-    if _STRANGER.text(text.replace("0" * 64, "")) != text.replace("0" * 64, ""):
+    if redact(text.replace("0" * 64, "")) != text.replace("0" * 64, ""):
         return "it names a person, a machine or a secret"
     tried = [check for check in record.checks if check.id.startswith("gpu") and check.status == "passed"]
     if record.verdict == "proven" and (record.count("failed") or not record.count("passed")):

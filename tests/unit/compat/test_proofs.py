@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import needs
 from rekindle.api.plan import plan
-from rekindle.api.proofs import record_of, review_records, share_proof
+from rekindle.api.proofs import find_records, record_of, review_records, share_proof
 from rekindle.compat.images import GpuCode
-from rekindle.compat.proofs import GivenRecord, doubt, find_records, read_record, speak_of_plan, weigh_records
+from rekindle.compat.proofs import GivenRecord, doubt, read_record, speak_of_plan, weigh_records
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.dsse import IN_TOTO, PROOF_RECORD, seal
@@ -28,6 +28,7 @@ from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.plan.describe import machine_from_flags
 
 FACTS = load_facts()
+STRANGER = Redactor().text
 GOOD = (ProofCheck(id="version", status="passed"), ProofCheck(id="gpu0.matmul", status="passed"))
 PASCAL = ProofCard(name="NVIDIA GeForce GTX 1080", arch="sm_61")
 
@@ -80,7 +81,7 @@ PLANNED = plan(MACHINE, WISH, wheelhouses=[], proofs=[])
 
 
 def spoken(given_records: list[GivenRecord], made: Plan = PLANNED) -> Plan:
-    return speak_of_plan(made, ["sm_61"], weigh_records(given_records, believing_all, FACTS), "a list")
+    return speak_of_plan(made, ["sm_61"], weigh_records(given_records, believing_all, FACTS, redact=STRANGER), "a list")
 
 
 def texts(made: Plan) -> str:
@@ -117,7 +118,9 @@ def test_only_records_about_this_torch_card_and_system_are_told() -> None:
 
 
 def test_hearsay_counts_for_nothing_and_is_told_as_that() -> None:
-    weighed = weigh_records(unsigned(*(record(day=f"2026-01-{day:02d}") for day in range(1, 20))), nobody, FACTS)
+    weighed = weigh_records(
+        unsigned(*(record(day=f"2026-01-{day:02d}") for day in range(1, 20))), nobody, FACTS, redact=STRANGER
+    )
     assert {one.standing for one in weighed} == {"hearsay"}
     made = speak_of_plan(PLANNED, ["sm_61"], weighed, "x")
     assert "19 records that no key believed here signed count for nothing: 19 say" in texts(made)
@@ -141,37 +144,40 @@ def test_hearsay_counts_for_nothing_and_is_told_as_that() -> None:
     ],
 )
 def test_what_contradicts_itself_or_the_wheel_is_doubtful(one: ProofRecord, why: str) -> None:
-    assert why in doubt(one, FACTS)
-    (weighed,) = weigh_records([signed(one, "ann")], believing_all, FACTS)
+    assert why in doubt(one, FACTS, redact=STRANGER)
+    (weighed,) = weigh_records([signed(one, "ann")], believing_all, FACTS, redact=STRANGER)
     assert weighed.standing == "doubtful" and why in weighed.why, "whoever signed it"
 
 
 def test_what_nothing_speaks_against_is_not_doubtful() -> None:
     private = record(version="1.13.1+rekindle.cu118.sm35", cuda="11.8", cards=(ProofCard(name="K40c", arch="sm_35"),))
     for one in (record(), failing(), private, record(driver=None), record(verdict="not-proven", checks=GOOD[:1])):
-        assert doubt(one, FACTS) == ""
+        assert doubt(one, FACTS, redact=STRANGER) == ""
 
 
 def test_the_bytes_of_the_wheel_itself_are_asked_first() -> None:
     held = GpuCode(("sm_35",), cuda="12.6")
-    assert "that wheel" in doubt(record(), FACTS, held)
-    weighed = weigh_records([signed(record(), "ann")], believing_all, FACTS, wheels={"a" * 64: held})
+    assert "that wheel" in doubt(record(), FACTS, held, redact=STRANGER)
+    weighed = weigh_records([signed(record(), "ann")], believing_all, FACTS, redact=STRANGER, wheels={"a" * 64: held})
     assert weighed[0].standing == "doubtful"
 
 
 def test_outliers_are_marked() -> None:
     people = [signed(record(), name) for name in ("a", "b")] + [signed(failing(), "c")]
-    marks = {one.place: one.outlier for one in weigh_records(people, believing_all, FACTS)}
+    marks = {one.place: one.outlier for one in weigh_records(people, believing_all, FACTS, redact=STRANGER)}
     assert marks == {"a.json": False, "b.json": False, "c.json": True}
     torn = [signed(record(), "a"), signed(failing(), "b")]
-    assert not any(one.outlier for one in weigh_records(torn, believing_all, FACTS))
+    assert not any(one.outlier for one in weigh_records(torn, believing_all, FACTS, redact=STRANGER))
 
 
 def test_a_build_that_was_untried_is_reported_by_believed_people_alone() -> None:
     untried = msgspec.structs.replace(PLANNED, answer="build", variant=None, evidence="untried")
     built = record(version="2.7.0+rekindle.cu126.sm61")
     assert spoken([signed(built, "ann")], untried).evidence == "reported"
-    assert speak_of_plan(untried, ["sm_61"], weigh_records(unsigned(built), nobody, FACTS), "x").evidence == "untried"
+    assert (
+        speak_of_plan(untried, ["sm_61"], weigh_records(unsigned(built), nobody, FACTS, redact=STRANGER), "x").evidence
+        == "untried"
+    )
 
 
 CARDS = st.sampled_from([PASCAL, ProofCard(name="Tesla K40c", arch="sm_35"), ProofCard(name="RTX 5090", arch="sm_120")])
@@ -207,7 +213,7 @@ def test_a_flood_of_forged_records_turns_no_answer(
     """Unsigned, or signed by keys nobody believes: everything but words stays, and no word says proven."""
     made, arch = case
     given_records = [signed(one, f"k{number}") for number, one in enumerate(flood)] if sealed else unsigned(*flood)
-    spoke = speak_of_plan(made, [arch], weigh_records(given_records, nobody, FACTS), "x")
+    spoke = speak_of_plan(made, [arch], weigh_records(given_records, nobody, FACTS, redact=STRANGER), "x")
     words = ("because", "warnings")
     for field in Plan.__struct_fields__:
         if field not in words:
@@ -223,7 +229,7 @@ def test_a_flood_of_forged_records_turns_no_answer(
 def test_believed_records_turn_no_answer_either(records: list[ProofRecord], case: tuple[Plan, str]) -> None:
     made, arch = case
     given_records = [signed(one, f"k{number}") for number, one in enumerate(records)]
-    spoke = speak_of_plan(made, [arch], weigh_records(given_records, believing_all, FACTS), "x")
+    spoke = speak_of_plan(made, [arch], weigh_records(given_records, believing_all, FACTS, redact=STRANGER), "x")
     assert (spoke.answer, spoke.torch, spoke.requests, spoke.variant) == (
         made.answer, made.torch, made.requests, made.variant,
     )  # fmt: skip
@@ -277,7 +283,7 @@ def test_folders_and_lists(tmp_path: Path) -> None:
 
 
 def test_a_list_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rekindle.compat.proofs.MAX_RECORDS", 3)
+    monkeypatch.setattr("rekindle.api.proofs.MAX_RECORDS", 3)
     (tmp_path / "proofs.jsonl").write_text("".join(f'{{"n": {number}}}\n' for number in range(5)))
     with pytest.raises(BadInput, match="more than 3"):
         find_records(str(tmp_path))

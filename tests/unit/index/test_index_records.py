@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rekindle.api.index import index_add, index_build, index_sync
-from rekindle.compat.proofs import find_records
+from rekindle.api.proofs import find_records
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import PROOF_RECORD, seal
 from rekindle.host.files import sha256_of

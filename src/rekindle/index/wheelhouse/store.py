@@ -30,6 +30,7 @@ from rekindle.facts import load_facts
 from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, signed_by
 from rekindle.formats.statement import read_statement
 from rekindle.host.files import read_head, sweep_left_behind, write_atomically
+from rekindle.host.redact import Redactor
 from rekindle.host.workspace import Workspace
 from rekindle.index.wheelhouse.names import WheelName, parse_name
 from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
@@ -318,7 +319,7 @@ def take_record(raw: bytes, place: str, sha256: str, report: WheelReport | None,
     kernels = report.gpu.torch_kernels if report is not None and not report.quick else None
     targets = (*kernels.sass, *kernels.ptx, *kernels.gfx) if kernels is not None else ()
     code = GpuCode(targets, report.cuda, report.rocm) if report is not None and targets else None
-    if why := doubt(record, load_facts(), code):
+    if why := doubt(record, load_facts(), code, redact=Redactor().text):
         raise BadInput(f"{place} is doubtful: {why}", remedy="leave it out")
     return SharedRecord(line=json.dumps(json.loads(raw), ensure_ascii=True), signer=read.signer)
 
