@@ -38,10 +38,11 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
     >>> '"version": "2.7.1"' in (folder / "record.json").read_text()
     True
     """
-    from rekindle.api.plan import this_machine
+    from rekindle.doctor.examine import examine
+    from rekindle.host.live import LiveHost
     from rekindle.host.redact import redactor_here
 
-    record = record_of(report, machine or this_machine())
+    record = record_of(report, machine or examine(LiveHost()).examination.machine)
     if why := doubt(record, load_facts(), redact=redactor_here().text):
         raise BadInput(f"this cannot be shared as it is: {why}")
     raw = encode(record)
