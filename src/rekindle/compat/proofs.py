@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.compat.images import GpuCode, covers, flavour_code
-from rekindle.compat.published import find_flavour, platform_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.formats.dsse import PROOF_RECORD, read_envelope, signed_by
