@@ -11,7 +11,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput, StageFailed, Untrusted
-from rekindle.formats.dsse import IN_TOTO, seal
+from rekindle.formats.dsse import IN_TOTO, provenance_object, seal
 from rekindle.formats.statement import write_statement
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import read_private
@@ -148,6 +148,9 @@ def test_who_signed_a_strangers_statement_is_shown(
     assert told(signed) == "by maker, whose key is believed here"
     monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "nobody"))
     assert told(signed) == f"by no key that is believed here (it says {key.id})"
+    served = signed.with_name(f"{original.name}.provenance")
+    served.write_bytes(provenance_object(signed.read_bytes(), "x"))
+    assert told(served) == told(signed), "as a wheelhouse serves it"
     signed.write_bytes(seal("application/other", plain.read_bytes(), "", key.sign))
     assert told(signed) == "by no key that is believed here (it says no name)"
 
