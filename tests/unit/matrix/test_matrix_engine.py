@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from matrix_mini import cell
 
-from rekindle.errors import StageFailed
-from rekindle.matrix.engine import Ending, Hang, HangWatch, LocalEngine, Task, carry_out
+from rekindle.errors import BadInput, Interrupted, StageFailed
+from rekindle.matrix import engine
+from rekindle.matrix.engine import DaskEngine, Ending, Hang, HangWatch, LocalEngine, Task, carry_out, run_task
 from rekindle.matrix.ledger import Decision
 from rekindle.matrix.run import Loop, slurm_script
 from rekindle.model.matrix import BUSY_CODE, Cell, Worker
@@ -227,3 +230,146 @@ def test_a_task_that_runs_out_of_time_asks_to_be_queued_again(tmp_path: Path) ->
         task.terminate()
         assert task.wait(timeout=30) == 3
     assert calls.read_text() == "requeue 77_0\n"
+
+
+def test_a_log_s_folder_is_made_and_may_be_there(tmp_path: Path) -> None:
+    log = tmp_path / "cells/one/cell.log"
+    for count in (1, 2):
+        carry_out(replace(task(tmp_path, "print('hello')"), log=str(log)))
+        assert log.read_text() == "hello\n" * count, "a second try goes on in the same log"
+
+
+def test_a_log_ends_at_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert engine.MAX_LOG_BYTES == 64 << 20
+    monkeypatch.setattr(engine, "MAX_LOG_BYTES", 10)
+    carry_out(task(tmp_path, "print('12345'); print('67890'); print('more')"))
+    assert (tmp_path / "log").read_text() == "12345\n67890\n"
+
+
+def test_what_hung_failed_and_what_was_cancelled_was_interrupted(tmp_path: Path) -> None:
+    sleeping = "import time; time.sleep(60)"
+    assert carry_out(task(tmp_path, sleeping, hang_seconds=0.5)).code == 1
+    assert carry_out(task(tmp_path, sleeping), stop=lambda: True).code == 3
+
+
+def test_this_machine_waits_as_long_as_it_is_told_where_nothing_runs() -> None:
+    here = LocalEngine(HERE, env={})
+    begun = time.monotonic()
+    assert here.wait(0.2) == []
+    assert time.monotonic() - begun >= 0.2
+    here.close()
+
+
+def test_a_command_that_cannot_start_was_lost(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    here = LocalEngine(HERE, env={"GREETING": "good"})
+    here.submit(replace(task(tmp_path, GOOD), log=str(tmp_path / "file" / "log")))
+    (ending,) = here.wait(20.0)
+    assert ending.code == 1 and ending.why.startswith("lost: ")
+    here.submit(task(tmp_path, "import os; print(os.environ['GREETING'])"))
+    assert [each.code for each in here.wait(20.0)] == [0]
+    here.close()
+    assert (tmp_path / "log").read_text() == "good\n"
+
+
+def test_the_governor_looks_at_this_process_until_the_end() -> None:
+    looked: list[int] = []
+    here = LocalEngine(HERE, env={}, tick=lambda pid: looked.append(pid) or 0.01)  # type: ignore[func-returns-value]
+    deadline = time.monotonic() + 20
+    while len(looked) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    here.close()
+    assert looked[:3] == [os.getpid()] * 3
+
+
+class FakeFuture:
+    """A future of Dask's: its state is what the test says."""
+
+    def __init__(self, ending: Ending) -> None:
+        self.status, self.ending, self.cancelled = "pending", ending, False
+
+    def result(self) -> Ending:
+        return self.ending
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class FakeClient:
+    """A scheduler with two workers, one of which does not answer."""
+
+    def __init__(self, address: str, *, timeout: float, set_as_default: bool) -> None:
+        if address == "tcp://nowhere":
+            raise TimeoutError("timed out")
+        self.status = "running"
+        self.there = ["tcp://b", "tcp://a"]
+        self.described: list[list[str]] = []
+        self.futures: list[FakeFuture] = []
+        self.sent: list[dict[str, object]] = []
+
+    def scheduler_info(self, n_workers: int = 5) -> dict[str, object]:
+        return {"workers": dict.fromkeys(self.there[: n_workers if n_workers > 0 else None])}
+
+    def run(self, describe: object, *, workers: list[str], on_error: str) -> dict[str, object]:
+        self.described.append(workers)
+        return {name: HERE if name == "tcp://a" else OSError("gone") for name in workers}
+
+    def submit(self, function: object, task: Task, cancel: str, **more: object) -> FakeFuture:
+        self.sent.append({"task": task, "cancel": cancel, **more})
+        self.futures.append(FakeFuture(Ending(cell=task.cell, code=7, seconds=1.0)))
+        return self.futures[-1]
+
+    def close(self, timeout: float) -> None:
+        self.status = "closed"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> DaskEngine:
+    monkeypatch.setattr(engine, "need_package", lambda name, purpose: None)
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=FakeClient))
+    monkeypatch.setattr(engine, "ASK_SECONDS", 0.0)
+    return DaskEngine("tcp://here", describe=lambda: HERE, cancel_file=lambda cell: f"/cancel/{cell}")
+
+
+def test_workers_of_a_cluster_are_asked_once_and_build_one_cell_each(cluster: DaskEngine) -> None:
+    for _ in range(2):
+        assert [(each.name, each.slots) for each in cluster.workers()] == [("tcp://a", 1)]
+    assert cluster._client.described == [["tcp://a", "tcp://b"], ["tcp://b"]], "who does not answer is asked again"
+
+
+def test_a_task_is_bound_to_its_worker_and_ends_once(cluster: DaskEngine, tmp_path: Path) -> None:
+    cluster.submit(replace(task(tmp_path, GOOD), worker="tcp://a"))
+    (sent,) = cluster._client.sent
+    assert sent["workers"] == ["tcp://a"] and sent["allow_other_workers"] is False and sent["retries"] == 0
+    assert sent["cancel"] == "/cancel/c"
+    assert cluster.wait(0.0) == []
+    cluster._client.futures[0].status = "finished"
+    assert [each.code for each in cluster.wait(5.0)] == [7]
+    assert cluster.wait(0.0) == []
+
+
+@pytest.mark.parametrize("status", ["error", "cancelled", "lost", "gone"])
+def test_what_a_cluster_loses_is_lost(cluster: DaskEngine, tmp_path: Path, status: str) -> None:
+    cluster.submit(replace(task(tmp_path, GOOD), worker="tcp://a"))
+    if status == "gone":
+        cluster._client.there.remove("tcp://a")
+    else:
+        cluster._client.futures[0].status = status
+    assert [(each.code, each.why) for each in cluster.wait(5.0)] == [(1, "lost")]
+    assert cluster._client.futures[0].cancelled
+
+
+def test_a_scheduler_that_is_gone_interrupts(cluster: DaskEngine) -> None:
+    cluster.close()
+    with pytest.raises(Interrupted, match="scheduler is gone"):
+        cluster.wait(0.0)
+    with pytest.raises(BadInput, match="no Dask scheduler answers at tcp://nowhere: timed out"):
+        DaskEngine("tcp://nowhere", describe=lambda: HERE, cancel_file=str)
+
+
+def test_a_worker_runs_its_own_python_and_watches_for_the_cancel_file(tmp_path: Path) -> None:
+    told = replace(task(tmp_path, "import sys; print(sys.executable)"), env={})
+    ending = run_task(replace(told, argv=("/elsewhere/python", *told.argv[1:])), str(tmp_path / "cancel"))
+    assert ending.code == 0 and (tmp_path / "log").read_text().strip() == sys.executable
+    (tmp_path / "cancel").touch()
+    assert run_task(replace(told, argv=("x", "-c", "import time; time.sleep(60)")), str(tmp_path / "cancel")).code == 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from matrix_mini import cell
 
-from rekindle.matrix.simulate import simulate
+from rekindle.matrix.engine import Task
+from rekindle.matrix.simulate import RESTART_SECONDS, World, simulate
 
 
 def cells(count: int, pythons: int = 5) -> list:  # type: ignore[type-arg]
@@ -34,3 +35,29 @@ def test_what_does_not_compile_is_left_and_counted() -> None:
 def test_one_worker_does_all_the_work_one_after_another() -> None:
     found = simulate(cells(20), 1, failure_rate=0.0)
     assert found.ratio == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_worker_that_died_is_away_for_a_while() -> None:
+    world = World(cells(1), 2, failure_rate=1.0, broken=0.0, seed=1)
+    names = [worker.name for worker in world.workers()]
+    assert len(names) == 2
+    world.submit(Task(cell=cells(1)[0].id, argv=(), worker=names[0]))
+    assert [ending.why for ending in world.wait(1.0)] == ["lost"]
+    assert [worker.name for worker in world.workers()] == names[1:]
+    world.wait(RESTART_SECONDS)
+    assert [worker.name for worker in world.workers()] == names
+
+
+def test_nobody_dies_where_nobody_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(cells(1), 1, failure_rate=0.0, broken=0.0, seed=1)
+    monkeypatch.setattr(world._random, "random", lambda: 0.0)
+    world.submit(Task(cell=cells(1)[0].id, argv=(), worker="w0000"))
+    assert [ending.why for ending in world.wait(1.0)] == [""]
+
+
+def test_times_are_told_in_hours() -> None:
+    one = [cell(1, minutes=60_000)]
+    world = World(one, 1, failure_rate=0.0, broken=0.0, seed=1)
+    made = simulate(one, 1, failure_rate=0.0)
+    assert made.lower_bound_hours == made.makespan_hours == round(world.lower_bound() / 3600, 3) > 100
+    assert (made.cells, made.workers, made.failures, made.lost_hours) == (1, 1, 0, 0.0)

@@ -114,3 +114,7 @@ def test_no_table_says_how_to_write_one(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         read_table(tmp_path / "none.toml")
     assert "rekindle matrix" in (caught.value.remedy or "")
+
+
+def test_five_thousand_cells_are_the_limit() -> None:
+    assert MAX_CELLS == 5000
