@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,22 @@ def test_a_file_that_may_be_written_is_replaced(tmp_path: Path) -> None:
     file.chmod(0o200)
     write_for_user(file, "new")
     assert file.read_text() == "new"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has one bit for all")
+@pytest.mark.parametrize("mode", [0o200, 0o020, 0o002])
+def test_whoever_may_write_it_it_is_not_protected(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "x"
+    file.write_text("old")
+    file.chmod(mode)
+    write_for_user(file, "new")
+    assert file.read_text() == "new"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has one bit for all")
+def test_a_program_that_nobody_may_write_is_protected(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("old")
+    file.chmod(0o555)
+    with pytest.raises(BadInput, match="read-only"):
+        write_for_user(file, "new")
