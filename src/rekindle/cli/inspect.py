@@ -105,5 +105,6 @@ def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:
     if not flags:
         return None, ""
     gpu = flags.pop("gpu", ())
-    name = " ".join([*gpu, *(f"{key} {value}" for key, value in flags.items())])
+    told = ", ".join(f"{'' if key in ('os', 'arch', 'cpu') else f'{key} '}{value}" for key, value in flags.items())
+    name = f"{' + '.join(gpu)} ({told})" if gpu and told else " + ".join(gpu) or told
     return api.machine_from_flags(gpu=gpu, **flags), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rekindle.model.plan import Companion, GraftOutline, Plan, Reason, TorchChoice, TorchReady, WhyNot
@@ -13,6 +14,8 @@ _SHOWN_REASONS = 5
 _SHOWN_WARNINGS = 4
 # What is said to be unsure of a build itself, not of the machine's size.
 _BUILD_DOUBTS = ("rocm-math-gap", "rocm-pair-unproven", "cuda-pair-unproven")
+# What no line to paste does, and without which they fail.
+_STANDS_IN_THE_WAY = ("cudnn-by-hand",)
 _HINT = "-v shows everything, with sources; --why-not torch=… tells why something is not proposed"
 
 
@@ -27,6 +30,8 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
             inside = plan.answer in ("install", "graft") and change.what in ("cuda", "rocm")
             told = "; it comes inside the wheel, nothing to install" if inside else ""
             screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{told})")
+    first = [one for one in plan.warnings if one.code in _STANDS_IN_THE_WAY]
+    screen.bullets((one.text for one in first), status="warn", title="First, by hand: without it nothing below works")
     _commands(plan, screen)
     if plan.companions:
         companions_view(plan, screen)
@@ -39,7 +44,7 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         _recipe(plan, screen)
     if plan.graft is not None:
         _graft(plan.graft, screen)
-    _warnings("Know this", [one for one in plan.warnings if not one.handled], "warn", screen)
+    _warnings("Know this", [one for one in plan.warnings if not one.handled and one not in first], "warn", screen)
     _warnings("Known problems that this build's settings avoid", [w for w in plan.warnings if w.handled], None, screen)
     _alternatives(plan, screen)
     if assumed:
@@ -93,7 +98,10 @@ def _has_gpu(plan: Plan) -> bool:
 
 def _commands(plan: Plan, screen: Screen) -> None:
     by_hand = "The way by hand (rekindle up does it for you)"
-    screen.commands(by_hand if plan.build or plan.graft else "Paste this", plan.commands)
+    # Lines for Windows are pasted there: ./rekindle is how this machine calls it.
+    elsewhere = plan.os is not None and (plan.os.system == "windows") != (os.name == "nt")
+    title = by_hand if plan.build or plan.graft else "Paste this"
+    screen.commands(title, plan.commands, as_called=not elsewhere)
     if plan.commands and plan.build and plan.powershell:
         screen.paragraph("These lines are for cmd. In PowerShell:" if screen.verbosity else "(cmd; -v adds PowerShell)")
         for command in plan.powershell if screen.verbosity else ():

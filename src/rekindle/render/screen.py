@@ -178,19 +178,19 @@ class Screen:
         for row in self._wrapped(text, self.width - 2):
             self.line(self.style(f"  {row}", "dim"))
 
-    def command(self, text: str) -> None:
+    def command(self, text: str, *, as_called: bool = True) -> None:
         """A line to paste: never wrapped, and under the name by which Rekindle was called (``./rekindle``)."""
-        called = os.environ.get(CALLED_AS, "")
+        called = os.environ.get(CALLED_AS, "") if as_called else ""
         if called and text.startswith("rekindle "):
             text = f"{called}{text.removeprefix('rekindle')}"
         self.line("  " + self.style(printable(text), "cyan"))
 
-    def commands(self, title: str, lines: Iterable[str]) -> None:
+    def commands(self, title: str, lines: Iterable[str], *, as_called: bool = True) -> None:
         """A section of lines to paste, where there are any."""
         for number, line in enumerate(lines):
             if number == 0:
                 self.section(title)
-            self.command(line)
+            self.command(line, as_called=as_called)
 
     def causes(self, matches: Iterable[Match], word: str = "Cause") -> None:
         """What explains a failure, each with its fix."""

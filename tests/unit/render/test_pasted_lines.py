@@ -37,7 +37,7 @@ class Recorder(Screen):
         super().__init__(io.StringIO())
         self.lines: list[str] = []
 
-    def command(self, text: str) -> None:
+    def command(self, text: str, *, as_called: bool = True) -> None:
         self.lines.append(text)
 
 

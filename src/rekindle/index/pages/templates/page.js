@@ -138,7 +138,7 @@
   }
 
   // ---- the answer
-  const VERDICT = { install: ["✓", "Install it: an official wheel runs there"], build: ["⚒", "Build it: no official wheel runs there, but your own can"], none: ["✕", "No way is known"] };
+  const VERDICT = { install: ["✓", "Install it: an official wheel runs there"], build: ["⚒", "Build it: no official wheel runs there, but your own can"], graft: ["✚", "Graft it: the official wheel gets the code for this card, in minutes"], none: ["✕", "No way is known"] };
   const source = (text) => text ? make("details", { class: "src" }, make("summary", {}, "source"), make("span", {}, text)) : null;
   const listOf = (items, cls) => make("ul", { class: cls }, ...items.map((item) => typeof item === "string" ? make("li", {}, words(item)) : make("li", {}, words(item.text), source(item.source))));
   function copyButton(text) {
