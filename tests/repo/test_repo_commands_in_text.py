@@ -27,7 +27,7 @@ def texts() -> Iterator[tuple[Path, str]]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield file, node.value
             elif isinstance(node, ast.JoinedStr):
-                yield file, "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+                yield file, "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
     for file in [*SOURCE.rglob("*.toml"), *SOURCE.rglob("examples/*.txt")]:
         text = file.read_text(encoding="utf-8")
         for value in strings(tomllib.loads(text)) if file.suffix == ".toml" else text.splitlines():
