@@ -129,6 +129,7 @@ def _nvidia_order(
 ) -> GraftOrder:
     """What NVIDIA cards get, and by which toolkit: from the wheel's PTX, then from the kernel files of its release."""
     from rekindle.api.graft_source import wheel_recipe, why_no_sources
+    from rekindle.errors import BadInput
     from rekindle.facts import load_facts
     from rekindle.graft.engine import CardTarget
     from rekindle.graft.wheel import wheel_cuda
@@ -140,6 +141,11 @@ def _nvidia_order(
     tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
     notes = why_no_sources(name, recipe, cuda, tools, facts)
     ready = recipe if not notes else None
+    if ready and ready.how == "inferred" and not (order.prove or order.dry_run):
+        raise BadInput(
+            f"how {ready.package} {ready.releases} compiles its kernels was inferred from its neighbours",
+            remedy="add --prove 6: six units are first compiled for a card the wheel has, and compared with its code",
+        )
     if ready and unseen:
         notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
     once = functools.cache(lambda: gather(ready, tools)) if ready else None
@@ -407,7 +413,7 @@ def _with_driver(report: GraftReport, release: str) -> GraftReport:
     if not (report.count("added") or report.count("planned")):
         return report
     facts = load_facts()
-    needed = toolkit_driver(release, "linux", facts)
+    needed = toolkit_driver(release, "windows" if "-win_" in report.wheel else "linux", facts)
     made = f"CUDA {release}'s ptxas makes the code for {report.arch}"
     text = f"{made}: it needs an NVIDIA driver {needed.floor} or newer"
     return msgspec.structs.replace(report, notes=(*report.notes, text)) if needed.floor else report

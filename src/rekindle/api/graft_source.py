@@ -105,6 +105,9 @@ def why_no_sources(
         return (
             f"how {name} {version} compiles its kernels is in no recipe ({', '.join(rows)}): its PTX alone is used",
         )
+    if "-win_" in wheel:
+        why = "Windows' kernels are compiled with MSVC as nvcc's preprocessor, which graft does not call"
+        return (f"{why}: {name}'s PTX alone is used",)
     if tools.nvcc is None:
         return (f"beside {tools.ptxas} there is no nvcc: {name}'s own kernel files cannot be compiled",)
     fit = fits_wheel(tools.release, cuda or tools.release)

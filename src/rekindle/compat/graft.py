@@ -11,6 +11,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -33,14 +34,20 @@ KEPT = (
 
 
 @functools.lru_cache(maxsize=512)
-def find_recipe(version: str, facts: Facts, package: str = "torch") -> GraftRecipe | None:
-    """How a release compiles its device code, where that is known."""
+def find_recipe(version: str, facts: Facts, package: str = "torch", *, measured: bool = False) -> GraftRecipe | None:
+    """How a release compiles its device code, where that is known; ``measured``: not where it is only inferred."""
     try:
         release = Version(version.split("+")[0])
     except ValueError:  # no version, or a number of more digits than Python reads
         return None
-    rows = [recipe for recipe in facts.graft.recipe if recipe.package == package]
-    return next((recipe for recipe in rows if release in SpecifierSet(recipe.releases)), None)
+    rows = {recipe.releases: recipe for recipe in facts.graft.recipe if recipe.package == package}
+    found = next((recipe for spec, recipe in rows.items() if release in SpecifierSet(spec)), None)
+    if found is None or (measured and found.how == "inferred"):
+        return None
+    if found.like is None:
+        return found
+    own = {name: value for name, value in msgspec.structs.asdict(found).items() if value}
+    return msgspec.structs.replace(rows[found.like], **own)
 
 
 @functools.lru_cache(maxsize=512)
@@ -148,7 +155,9 @@ def graft_jobs(threads: int, memory_gib: float | None, row: GraftCost) -> int:
 def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int | None, facts: Facts) -> str | None:
     """That a graft would serve, in a sentence for who has a ``torch`` of ``cuda`` without code for the card; None where
     there is no recipe or no toolkit for it."""
-    if torch is None or cuda is None or not isinstance(card, Sm) or find_recipe(torch, facts) is None:
+    if torch is None or cuda is None or not isinstance(card, Sm):
+        return None
+    if find_recipe(torch, facts, measured=True) is None:
         return None
     cuda = ".".join(cuda.split(".")[:2])
     cost = graft_cost(torch, facts)

@@ -202,14 +202,17 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     ``releases`` of a ``package`` are a specifier; ``folders`` hold its kernel files (none: torch's). ``include`` are
     folders of the tree, ``parts`` what single folders need more. ``extra_archs``: units that are also compiled for one
     more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the
-    release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them.
+    release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them. ``like``:
+    what is not said here is as in the recipe of those releases. One that is ``inferred`` was never compiled whole: it
+    is used only after a proof.
     """
 
     releases: str
     package: str = "torch"
     folders: tuple[str, ...] = ()
-    standard: str
-    defines: tuple[str, ...]
+    like: str | None = None
+    standard: str = ""
+    defines: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     parts: tuple[RecipePart, ...] = ()

@@ -71,7 +71,7 @@ def graft_candidates(question: Question, made: Sequence[HouseGraft] = ()) -> Ite
         if not lacking:
             continue
         file = _find_graft(wheel, lacking, made)
-        if file is not None or find_recipe(wheel.torch, question.facts) is not None:
+        if file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None:
             yield replace(wheel, answer="graft", wheel=file.location if file else None)
 
 
@@ -123,7 +123,7 @@ def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[R
 def _graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
     """The newest official wheel that could be grafted for these cards."""
     for wheel in published_wheels("cuda", platform, facts, tegra=False):
-        known = find_recipe(wheel.torch, facts) is not None
+        known = find_recipe(wheel.torch, facts, measured=True) is not None
         if known and wheel.cuda and graft_kits(wheel.cuda, lacking, facts):
             return wheel.name
     return None

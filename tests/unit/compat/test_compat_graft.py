@@ -135,3 +135,11 @@ def test_companions_have_recipes_of_their_own() -> None:
     assert recipe is not None and recipe.folders == ("torchvision/csrc",)
     assert find_recipe("0.27.1", FACTS) is None, "no torch has that number"
     assert find_recipe("2.12.1", FACTS, "xformers") is None
+
+
+def test_an_inferred_recipe_is_like_its_neighbour_and_nothing_is_planned_on_it() -> None:
+    measured, inferred = find_recipe("2.12.1", FACTS), find_recipe("2.9.1", FACTS)
+    assert measured is not None and inferred is not None and inferred.how == "inferred"
+    assert inferred.defines == measured.defines and inferred.standard == "c++17" and measured.standard == "c++20"
+    assert find_recipe("2.9.1", FACTS, measured=True) is None
+    assert find_recipe("2.12.1", FACTS, measured=True) == measured

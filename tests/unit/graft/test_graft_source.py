@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import os
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, write_library
+from rekindle import api
 from rekindle.api.graft_source import why_no_sources
 from rekindle.compat.graft import find_recipe
 from rekindle.errors import BadInput, MissingTool
@@ -337,6 +339,7 @@ def test_a_toolkit_of_another_major_version_is_refused_in_one_line() -> None:
     assert "no recipe" in why_no_sources(wheel, None, "13.0", older, facts)[0]
     assert "no nvcc" in why_no_sources(wheel, RECIPE, "13.0", dataclasses.replace(older, nvcc=None), facts)[0]
     assert why_no_sources("xformers-0.0.35-py39-none-any.whl", None, None, older, facts) == ()
+    assert "MSVC" in why_no_sources("torch-2.12.1-cp312-cp312-win_amd64.whl", RECIPE, "13.0", older, facts)[0]
 
 
 def test_a_companion_says_its_cuda_in_its_version(tmp_path: Path) -> None:
@@ -363,3 +366,14 @@ def test_windows_libraries_get_entries_of_windows(tmp_path: Path) -> None:
     _, members = read_graft(tmp_path / "g")
     flags = {name: int.from_bytes(entry[40:48], "little") & 0x70 for name, entry in members.items()}
     assert flags == {"code/0-0-sm_90": 0x20, "code/1-0-sm_90": 0x10}
+
+
+def test_an_inferred_recipe_is_used_after_a_proof_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"torch/version.py": b"cuda = '12.8'\n", "torch/lib/libtorch_cuda.so": make_gpu_library([])}
+    wheel = make_wheel(tmp_path, "torch", "2.9.1", tag="cp312-cp312-linux_x86_64", files=files)
+    kit = Tools(release="12.8", ptxas="ptxas", nvcc="nvcc")
+    monkeypatch.setattr(importlib.import_module("rekindle.api.graft"), "find_tools", lambda *_: (kit, (SM_90,)))
+    with pytest.raises(BadInput, match="inferred from its neighbours") as refused:
+        api.graft(str(wheel), gpu="sm_90", workspace=tmp_path / "ws")
+    assert "--prove 6" in (refused.value.remedy or "")
+    assert api.graft(str(wheel), gpu="sm_90", workspace=tmp_path / "ws", dry_run=True).count("refused") == 0
