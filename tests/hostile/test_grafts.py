@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, ptx_entry
-from rekindle.errors import RekindleError
+from rekindle import api
+from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
 from rekindle.formats.elf import Elf
 from rekindle.formats.elf_move import pointers_into
@@ -66,6 +68,14 @@ def test_numbers_in_the_headers(tmp_path: Path, at: int, value: int) -> None:
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_cut_short(tmp_path: Path, size: int) -> None:
     _try(GOOD[:size], tmp_path)
+
+
+def test_a_wheel_without_metadata_is_refused_in_one_line(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-2.12.1-cp312-cp312-manylinux_2_28_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch/__init__.py", "")
+    with pytest.raises(BadInput, match="no whole wheel"):
+        api.graft(str(wheel), gpu="sm_90", workspace=tmp_path / "w")
 
 
 def test_an_image_that_claims_too_much_is_not_unpacked(tmp_path: Path) -> None:

@@ -85,6 +85,8 @@ def graft(
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is no directory", remedy="name one with --out DIR")
         opened = WheelZip(lambda: source.open("rb"), source.name)
+        if opened.dist_info is None:
+            raise BadInput(f"{source.name} has no .dist-info folder: it is no whole wheel", remedy="fetch it again")
         cache = _cache(host, launcher, place)
         order = GraftOrder(
             wheel=source,
@@ -270,15 +272,12 @@ def _ways(
 
 def _libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
     """What the closed libraries of a torch wheel do on the cards."""
-    from email.parser import HeaderParser
-
     from rekindle.compat.closed_libraries import judge_closed_libraries
 
     name, version, *_ = file.split("-")
     if name != "torch":
         return ()
-    metadata = opened.read(f"{opened.dist_info}/METADATA", 1 << 20).decode("utf-8", "replace")
-    requires = HeaderParser().parsestr(metadata).get_all("Requires-Dist") or []
+    requires = [value for name, value in opened.headers("METADATA") if name == "Requires-Dist"]
     return judge_closed_libraries(requires, version, cards, facts)
 
 
