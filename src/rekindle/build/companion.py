@@ -20,10 +20,10 @@ import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.build.environment import build_names
-from rekindle.compat.images import GpuCode, covers
+from rekindle.compat.companions import accepted_arch
 from rekindle.compat.supply import companion_downloads
 from rekindle.errors import BadInput
-from rekindle.facts import PAIRED_PACKAGES, Facts, load_facts
+from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
@@ -33,7 +33,6 @@ from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.arch import parse_sm
 from rekindle.model.build import Fact
-from rekindle.model.companion import CompanionSource
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree, compiles_against_torch
@@ -163,18 +162,13 @@ def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
         env = {name: value for name, value in row.env.items() if name != "FORCE_CUDA"}
         archs = plan.arch_list
         if plan.cuda and row.targets:
-            archs = tuple(dict.fromkeys(_accepted(arch, row, facts) for arch in plan.arch_list))
+            # 8.6 as a build that knows only a few architectures makes it: 8.0.
+            known_archs = (parse_sm(arch.removesuffix("+PTX")) for arch in plan.arch_list)
+            archs = tuple(dict.fromkeys(accepted_arch(sm, row, facts).dotted for sm in known_archs))
         if row.arch_env and plan.cuda and archs and row.arch_form == "number":
             env[row.arch_env] = ";".join(str(parse_sm(arch).number) for arch in archs)
         return Own(env, archs)
     return Own({}, plan.arch_list)
-
-
-def _accepted(arch: str, row: CompanionSource, facts: Facts) -> str:
-    """``8.6`` as a build that knows only a few architectures makes it: ``8.0``."""
-    sm = parse_sm(arch.removesuffix("+PTX"))
-    target = covers(GpuCode(row.targets.get("any", ())), sm, None, facts).target
-    return (parse_sm(target) if target else sm).dotted
 
 
 def plan_for(plan: Plan, tree: SourceTree) -> Plan:

@@ -99,7 +99,11 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
     def finding(
         kind: FindingKind, row: ChosenRow | None, name: str | None, notes: tuple[str, ...] = ()
     ) -> CompanionFinding:
-        return CompanionFinding(package, kind, name, row, _worst(refused), notes, _pulls(refused), stand_ins)
+        # Torch conditions of rows that only the torch (or its CUDA, or its Python) keeps away.
+        free = [
+            row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= {"torch", "python", "cuda"}
+        ]
+        return CompanionFinding(package, kind, name, row, _worst(refused), notes, tuple(dict.fromkeys(free)), stand_ins)
 
     fit = _first(wheels, at, facts, version, refused)
     if fit is not None:
@@ -182,12 +186,6 @@ def _worst(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[No, ...]:
     strongest = [min(nos, key=lambda no: _STRENGTH.index(no.axis)) for nos in asked]
     nearest = max(strongest, key=lambda no: _STRENGTH.index(no.axis))
     return tuple(dict.fromkeys((strongest[0], nearest)))
-
-
-def _pulls(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[str, ...]:
-    """Torch conditions of rows that only the torch (or its CUDA, or its Python) keeps away."""
-    free = {"torch", "python", "cuda"}
-    return tuple(dict.fromkeys(row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= free))
 
 
 def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = "") -> tuple[No, ...]:
@@ -291,6 +289,13 @@ def _notes(row: Bounds, at: TorchSurroundings, facts: Facts) -> Iterable[str]:
             coverage = covers(GpuCode(names, row.toolkit, rocm=at.rocm), card, at.system, facts)
             if coverage.kind in ("jit", "override"):
                 yield f"It {coverage.text}."
+
+
+def accepted_arch(sm: Sm, row: CompanionSource, facts: Facts) -> Sm:
+    """The architecture to name for a card: its own, or the one its code comes from where a build knows only a few."""
+    targets = row.targets.get("any", ())
+    target = covers(GpuCode(targets), sm, None, facts).target if targets else None
+    return parse_sm(target) if target else sm
 
 
 def _limited(card: GpuArch, limit: str) -> bool:

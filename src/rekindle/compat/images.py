@@ -153,7 +153,8 @@ def _amd(code: GpuCode, split: Split, card: Gfx, system: str | None, facts: Fact
         return Coverage("native", f"{way} {card}", code.source, code="gpu-native", target=best)
     # An override is a Linux thing: the variable belongs to the HSA runtime.
     row = find_override(card, code.rocm, facts) if system in ("linux", None) else None
-    if row is not None and _has_neighbour(code, split, row, facts):
+    has_neighbour = row is not None and facts.gfx_rule.runs(split.gfx, row.runs) is True
+    if row is not None and has_neighbour and find_gap(row.runs, code.rocm, code.publisher, facts) is None:
         text = f"has no {card}, but its {row.runs} code runs there under {VARIABLE}={row.value}"
         if row.risk:
             text += f" ({row.risk})"
@@ -164,11 +165,6 @@ def _amd(code: GpuCode, split: Split, card: Gfx, system: str | None, facts: Fact
     if runs is None:
         return _amd_doubt(code, split, card, facts)
     return Coverage("none", f"has no code for {card}", code.source, code="gpu-no-code")
-
-
-def _has_neighbour(code: GpuCode, split: Split, row: GfxOverride, facts: Facts) -> bool:
-    fits = facts.gfx_rule.runs(split.gfx, row.runs) is True
-    return fits and find_gap(row.runs, code.rocm, code.publisher, facts) is None
 
 
 def _amd_doubt(code: GpuCode, split: Split, card: Gfx, facts: Facts) -> Coverage:

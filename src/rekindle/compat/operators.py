@@ -122,14 +122,11 @@ def say(trials: Sequence[OperatorTrial]) -> str:
             parts.append(f"{words}: {_list(names)}")
     if names := [trial.operator for trial in trials if trial.outcome == "runs" and trial.operator]:
         parts.append(f"looked unguarded, tried, and run: {_list(names)}")
-    if names := [name for trial in trials if trial.outcome == "not-tried" for name in _untried(trial)]:
+    untried = [trial for trial in trials if trial.outcome == "not-tried"]
+    if names := [name for trial in untried for name in ([trial.operator] if trial.operator else trial.functions)]:
         parts.append(f"not tried, no known call reaches it: {_list(names)}")
     tried = any(trial.outcome not in ("suspected", "not-tried") for trial in trials)
     return ("runs; " if tried else "should run; ") + "; ".join(parts) if parts else ""
-
-
-def _untried(trial: OperatorTrial) -> Sequence[str]:
-    return [trial.operator] if trial.operator else trial.functions
 
 
 def _list(names: Sequence[str]) -> str:

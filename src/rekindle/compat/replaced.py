@@ -88,15 +88,10 @@ def _wants(one: PackageRecord, name: str) -> str | None:
             wish = Requirement(text)
         except InvalidRequirement:
             continue
-        if canonicalize_name(wish.name) == canonicalize_name(name) and (wish.marker is None or _counts(wish)):
+        # An extra that nobody asked for brings nothing.
+        if canonicalize_name(wish.name) == canonicalize_name(name) and "extra" not in str(wish.marker or ""):
             return str(wish.specifier)
     return None
-
-
-def _counts(wish: Requirement) -> bool:
-    # An extra that nobody asked for brings nothing.
-    assert wish.marker is not None
-    return "extra" not in str(wish.marker)
 
 
 def _takes(wants: str, version: str) -> bool:

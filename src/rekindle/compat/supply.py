@@ -62,11 +62,8 @@ def takes_from_index(row: ThirdParty, backend: str | None) -> bool:
 
 def losses_of(rows: Iterable[ThirdParty], *, gpu: bool, rocm: bool = False) -> tuple[str, ...]:
     """What is lost where these parts are left out; what is switched off for a GPU alone costs other builds nothing."""
-    return tuple(row.loss for row in rows if row.loss and (_off_here(row, gpu, rocm) or not (row.gpu or row.rocm)))
-
-
-def _off_here(row: ThirdParty, gpu: bool, rocm: bool) -> bool:
-    return bool(row.settings or (gpu and row.gpu) or (rocm and row.rocm))
+    off = [row for row in rows if row.settings or (gpu and row.gpu) or (rocm and row.rocm) or not (row.gpu or row.rocm)]
+    return tuple(row.loss for row in off if row.loss)
 
 
 def manager_of(distro: str | None, facts: Facts | None = None, *, any_names: bool = False) -> Manager | None:

@@ -31,7 +31,9 @@ def rows_of(name: str, facts: Facts) -> dict[str, Row]:
             found |= value
         elif isinstance(value, tuple):
             for row in value:
-                found[_unique(_label(field, row), found)] = row
+                label = _label(field, row)
+                numbered = (f"{label} ({number})" for number in itertools.count(2))
+                found[next(name for name in itertools.chain([label], numbered) if name not in found)] = row
     return found
 
 
@@ -45,11 +47,6 @@ def _label(field: str, row: Row) -> str:
         if value is not None:
             return f"{field} {value}" if field not in ("hazard", "distro") else str(value)
     return field
-
-
-def _unique(label: str, found: dict[str, Row]) -> str:
-    numbered = (f"{label} ({number})" for number in itertools.count(2))
-    return next(name for name in itertools.chain([label], numbered) if name not in found)
 
 
 def show(facts: Facts, table: str | None = None, row: str | None = None) -> TableView:
@@ -68,16 +65,13 @@ def show(facts: Facts, table: str | None = None, row: str | None = None) -> Tabl
     rows = rows_of(table, facts)
     if row is not None:
         wanted = row.lower()
-        rows = {name: value for name, value in rows.items() if wanted in name.lower()} or _by_content(rows, wanted)
+        chips = {name: value for name, value in rows.items() if isinstance(value, ChipRow)}
+        rows = {name: value for name, value in rows.items() if wanted in name.lower()}
+        # A product is inside its chip's row.
+        rows = rows or {name: chip for name, chip in chips.items() if any(wanted in p.lower() for p in chip.products)}
         if not rows:
             raise BadInput(f"table {table} has no row for {row!r}", remedy=f"rekindle facts show {table} lists them")
     return TableView(table=table, rows={name: _plain(value) for name, value in rows.items()})
-
-
-def _by_content(rows: dict[str, Row], wanted: str) -> dict[str, Row]:
-    """A product is inside its chip's row."""
-    chips = {name: row for name, row in rows.items() if isinstance(row, ChipRow)}
-    return {name: row for name, row in chips.items() if any(wanted in product.lower() for product in row.products)}
 
 
 def _plain(row: Row) -> dict[str, Any]:

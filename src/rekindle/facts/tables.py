@@ -167,14 +167,10 @@ def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
         part = kept.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(msgspec.msgpack.encode(parsed))
         part.replace(kept)
-        _forget_older(kept, name)
+        for older in kept.parent.glob(f"{name}-*.msgpack"):
+            if older != kept:
+                older.unlink(missing_ok=True)
     return parsed
-
-
-def _forget_older(kept: Path, name: str) -> None:
-    for path in kept.parent.glob(f"{name}-*.msgpack"):
-        if path != kept:
-            path.unlink(missing_ok=True)
 
 
 def _folder() -> Path:

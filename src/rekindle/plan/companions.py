@@ -9,13 +9,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from rekindle.compat.companions import CompanionFinding, No, TorchSurroundings, find_package, judge, near_packages
+from rekindle.compat.companions import (
+    CompanionFinding,
+    No,
+    TorchSurroundings,
+    accepted_arch,
+    find_package,
+    judge,
+    near_packages,
+)
 from rekindle.compat.driver import driver_side, toolkit_driver
-from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import libc_of
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, Facts, paired_companions
-from rekindle.model.arch import Gfx, Sm, parse_sm
+from rekindle.model.arch import Gfx, Sm
 from rekindle.model.companion import CompanionFork, CompanionPackageWheel, CompanionSource
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, CompanionChoice, Plan, Request, Step, Wish
@@ -223,6 +230,11 @@ def _older_driver(row: object, machine: Machine, facts: Facts) -> tuple[str, ...
     return (f"It brings CUDA {row.toolkit}: driver {wanted.floor} or newer.",) if wanted.floor else ()
 
 
+def _place(row: CompanionPackageWheel, plan: Plan) -> str | None:
+    """An index or page; one per flavour of torch names it."""
+    return row.place.replace("{variant}", plan.variant or "cpu") if row.place else None
+
+
 def _why(found: CompanionFinding, plan: Plan) -> str:
     row = found.row
     nos = [no.text for no in found.nos]
@@ -247,20 +259,6 @@ def _why(found: CompanionFinding, plan: Plan) -> str:
     return " ".join(nos)
 
 
-def _place(row: CompanionPackageWheel, plan: Plan) -> str | None:
-    """An index or page; one per flavour of torch names it."""
-    return row.place.replace("{variant}", plan.variant or "cpu") if row.place else None
-
-
-def _accepted(sm: Sm, row: CompanionSource, facts: Facts) -> Sm:
-    """The architecture to name for a card: its own, or the one its code comes from where a build knows only a few."""
-    targets = row.targets.get("any", ())
-    if not targets:
-        return sm
-    target = covers(GpuCode(targets), sm, None, facts).target
-    return parse_sm(target) if target else sm
-
-
 def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) -> dict[str, str]:
     """What the sources of a companion are told: the cards, and what its own build needs."""
     env = dict(row.env)
@@ -268,7 +266,7 @@ def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) 
     sms = sorted({arch for arch in archs if isinstance(arch, Sm)})
     gfxs = sorted({arch.name for arch in archs if isinstance(arch, Gfx)})
     if row.arch_env and plan.cuda and sms:
-        chosen = sorted({_accepted(sm, row, facts) for sm in sms})
+        chosen = sorted({accepted_arch(sm, row, facts) for sm in sms})
         if row.arch_form == "dotted":
             env[row.arch_env] = ";".join(sm.dotted for sm in chosen)
         else:

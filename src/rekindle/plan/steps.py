@@ -189,10 +189,10 @@ def build_steps(
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "msvc":
         steps.append(Step(kind="vcvars", argv=(f"14.{version.split('.')[1]}" if "." in version else "",)))
-    if candidate.cuda and not question.tegra:
-        steps.append(Step(kind="set", env={"CUDA_HOME": toolkit_folder(candidate.cuda, question)}))
-    if candidate.rocm and (home := rocm_folder(candidate.rocm, question)):
-        steps.append(Step(kind="set", env={"ROCM_PATH": home}))
+    kits = (("CUDA_HOME", "cuda", None if question.tegra else candidate.cuda), ("ROCM_PATH", "rocm", candidate.rocm))
+    for variable, name, release in kits:
+        if release and (home := toolkit_folder(name, release, question)):
+            steps.append(Step(kind="set", env={variable: home}))
     if blas_folder is not None:
         folder = ".venv" if blas_folder == "." else f".venv/{blas_folder}"
         steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/{folder}"}))
@@ -206,26 +206,16 @@ def build_steps(
     return steps
 
 
-def toolkit_folder(cuda: str, question: Question) -> str:
-    """Where the toolkit is, or where NVIDIA's installer puts it: several may be there, and one is meant."""
-    found = (
-        kit.path for kit in question.machine.toolkits if kit.kind == "cuda" and same_prefix(kit.version or "0", cuda)
-    )
-    if (path := next(found, None)) is not None:
-        return path
+def toolkit_folder(kind: str, version: str, question: Question) -> str | None:
+    """Where the toolkit is, or where its maker's installer puts it: several may be there, and one is meant. None for a
+    ROCm that is nowhere on Windows."""
+    for kit in question.machine.toolkits:
+        if kit.kind == kind and kit.path is not None and same_prefix(kit.version or "0", version):
+            return kit.path
     if question.machine.os.system == "windows":
-        return f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{minor(cuda)}"
-    return f"/usr/local/cuda-{minor(cuda)}"
-
-
-def rocm_folder(rocm: str, question: Question) -> str | None:
-    """Where ROCm is, or where AMD's packages put it on Linux."""
-    found = (
-        kit.path for kit in question.machine.toolkits if kit.kind == "rocm" and same_prefix(kit.version or "0", rocm)
-    )
-    if (path := next(found, None)) is not None:
-        return path
-    return None if question.machine.os.system == "windows" else "/opt/rocm"
+        windows = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{minor(version)}"
+        return windows if kind == "cuda" else None
+    return f"/usr/local/cuda-{minor(version)}" if kind == "cuda" else "/opt/rocm"
 
 
 def patch_step(folder: str) -> Step:

@@ -164,9 +164,10 @@ def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes
             text = content[call.start : call.start + 80].split(b"\n")[0].decode("utf-8", "replace")
             left.append(CMakeChange(file=name, line=line, before=text, why="inside a string"))
             continue
-        word = _version_word(call)
-        if word is None:
+        # The word after VERSION; ``cmake_policy(SET …)`` and the like have none.
+        if len(call.words) < 2 or call.words[0].text.upper() != b"VERSION":
             continue
+        word = call.words[1]
         shown = word.text.decode("utf-8", "replace")
         match = _VERSION.match(word.text) if word.plain else None
         if match is None:
@@ -180,13 +181,6 @@ def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes
         end = word.start + len(word.text)
         changed.append(CMakeChange(file=name, line=line, before=shown, after=new.decode()))
     return b"".join(pieces) + content[end:], changed, left
-
-
-def _version_word(call: Call) -> Word | None:
-    """The word after VERSION; ``cmake_policy(SET …)`` and the like have none."""
-    if not call.words or call.words[0].text.upper() != b"VERSION" or len(call.words) < 2:
-        return None
-    return call.words[1]
 
 
 def _numbers(version: bytes) -> tuple[int, ...]:

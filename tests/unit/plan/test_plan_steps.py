@@ -10,7 +10,7 @@ from planning import FACTS, ask, kits, plan
 from rekindle.model.plan import Step
 from rekindle.plan.question import BuildInputs
 from rekindle.plan.solve import make_plan
-from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder
+from rekindle.plan.steps import front_end, interpreter_words, toolkit_folder
 from rekindle.scripts.spell import spell
 
 NEWEST = FACTS.releases[0]
@@ -55,22 +55,22 @@ def test_a_build_from_git_names_the_systems_packages_and_keeps_its_lines() -> No
 
 def test_where_a_toolkit_is() -> None:
     bare = ask("sm_86")
-    assert toolkit_folder("11.8.0", bare) == "/usr/local/cuda-11.8"
+    assert toolkit_folder("cuda", "11.8.0", bare) == "/usr/local/cuda-11.8"
     windows = ask("sm_86", os="windows")
-    assert toolkit_folder("11.8", windows) == "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v11.8"
+    assert toolkit_folder("cuda", "11.8", windows) == "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v11.8"
     found = kits(bare, ("rocm", "11.8", "/no"), ("cuda", "12.4", "/other"), ("cuda", "11.8.89", "/mine"))
-    assert toolkit_folder("11.8", found) == "/mine"
-    assert toolkit_folder("11.7", found) == "/usr/local/cuda-11.7"
-    assert toolkit_folder("11.8", kits(bare, ("cuda", None, "/unread"))) == "/usr/local/cuda-11.8"
+    assert toolkit_folder("cuda", "11.8", found) == "/mine"
+    assert toolkit_folder("cuda", "11.7", found) == "/usr/local/cuda-11.7"
+    assert toolkit_folder("cuda", "11.8", kits(bare, ("cuda", None, "/unread"))) == "/usr/local/cuda-11.8"
 
 
 def test_where_rocm_is() -> None:
     bare = ask("gfx1100")
-    assert rocm_folder("6.2", bare) == "/opt/rocm"
-    assert rocm_folder("6.2", ask("gfx1100", os="windows")) is None
+    assert toolkit_folder("rocm", "6.2", bare) == "/opt/rocm"
+    assert toolkit_folder("rocm", "6.2", ask("gfx1100", os="windows")) is None
     found = kits(bare, ("cuda", "6.2", "/no"), ("rocm", "6.1", "/older"), ("rocm", "6.2.4", "/mine"))
-    assert rocm_folder("6.2", found) == "/mine"
-    assert rocm_folder("6.3", found) == "/opt/rocm"
+    assert toolkit_folder("rocm", "6.2", found) == "/mine"
+    assert toolkit_folder("rocm", "6.3", found) == "/opt/rocm"
 
 
 def test_how_python_is_started() -> None:
