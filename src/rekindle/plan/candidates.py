@@ -99,8 +99,8 @@ def _nearest_python(asked: str, known: tuple[str, ...]) -> str | None:
     plain = [version for version in known if not version.endswith("t")]
     if exact or not plain:
         return exact[0] if exact else None
-    number = python_key(asked)[:2]
-    return min(plain, key=lambda v: abs(python_key(v)[1] - number[1]) + 50 * abs(python_key(v)[0] - number[0]))
+    number = key(asked)[:2]
+    return min(plain, key=lambda v: abs(key(v)[1] - number[1]) + 50 * abs(key(v)[0] - number[0]))
 
 
 def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
@@ -198,10 +198,6 @@ def buildable_releases(question: Question) -> tuple[str, ...]:
     return (*wanted, *above[:12], *below)
 
 
-def python_key(version: str) -> tuple[int, ...]:
-    return key(version)
-
-
 def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
     """The Pythons a candidate can serve: those of the wheels, or those the sources were built for."""
     release = question.facts.release(candidate.torch)
@@ -209,11 +205,11 @@ def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
     platform, last = question.platform, question.last_python
     if candidate.flavour is not None:
         made = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
-        return tuple(version for version in made if last is None or python_key(version) <= python_key(last))
+        return tuple(version for version in made if last is None or key(version) <= key(last))
     here = release.pythons.get(platform)
     if here is None or question.tegra:
         everywhere = {version for versions in release.pythons.values() for version in versions}
-        here = tuple(sorted(everywhere, key=python_key))
+        here = tuple(sorted(everywhere, key=key))
     return tuple(version for version in here if not version.endswith("t") or version == question.wish.python)
 
 

@@ -17,6 +17,7 @@ from rekindle.model.supply import BuildCost, ThirdParty
 from rekindle.model.version import compare, flavour_name, key, minor
 from rekindle.plan.candidates import Assessed, Candidate, hazards_met
 from rekindle.plan.question import Question
+from rekindle.plan.rules import say
 from rekindle.plan.rules_toolchain import visual_studio
 from rekindle.plan.steps import cudnn_package, front_end
 from rekindle.plan.supply import RecipeDraft, plan_blas, settle_third_parties, without
@@ -158,11 +159,7 @@ def _leave_out_absent_cudnn(
     draft.losses.append(
         "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
     )
-    return Reason(
-        code="no-cudnn-here",
-        text="There is no cuDNN on this machine, so the build goes without it (slower convolutions). To have it, get"
-        f" {f'cuDNN {cudnn}' if cudnn else 'cuDNN'}{how} and give its folder: --set CUDNN_ROOT=FOLDER.",
-    )
+    return say("no-cudnn-here", which=f"cuDNN {cudnn}{how}" if cudnn else "cuDNN")
 
 
 def _join(env: dict[str, str], more: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason
 from rekindle.model.version import flavour_name
+from rekindle.plan.rules import say
 from rekindle.plan.supply import without
 
 MINUTES = (1, 2)
@@ -36,7 +37,7 @@ def plan_spark(
     here need."""
     archs = (archs or choose_archs(machine, emits)) if cuda else ()
     reasons = [
-        Reason(code="spark-source-only", text=f"spark {version} exists only as source, so it is built."),
+        say("spark-source-only", version=version),
         _cuda_reason(machine, cuda, archs, why_no_cuda),
     ]
     env = {"USE_CUDA": "1" if archs else "0"}
@@ -85,6 +86,4 @@ def _cuda_reason(machine: Machine, cuda: Toolkit | None, archs: tuple[str, ...],
         return Reason(code="spark-cpu-only", text=why_no_cuda or "No CUDA toolkit with nvcc was found: CPU only.")
     has_card = any(isinstance(gpu.arch, Sm) for gpu in machine.gpus)
     whose = "this machine's GPU" if has_card else "no GPU is here, so the oldest and newest it can emit"
-    return Reason(
-        code="spark-with-cuda", text=f"CUDA {cuda.version} is here: compiled for {', '.join(archs)} ({whose})."
-    )
+    return say("spark-with-cuda", cuda=cuda.version, archs=", ".join(archs), whose=whose)

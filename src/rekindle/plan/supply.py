@@ -20,6 +20,7 @@ from rekindle.model.plan import Reason, Step, Wish
 from rekindle.model.supply import ThirdParty
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
+from rekindle.plan.rules import say
 
 
 @dataclass(kw_only=True)
@@ -74,20 +75,15 @@ def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin:
     fetched = from_index(rows, candidate.backend)
     left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
     by_pip = "".join(f", {row.name} comes from the package index ({row.index.pin})" for row in fetched if row.index)
-    return Reason(
-        code="third-parties-from-system",
-        text=f"{sum(row.way == 'system' for row in rows)} third parties come from this system{by_pip} and"
-        f" {left} are left out: the tree from {origin} has no submodules.",
-        source="facts: supply",
-    )
+    ours = sum(row.way == "system" for row in rows)
+    return say("third-parties-from-system", ours=ours, by_pip=by_pip, left=left, origin=origin)
 
 
 def needed_third_parties(rows: Sequence[ThirdParty], candidate: Candidate) -> Iterator[Reason]:
     """A warning for each that this build cannot do without."""
     for row in rows:
         if candidate.backend in row.stops:
-            text = f"{row.name}: {row.stops[candidate.backend]}"
-            yield Reason(code="third-party-needed", text=text, source=row.source[0])
+            yield say("third-party-needed", row=row, why=row.stops[candidate.backend], source=row.source[0])
 
 
 def supplied_steps(candidate: Candidate, packages: Sequence[str], question: Question) -> list[Step]:
