@@ -89,7 +89,7 @@ def test_there_are_forty_kinds() -> None:
 
 @pytest.mark.parametrize(("text", "secret"), KINDS)
 def test_every_kind_is_gone_from_every_output(text: str, secret: str, tmp_path: Path) -> None:
-    from rekindle.explain.report import make_report
+    from rekindle.explain.reading import make_report
     from rekindle.model.diagnosis import Diagnosis
 
     assert secret not in ME.text(text)

@@ -102,6 +102,6 @@ from rekindle.plan.describe import (
 from rekindle.plan.solve import why_not as why_not
 from rekindle.source.history import save_patches as save_patches
 from rekindle.source.rewrite import rewrite_cmake as rewrite_cmake
-from rekindle.inspect.shelf import holds_wheels as holds_wheels
+from rekindle.inspect.targets import holds_wheels as holds_wheels
 
 __all__: list[str]

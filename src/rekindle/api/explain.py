@@ -175,7 +175,7 @@ def explain_try(rule: str, source: Source) -> Trials:
 
 def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
     """Save a redacted copy of the log for a bug report."""
-    from rekindle.explain.report import make_report
+    from rekindle.explain.reading import make_report
 
     redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"

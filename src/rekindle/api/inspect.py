@@ -92,7 +92,7 @@ def inspect_shelf(
     >>> [report.name for report in shelf.wheels]
     ['torch']
     """
-    from rekindle.inspect.shelf import wheels_in
+    from rekindle.inspect.targets import wheels_in
 
     chosen = msgspec.structs.replace(options or InspectOptions(), **choices)
     listener = progress or Silent()

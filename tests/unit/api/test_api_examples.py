@@ -37,6 +37,7 @@ WITHOUT = {
     "remember_plan": "writes into the user's workspace",
     "verify_claims": "needs a signed statement",
     **dict.fromkeys(("explain_command", "explain_watch"), "runs or follows another program: tests/unit/explain"),
+    "adopt": "changes the environment of another program: tests/unit/journey",
     "pack": "resolves with pip: tests/unit/journey/test_pack.py",
     "rebuild": "repeats a whole build",
     "bundle": "needs a wheel with libraries and patchelf: tests/integration/test_bundle_alone.py",
@@ -48,7 +49,7 @@ WITHOUT = {
     "source_hipify": "needs a torch tree",
     "verify": "installs into a new environment: tests/integration/test_verify_wheel.py",
     **{f"matrix_{name}": "tests/unit/matrix" for name in (
-        "cancel", "cell", "plan", "publish", "run", "simulate", "slurm", "status", "watch"
+        "cancel", "cell", "plan", "propose", "publish", "run", "simulate", "slurm", "status", "watch"
     )},
 }  # fmt: skip
 COMPILES = {"build.build"}
@@ -59,7 +60,7 @@ OUTSIDE = (
     "rekindle.journey.verbs",
     "rekindle.plan.describe",
     "rekindle.plan.solve",
-    "rekindle.inspect.shelf",
+    "rekindle.inspect.targets",
     "rekindle.source.rewrite",
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.explain.report import HEAD_LINES, TAIL_LINES, make_report
+from rekindle.explain.reading import HEAD_LINES, TAIL_LINES, make_report
 from rekindle.host.redact import Redactor
 from rekindle.model.diagnosis import Diagnosis, Match
 

@@ -13,7 +13,7 @@ import pytest
 from binaries import make_elf, make_wheel
 from rekindle.errors import BadInput
 from rekindle.formats.ranges import Unreachable
-from rekindle.inspect import shelf
+from rekindle.inspect import targets
 from rekindle.inspect.published import Places, find_sdist, find_wheels, is_linked, open_wheel
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource
 from rekindle.inspect.targets import open_installed, open_target
@@ -236,15 +236,17 @@ def archive(folder: Path, kind: str, **members: bytes) -> Path:
 
 def found(path: Path) -> list[tuple[str, str]]:
     """Each wheel with what was got of it: its size, or why not."""
-    return [(name, one.message if isinstance(one, BadInput) else str(one.size)) for name, one in shelf.wheels_in(path)]
+    return [
+        (name, one.message if isinstance(one, BadInput) else str(one.size)) for name, one in targets.wheels_in(path)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_what_holds_wheels(tmp_path: Path, kind: str) -> None:
     wheel = make_wheel({"a": b"1"})
     box = archive(tmp_path, kind, a_DOT_WHL=wheel, b_DOT_txt=b"hello", c_DOT_whl=b"no zip")
-    assert shelf.holds_wheels(box) is True
-    assert shelf.holds_wheels(archive(tmp_path, kind, a_DOT_txt=b"1")) is False
+    assert targets.holds_wheels(box) is True
+    assert targets.holds_wheels(archive(tmp_path, kind, a_DOT_txt=b"1")) is False
     box = archive(tmp_path, kind, a_DOT_WHL=wheel, b_DOT_txt=b"hello", c_DOT_whl=b"no zip")
     (first, size), (second, why) = found(box)
     assert (first, size, second) == ("a.WHL", str(len(wheel)), "c.whl")
@@ -254,19 +256,19 @@ def test_what_holds_wheels(tmp_path: Path, kind: str) -> None:
 def test_what_holds_none(tmp_path: Path) -> None:
     wheel = tmp_path / "demo-1.0-py3-none-any.whl"
     wheel.write_bytes(make_wheel({"inner.whl": b"1"}))
-    assert shelf.holds_wheels(wheel) is False
-    assert shelf.holds_wheels(tmp_path) is True
-    assert shelf.holds_wheels(tmp_path / "none") is False
+    assert targets.holds_wheels(wheel) is False
+    assert targets.holds_wheels(tmp_path) is True
+    assert targets.holds_wheels(tmp_path / "none") is False
     # A library with an archive behind it (an installer) is a library.
     for head in (b"MZ", b"\x7fELF"):
         (tmp_path / "setup").write_bytes(head + make_wheel({"inner.whl": b"1"}))
-        assert shelf.holds_wheels(tmp_path / "setup") is False
+        assert targets.holds_wheels(tmp_path / "setup") is False
     (tmp_path / "setup").write_bytes(b"MX" + make_wheel({"inner.whl": b"1"}))
-    assert shelf.holds_wheels(tmp_path / "setup") is True
+    assert targets.holds_wheels(tmp_path / "setup") is True
     (tmp_path / "text").write_bytes(b"hello")
-    assert shelf.holds_wheels(tmp_path / "text") is False
+    assert targets.holds_wheels(tmp_path / "text") is False
     (tmp_path / "empty").mkdir()
-    assert shelf.holds_wheels(tmp_path / "empty") is False
+    assert targets.holds_wheels(tmp_path / "empty") is False
 
 
 def test_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,17 +276,17 @@ def test_so_many_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     names = [f"{letter}_DOT_whl" for letter in "abc"]
     for kind, members in (("zip", names), ("tar", names)):
         box = archive(tmp_path, kind, **dict.fromkeys(members, wheel))
-        monkeypatch.setattr(shelf, "MOST_WHEELS", 2)
+        monkeypatch.setattr(targets, "MOST_WHEELS", 2)
         assert [name for name, _ in found(box)] == ["a.whl", "b.whl"]
-        monkeypatch.setattr(shelf, "MOST_WHEELS", 3)
+        monkeypatch.setattr(targets, "MOST_WHEELS", 3)
         assert [name for name, _ in found(box)] == ["a.whl", "b.whl", "c.whl"]
-    monkeypatch.setattr(shelf, "MOST_MEMBERS", 1)
+    monkeypatch.setattr(targets, "MOST_MEMBERS", 1)
     assert [name for name, _ in found(tmp_path / "box.tar")] == ["a.whl", "b.whl"]
     monkeypatch.undo()
     for name in ("c.whl", "a.whl", "b.whl"):
         (tmp_path / name).write_bytes(wheel)
     assert [name for name, _ in found(tmp_path)] == ["a.whl", "b.whl", "c.whl"]
-    monkeypatch.setattr(shelf, "MOST_WHEELS", 2)
+    monkeypatch.setattr(targets, "MOST_WHEELS", 2)
     assert [name for name, _ in found(tmp_path)] == ["a.whl", "b.whl"]
 
 
@@ -300,7 +302,7 @@ def test_a_wheel_larger_than_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     [(_, why)] = found(box)
     assert "larger than what fits" in why
     room(1 << 40)
-    monkeypatch.setattr(shelf, "MOST_BYTES", len(wheel) - 1)
+    monkeypatch.setattr(targets, "MOST_BYTES", len(wheel) - 1)
     assert "larger than what fits" in found(box)[0][1]
 
 

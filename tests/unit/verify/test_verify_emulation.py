@@ -16,7 +16,7 @@ from rekindle.emulate.qemu import (
 from rekindle.emulate.root import EmulatedPython, Root
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
-from rekindle.verify import emulated_layout
+from rekindle.verify import prove
 from rekindle.verify.crash import describe_crash
 from rekindle.verify.subject import Subject, read_subject
 from rekindle.verify.target import Target
@@ -38,7 +38,7 @@ def laid_out(tmp_path: Path, tag: str = "cp311-cp311-manylinux_2_28_x86_64", req
 
 def target_for(subject: Subject, python: EmulatedPython) -> Target:
     emulator = Emulator(path="/usr/bin/qemu-x86_64", version="7.2", models=("IvyBridge",))
-    return emulated_layout.emulated_target(
+    return prove.emulated_target(
         emulator, find_emulated_cpu("ivybridge"), python, site=Path("/s"), stubs=Path("/t"), subject=subject,
         stubbed=["libx.so"],
         env={"ATEN_CPU_CAPABILITY": "avx2"},
@@ -75,7 +75,7 @@ def test_dependencies_leave_out_what_only_gpus_use(tmp_path: Path) -> None:
         "Requires-Dist: not a requirement at all!!\n"
     )
     subject = laid_out(tmp_path, requires=requires)
-    assert emulated_layout.wanted_dependencies(subject, (3, 11)) == ["filelock", "sympy==1.13.1"]
+    assert prove.wanted_dependencies(subject, (3, 11)) == ["filelock", "sympy==1.13.1"]
 
 
 def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
         archive.writestr("../outside.txt", "gotcha")
     (tmp_path / "site").mkdir()
     with pytest.raises(BadInput, match="outside"):
-        emulated_layout.unpack(read_subject(path), tmp_path / "site", Quiet())
+        prove.unpack_for_emulation(read_subject(path), tmp_path / "site", Quiet())
     assert not (tmp_path / "outside.txt").exists()
 
 
@@ -95,20 +95,20 @@ def test_it_is_laid_out_as_an_installer_does_it(tmp_path: Path) -> None:
         archive.writestr("torch-2.6.0.dist-info/METADATA", "Name: torch\n")
         archive.writestr("torch-2.6.0.data/platlib/torch/_C.so", "x")
     (tmp_path / "site").mkdir()
-    emulated_layout.unpack(read_subject(path), tmp_path / "site", Quiet())
+    prove.unpack_for_emulation(read_subject(path), tmp_path / "site", Quiet())
     assert (tmp_path / "site/torch/_C.so").read_text() == "x"
 
 
 @pytest.mark.parametrize("tag", ["cp311-cp311-win_amd64", "cp311-cp311-manylinux2014_i686", "py3-none-any"])
 def test_only_code_for_linux_of_two_kinds_can_be_emulated(tmp_path: Path, tag: str) -> None:
     with pytest.raises(BadInput, match="x86-64 or AArch64"):
-        emulated_layout.machine_for(laid_out(tmp_path, tag))
+        prove.machine_for(laid_out(tmp_path, tag))
 
 
 @pytest.mark.parametrize("machine", sorted(EMULATED))
 def test_the_emulated_machine_is_the_one_the_wheel_is_for(tmp_path: Path, machine: str) -> None:
     subject = laid_out(tmp_path, f"cp311-cp311-manylinux_2_28_{machine}")
-    assert emulated_layout.machine_for(subject) is EMULATED[machine]
+    assert prove.machine_for(subject) is EMULATED[machine]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from rekindle.errors import BadInput
 from rekindle.model.document import decode, encode
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.verify import VerifyCheck, VerifyReport
+from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.environment import check_fits
 from rekindle.verify.output import compare, junit
 from rekindle.verify.subject import read_subject
@@ -99,3 +101,19 @@ def test_what_is_no_wheel_is_one_line(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("path", sorted(CHECKS.glob("*.py")), ids=lambda p: p.name)
 def test_the_checks_speak_the_python_of_old_targets(path: Path) -> None:
     assert ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6)).body
+
+
+def test_junit_names_operators_by_their_functions_where_nobody_knows_the_call() -> None:
+    trials = (
+        OperatorTrial(operator="lerp", functions=("f",), outcome="crashes"),
+        OperatorTrial(operator=None, functions=("f", "g")),
+    )
+    told = msgspec.structs.replace(report(a="passed"), operators=trials)
+    names = [row.get("name") for row in ElementTree.fromstring(junit(told)).iter("property")]
+    assert names == ["python", "operator lerp", "operator f, g"]
+
+
+def test_a_change_that_is_neither_worse_nor_better() -> None:
+    got = compare(report(a="skipped", b="skipped", c="failed"), report(b="passed", c="skipped", d="skipped"))
+    assert [one.id for one in got.better] == ["b", "c"]
+    assert not got.worse and {one.id for one in got.other} == {"a", "d"}
