@@ -129,9 +129,13 @@ def table_text(wheels: Sequence[ProposedWheel]) -> str:
     for number, wheel in enumerate(wheels):
         lines += ["", f"# serves {', '.join(wheel.serves)}".replace("\n", " "), "[[include]]" if number else "[axes]"]
         row: dict[str, str | list[str] | None] = {
-            "torch": wheel.torch, "python": wheel.python, "variant": wheel.variant,
-            "archs": list(wheel.archs) or None, "cpu": wheel.cpu, "system": wheel.system,
-        }  # fmt: skip
+            "torch": wheel.torch,
+            "python": wheel.python,
+            "variant": wheel.variant,
+            "archs": list(wheel.archs) or None,
+            "cpu": wheel.cpu,
+            "system": wheel.system,
+        }
         for axis, value in row.items():
             if value is not None:
                 text = msgspec.json.encode(value if number else [value]).decode()

@@ -34,7 +34,7 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
     ]
-    screen.rows([(name, place) for name, place in places if place])
+    screen.places((name, place) for name, place in places if place)
     screen.commands("Next", journey.next)
 
 

@@ -130,8 +130,11 @@ def render_proposal(found: Proposal, screen: Screen) -> None:
     for wheel in found.wheels:
         name = f"torch {wheel.torch} {wheel.variant}, Python {wheel.python}, {wheel.system}"
         screen.bullet(f"{name}, for {' '.join(wheel.archs) or wheel.cpu or 'the CPU'}: {', '.join(wheel.serves)}")
-    lines = (f"{name}: {line}" for name, line in found.official.items())
-    screen.bullets(lines, status="ok", title="Official wheels")
+    if found.official:
+        screen.section("Official wheels")
+    for name, line in found.official.items():
+        screen.bullet(name, status="ok")
+        screen.command(line, as_called=False)
     screen.bullets((f"{name}: {why}" for name, why in found.unserved.items()), status="fail", title="Not served")
     if found.wheels and found.path:
         screen.commands("Next", [f"rekindle matrix plan {pasted(found.path)}"])

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
-from rekindle.render.screen import printable, speaks_unicode, wants_color
+from rekindle.render.screen import printable, said, speaks_unicode, wants_color
 
 if TYPE_CHECKING:
     from rekindle.model.progress import BuildView, JobView
@@ -145,7 +145,8 @@ class LineProgress:
         if self._quiet:
             return
         self.close()
-        rows = self._rows(text.rstrip()) if self._live else [text.rstrip()]
+        text = said(text.rstrip())
+        rows = self._rows(text) if self._live else [text]
         rows[0] = self._bold(rows[0][:bold]) + rows[0][bold:]
         self._stream.write("\n".join(rows) + "\n")
         self._stream.flush()

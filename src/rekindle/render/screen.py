@@ -13,6 +13,7 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ CALLED_AS = "REKINDLE_CALLED_AS"
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
+# Set by terminals that take OSC 8: GNOME's and its kin, Windows Terminal, kitty, Konsole, WezTerm, iTerm2.
+_LINKING = ("VTE_VERSION", "WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "WEZTERM_PANE", "ITERM_SESSION_ID")
 _NARROWEST = 20  # columns that a wrapped last column must have
 _ASCII_MARKS = {"✓": "+", "✗": "x", "–": "-"}
 _ASCII_SIGNS = {"→": "->", "…": "...", "–": "-", "—": "-", "·": "|", "≥": ">=", "≤": "<=", "×": "x", "“": '"', "”": '"'}
@@ -204,6 +207,17 @@ class Screen:
         width = max(len(name) for name, _ in rows)
         for name, text in rows:
             self.hanging(name.ljust(width), text)
+
+    def places(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Labels with whole paths, which can be copied, and clicked on terminals that are known to show links."""
+        table = list(rows)
+        width = max((len(name) for name, _ in table), default=0)
+        linked = self._live and self.color and any(os.environ.get(name) for name in _LINKING)
+        for name, place in table:
+            shown = printable(place)
+            if linked and shown == place and Path(place).is_absolute():
+                shown = f"\x1b]8;;{Path(place).as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
+            self.line(f"  {name.ljust(width)}  {shown}")
 
     def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", indent: int = 2, gap: int = 2) -> None:
         """Aligned columns, below the title of a section where there are any; the last may be as long as it likes."""

@@ -141,7 +141,7 @@ def test_every_product_of_the_facts_is_offered() -> None:
     facts = load_facts()
     archs = architectures(facts)
     offered = {row[0] for row in products(facts, archs)}
-    for chips in (facts.nvidia.chip, facts.amd.chip):
+    for chips in (facts.nvidia.chip, facts.amd.chip, facts.intel.chip):
         for chip in chips.values():
             assert chip.arch in archs and set(chip.products) <= offered
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 
 from rekindle.model.diagnosis import Match
 from rekindle.model.words import Text
+from rekindle.render import screen as screens
 from rekindle.render.screen import Screen, printable, said
 from rekindle.render.words import show_guide
 
@@ -96,3 +98,25 @@ def test_a_table_of_a_guide_stands_in_columns() -> None:
         Text(text="# A\n\n| where | what |\n|---|:--|\n| here | `all` |\n| elsewhere | [none](x.md) |\n"), Screen(out)
     )
     assert out.getvalue().splitlines()[2:] == ["  where      what", "  here       all", "  elsewhere  none"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("variable", "links"), [("VTE_VERSION", True), ("REKINDLE_NO_SUCH", False)])
+def test_paths_are_whole_and_links_where_the_terminal_shows_them(
+    variable: str, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in screens._LINKING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "7600")
+    out = Terminal()
+    place = str(Path("/a place").absolute() / ("long" * 40) / "report.html")
+    Screen(out, color="always", width=40).places([("report", place)])
+    assert place in out.getvalue() and out.getvalue().count("\n") == 1
+    assert (f"\x1b]8;;{Path(place).as_uri()}\x1b" in out.getvalue()) is links
+    piped = io.StringIO()
+    Screen(piped, color="always").places([("report", place)])
+    assert "\x1b]8" not in piped.getvalue()

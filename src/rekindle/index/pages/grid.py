@@ -15,8 +15,9 @@ import msgspec
 
 from rekindle.compat.processor import choosing
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx, parse_gpu_arch
+from rekindle.model.arch import Gfx, Sm, Xe, parse_gpu_arch
 from rekindle.model.document import _to_json
+from rekindle.model.facts import ChipRow
 from rekindle.model.plan import Plan
 
 # A name no product has; printable, so that it can be seen if it ever leaks.
@@ -144,19 +145,21 @@ def nearest_cpu(features: Iterable[str], known: Mapping[str, Iterable[str]]) -> 
 
 
 def architectures(facts: Facts) -> tuple[str, ...]:
-    """NVIDIA by number, then AMD; "none" stands for a machine without a GPU."""
-    names = {chip.arch for chips in (facts.nvidia.chip, facts.amd.chip) for chip in chips.values()}
+    """NVIDIA by number, then AMD, then Intel; "none" stands for a machine without a GPU."""
+    names = {chip.arch for chips in _chips(facts) for chip in chips.values()}
     names |= {str(row.arch) for row in facts.nvidia.jetson}
     archs = [parse_gpu_arch(name) for name in names]
-    nvidia = sorted(arch for arch in archs if not isinstance(arch, Gfx))
-    amd = sorted(arch for arch in archs if isinstance(arch, Gfx))
-    return ("none", *map(str, nvidia), *map(str, amd))
+    return ("none", *(str(arch) for kind in (Sm, Gfx, Xe) for arch in sorted(a for a in archs if isinstance(a, kind))))
+
+
+def _chips(facts: Facts) -> tuple[Mapping[str, ChipRow], ...]:
+    return facts.nvidia.chip, facts.amd.chip, facts.intel.chip
 
 
 def products(facts: Facts, archs: tuple[str, ...]) -> list[list[Any]]:
     """[name, index of the architecture, chip and family], one row for each architecture a name was sold with."""
     seen: dict[tuple[str, str], str] = {}
-    for chips in (facts.nvidia.chip, facts.amd.chip):
+    for chips in _chips(facts):
         for chip_name, chip in chips.items():
             for product in chip.products:
                 seen.setdefault((product, chip.arch), f"{chip_name}, {chip.family}")

@@ -96,7 +96,7 @@
     return { set: (item) => { chosen = item; input.value = item ? item.label : ""; } };
   }
 
-  const archEntry = (name, i) => entry(name, name.startsWith("sm_") ? `compute capability ${name.slice(3, -1)}.${name.slice(-1)}` : "AMD architecture", { arch: i, name: null }, name.startsWith("sm_") ? [`${name.slice(3, -1)}.${name.slice(-1)}`, name.replace("sm_", "compute_")] : []);
+  const archEntry = (name, i) => entry(name, name.startsWith("sm_") ? `compute capability ${name.slice(3, -1)}.${name.slice(-1)}` : name.startsWith("gfx") ? "AMD architecture" : "Intel architecture", { arch: i, name: null }, name.startsWith("sm_") ? [`${name.slice(3, -1)}.${name.slice(-1)}`, name.replace("sm_", "compute_")] : []);
   const gpuItems = [entry("No graphics card", "CPU only", { arch: 0, name: null }, ["none", "cpu"])]
     .concat(data.cards.map(([name, arch, detail]) => entry(name, `${data.archs[arch]} · ${detail}`, { arch, name })))
     .concat(data.archs.slice(1).map((name, i) => archEntry(name, i + 1)));
