@@ -15,7 +15,7 @@ from rekindle.cli.main import VERBS, main, verb_parser
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
-WANTED = {"kepler", "rtx50", "left-out", "old-cpu", "amd", "arc", "pascal-volta", "jetson", "no-card"}
+WANTED = {"kepler", "rtx50", "left-out", "old-cpu", "amd", "arc", "pascal-volta", "jetson", "no-card", "offline"}
 
 
 def commands(path: Path) -> list[str]:

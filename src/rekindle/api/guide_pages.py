@@ -21,6 +21,7 @@ _CALLED = {
     "pascal-volta": ("pascal", "maxwell", "volta", "v100", "p40", "p100", "gtx", "gtx970", "gtx1080"),
     "jetson": ("orin", "nano", "xavier", "tegra"),
     "no-card": ("none", "no-gpu", "laptop"),
+    "offline": ("pack", "airgap", "air-gapped", "no-network"),
 }
 
 
