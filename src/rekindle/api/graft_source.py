@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rekindle.facts import Facts
     from rekindle.formats.wheel import WheelZip
-    from rekindle.graft.engine import GraftOrder, Tools
+    from rekindle.graft.engine import GraftOrder, Tools, Way
     from rekindle.graft.source import Sources
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
@@ -139,27 +139,16 @@ def amd_order(
             f"{source} is no folder with the package's sources", remedy="unpack them, and name it: --source DIR"
         )
     compiler = _find_hip_compiler(host, toolkit) if tree else None
+    targets: list[CardTarget] = []
+    for name, card in cards.items():
+        ways: tuple[Way, ...] = (TwinWay(card=card, facts=facts),)
+        if tree and compiler:
+            told = tuple(f"-I{path}" for path in headers) + tuple(f"-D{name}" for name in defines)
+            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], told=told),)
+        targets.append(CardTarget(name=name, arch=card, ways=ways))
     return replace(
         order,
-        targets=tuple(
-            CardTarget(
-                name=name,
-                arch=card,
-                ways=(
-                    TwinWay(card=card, facts=facts),
-                    *(
-                        [
-                            HipSourceWay(
-                                card=card, tree=tree, clang=compiler[0], headers=tuple(headers), defines=tuple(defines)
-                            )
-                        ]
-                        if tree and compiler
-                        else []
-                    ),
-                ),
-            )
-            for name, card in cards.items()
-        ),
+        targets=tuple(targets),
         tools=Tools(release="", versions={"clang": compiler[1]} if compiler else {}),
         libraries=tuple(row for card in cards.values() for row in judge_chip_files(opened.members, card, facts)),
         device_library=HipLibrary,

@@ -24,12 +24,11 @@ from rekindle.formats.statement import write_statement
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import Code
-from rekindle.graft.beside import exchanges, switched_off
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.library import DeviceLibrary, DeviceUnit, GpuLibrary, Unit, unit_compression
 from rekindle.graft.pack import complete, read_graft, write_graft
-from rekindle.graft.source import SourceUnit, compare_code
-from rekindle.graft.wheel import apply_graft, grafted_name, grafted_version
+from rekindle.graft.source import SourceWay, compare_code
+from rekindle.graft.wheel import apply_graft, exchanges, grafted_name, grafted_version, switched_off
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof, WayKind
@@ -81,7 +80,6 @@ class Way(Protocol):
     def flags(self) -> tuple[str, ...]: ...
     # Each way gets libraries of its vendor, and the units it found itself.
     def survey(self, library: Any) -> tuple[Sequence[GraftCandidate], list[UnitOutcome]]: ...
-    def proofs(self, library: Any, count: int) -> list[SourceUnit]: ...
     def jobs(self, folder: Path, number: int, library: Any, units: Any) -> list[Job]: ...
 
 
@@ -248,6 +246,8 @@ def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progr
     for each in libraries:
         with GpuLibrary(each.path, each.name) as library:
             for way in order.targets[0].ways:
+                if not isinstance(way, SourceWay):
+                    continue  # the wheel's own code needs no proof, and other compilers than its own give other code
                 units = way.proofs(library, order.prove - len(rows))
                 jobs = way.jobs(folder, int(each.path.stem), library, units)
                 if not jobs:
@@ -450,6 +450,9 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
             remedy="get the graft file again, or make it anew: rekindle graft",
         )
     archs = graft.made.archs
+    added = [
+        UnitOutcome(library=row.library, container=row.container, state="added", arch=row.arch) for row in graft.entries
+    ]
     report = GraftReport(
         wheel=str(wheel),
         wheel_sha256=graft.wheel_sha256,
@@ -458,15 +461,7 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
         arch=", ".join(archs),
         way=graft.made.way,
         version=graft.version,
-        units=_sorted(
-            [
-                *graft.left_out,
-                *(
-                    UnitOutcome(library=row.library, container=row.container, state="added", arch=row.arch)
-                    for row in graft.entries
-                ),
-            ]
-        ),
+        units=_sorted([*graft.left_out, *added]),
         out=str(applied.path),
         sha256=applied.sha256,
         bytes_after=applied.path.stat().st_size,

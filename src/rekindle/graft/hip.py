@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from rekindle.compat.graft import find_twin
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import Facts
-from rekindle.formats.cubin import Face, face_differences
+from rekindle.formats.cubin import Face
 from rekindle.formats.elf_move import SectionPiece
 from rekindle.formats.offload import (
     ALIGN,
@@ -37,7 +37,7 @@ from rekindle.formats.pe import is_pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import DeviceLibrary, outcome
-from rekindle.graft.source import SourceUnit, choose_file, find_files
+from rekindle.graft.source import choose_file, find_files
 from rekindle.model.arch import Gfx
 from rekindle.model.graft import LibraryBeside, UnitOutcome, WayKind
 
@@ -104,15 +104,15 @@ class HipLibrary(DeviceLibrary):
             self._faces[unit.number] = read_object_face(image, f"{self.name}, {smallest.target}")
         return self._faces[unit.number]
 
-    def differences(self, candidate: Any, image: bytes) -> str | None:
-        """Held against the bundle's own: the same kernels, what is passed to them, the same variables."""
-        if object_chip(image) != candidate.arch.name:
-            return f"it is for {object_chip(image) or 'no chip that is known'}, not {candidate.arch}"
-        try:
-            new = read_object_face(image, "the new code object")
-        except Malformed as error:
-            return error.message
-        return face_differences(new, self.face(candidate.unit))
+    def read_new(self, image: bytes, arch: Any) -> Face:
+        """Refused where it is for another chip."""
+        if object_chip(image) != arch.name:
+            raise Malformed(f"it is for {object_chip(image) or 'no chip that is known'}, not {arch}")
+        return read_object_face(image, "the new code object")
+
+    def official_face(self, candidate: Any) -> Face:
+        """That of the bundle's smallest code object."""
+        return self.face(candidate.unit)
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         unit = self.units[number]
@@ -126,38 +126,18 @@ class HipLibrary(DeviceLibrary):
 
 
 @dataclass(frozen=True)
-class TwinUnit:
-    """A bundle that lacks a chip and has code for ``twin``, one of its kind."""
+class HipCandidate:
+    """A bundle that lacks a chip (``arch``), and the ``origin`` of code for it: a chip of the same kind that it has, or
+    a file. ``cuid`` and ``version`` (of the code object) are those of the wheel's own; ``plan`` says it in words."""
 
     library: str
     unit: HipUnit
     name: str | None
     arch: Gfx
-    twin: str
-
-    @property
-    def plan(self) -> str:
-        """What it is made from, in words."""
-        return f"its {self.twin} code, which is the same for {self.arch}"
-
-
-@dataclass(frozen=True)
-class HipSourceUnit:
-    """A bundle that lacks a chip, and the ``file`` it is compiled from; ``cuid`` and ``version`` (of the code object)
-    are those of the wheel's own."""
-
-    library: str
-    unit: HipUnit
-    name: str | None
-    arch: Gfx
-    file: Path
-    cuid: str | None
-    version: int
-
-    @property
-    def plan(self) -> str:
-        """What it is made from, in words."""
-        return self.file.name
+    plan: str
+    origin: str
+    cuid: str | None = None
+    version: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,9 +150,9 @@ class TwinWay:
     sources: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
-    def survey(self, library: HipLibrary) -> tuple[list[TwinUnit], list[UnitOutcome]]:
+    def survey(self, library: HipLibrary) -> tuple[list[HipCandidate], list[UnitOutcome]]:
         """What can be made of a library, and the state of its other units."""
-        made: list[TwinUnit] = []
+        made: list[HipCandidate] = []
         others: list[UnitOutcome] = []
         for unit in library.units:
             twin = find_twin(unit.chips, self.card, self.facts)
@@ -185,31 +165,28 @@ class TwinWay:
                 why = f"it has {have}, none of the same kind as {self.card}; --source DIR names the package's sources"
                 others.append(outcome(library, unit, None, "left-out", why))
             else:
-                made.append(TwinUnit(library.name, unit, unit_id(library.face(unit).names), self.card, twin))
+                plan = f"its {twin} code, which is the same for {self.card}"
+                name = unit_id(library.face(unit).names)
+                made.append(HipCandidate(library.name, unit, name, self.card, plan, twin))
         return made, others
 
-    def proofs(self, library: HipLibrary, count: int) -> list[SourceUnit]:
-        """Nothing to prove: the code is the wheel's own."""
-        return []
-
-    def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[TwinUnit]) -> list[Job]:
+    def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipCandidate]) -> list[Job]:
         """Writes the code objects itself: there is nothing to compile."""
         for each in units:
             path = folder / f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_if_changed(path, rename_chip(library.code_object(each.unit, each.twin), each.arch.name))
+            write_if_changed(path, rename_chip(library.code_object(each.unit, each.origin), each.arch.name))
         return []
 
 
 @dataclass(frozen=True, kw_only=True)
 class HipSourceWay:
-    """Code for ``card`` from a package's own kernel files in ``tree``, by ``clang``."""
+    """Code for ``card`` from a package's own kernel files in ``tree``, by ``clang``, which is ``told`` more."""
 
     card: Gfx
     tree: Path
     clang: str
-    headers: tuple[Path, ...] = ()
-    defines: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     kind: WayKind = "source"
 
     @property
@@ -220,11 +197,12 @@ class HipSourceWay:
     @property
     def flags(self) -> tuple[str, ...]:
         """What the compiler is told of every unit, without the places of this machine."""
-        return ("-x", "hip", "--cuda-device-only", "-O3", *(f"-D{name}" for name in self.defines))
+        own = (word for word in self.told if not word.startswith("-I"))
+        return ("-x", "hip", "--cuda-device-only", "-O3", *own)
 
-    def survey(self, library: HipLibrary) -> tuple[list[HipSourceUnit], list[UnitOutcome]]:
+    def survey(self, library: HipLibrary) -> tuple[list[HipCandidate], list[UnitOutcome]]:
         """The file of each bundle, told by the kernels it defines."""
-        made: list[HipSourceUnit] = []
+        made: list[HipCandidate] = []
         others: list[UnitOutcome] = []
         files = [path for paths in find_files(self.tree, _SUFFIXES).values() for path in paths]
         for unit in library.units:
@@ -236,19 +214,14 @@ class HipSourceWay:
                 why = f"no file of {self.tree.name} defines its kernels, or several do"
                 others.append(outcome(library, unit, None, "left-out", why))
                 continue
-            abi = library.code_object(unit, unit.chips[0])[8]
-            made.append(
-                HipSourceUnit(library.name, unit, file.name, self.card, file, unit_id(face.names), abi + _OLDEST_ABI)
-            )
+            version = library.code_object(unit, unit.chips[0])[8] + _OLDEST_ABI
+            origin = (file.name, str(file), unit_id(face.names), version)
+            made.append(HipCandidate(library.name, unit, file.name, self.card, *origin))
         return made, others
 
-    def proofs(self, library: HipLibrary, count: int) -> list[SourceUnit]:
-        """Machine code is not compared: clang of another release gives other instructions."""
-        return []
-
-    def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipSourceUnit]) -> list[Job]:
+    def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipCandidate]) -> list[Job]:
         """Device code alone, one code object per unit."""
-        include = [f"-I{path}" for path in (self.tree, *self.headers)]
+        include = [f"-I{self.tree}", *(word for word in self.told if word.startswith("-I"))]
         jobs: list[Job] = []
         for each in units:
             output = f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
@@ -256,11 +229,11 @@ class HipSourceWay:
                 *(*HIP, self.clang, *self.flags),
                 *("--no-gpu-bundle-output", f"--offload-arch={each.arch}"),
                 *([f"-cuid={each.cuid}"] if each.cuid else []),
-                *(f"-mcode-object-version={each.version}", "-w", f"-I{each.file.parent}", *include),
-                *("-c", str(each.file), "-o", output),
+                *(f"-mcode-object-version={each.version}", "-w", f"-I{Path(each.origin).parent}", *include),
+                *("-c", each.origin, "-o", output),
             )
             title = f"object {output} ({each.name})"
-            jobs.append(Job(output=output, command=(command,), inputs=(str(each.file),), title=title))
+            jobs.append(Job(output=output, command=(command,), inputs=(each.origin,), title=title))
         return jobs
 
 

@@ -95,9 +95,21 @@ class DeviceLibrary:
         """All containers in the order of the section; empty where the library has none."""
         raise NotImplementedError
 
+    def read_new(self, image: bytes, arch: Any) -> Face:
+        """What host code would rely on in a new image for ``arch``."""
+        raise NotImplementedError
+
+    def official_face(self, candidate: Any) -> Face | None:
+        """What a candidate's new image is held against; None: it is taken as it is."""
+        raise NotImplementedError
+
     def differences(self, candidate: Any, image: bytes) -> str | None:
         """Why a new image cannot stand beside the wheel's own code, in words; None where it can."""
-        raise NotImplementedError
+        official = self.official_face(candidate)
+        try:
+            return face_differences(self.read_new(image, candidate.arch), official) if official else None
+        except Malformed as error:
+            return error.message
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         """A container with more in it."""
@@ -201,18 +213,16 @@ class GpuLibrary(DeviceLibrary):
         smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
         return module_id(self.face(smallest).names) if smallest else None
 
-    def differences(self, candidate: Any, image: bytes) -> str | None:
-        """Held against the candidate's official code; code that has only PTX beside it is taken as it is."""
+    def read_new(self, image: bytes, arch: Any) -> Face:
+        """Refused where it is for another architecture."""
+        if (wrong := other_arch(image, arch)) is not None:
+            raise Malformed(wrong)
+        return read_face(image, "the new image")
+
+    def official_face(self, candidate: Any) -> Face | None:
+        """None where the wheel has PTX alone, of which the driver would take whatever it gives."""
         official = candidate.official()
-        if official is None:
-            return None
-        if (wrong := other_arch(image, candidate.arch)) is not None:
-            return wrong
-        try:
-            new = read_face(image, "the new image")
-        except Malformed as error:
-            return error.message
-        return face_differences(new, self.face(official))
+        return self.face(official) if official else None
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         unit = self.units[number]

@@ -15,7 +15,6 @@ from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
-from rekindle.graft.source import SourceUnit
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome, WayKind
 
@@ -88,10 +87,6 @@ class PtxWay:
             else:
                 found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), self.arch))
         return found, told
-
-    def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]:
-        """Nothing to prove: the PTX is the wheel's own."""
-        return []
 
     def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[PtxUnit]) -> list[Job]:
         """The PTX of ``units`` as files in ``folder``, and the jobs that make cubins of them; ``number`` tells

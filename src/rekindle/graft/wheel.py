@@ -3,12 +3,16 @@
 The given wheel is only read. The new one has another local version (``2.12.1+cu130.sm120``), so that installers and
 people tell them apart; its RECORD is renewed, and ``rekindle-graft.json`` in its ``.dist-info`` says what was added.
 It appears under its name when it is complete.
+
+What it does about closed libraries (:mod:`rekindle.compat.closed_libraries` judges them): it asks for another version
+of their package, or switches off when CUDA starts what nothing serves.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import mmap
 import re
 import shutil
 import zipfile
@@ -22,18 +26,18 @@ from packaging.version import Version
 
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput
+from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.elf_string import replace_text
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
-from rekindle.graft import arch_list
-from rekindle.graft.beside import hook
 from rekindle.graft.hip import HipLibrary
 from rekindle.graft.library import GpuLibrary
 from rekindle.host.files import free_space, sha256_of
 from rekindle.host.live import LiveHost
-from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.arch import parse_gpu_arch, parse_sm
 from rekindle.model.document import encode
-from rekindle.model.graft import GraftFile, NewEntry
+from rekindle.model.graft import GraftFile, LibraryBeside, NewEntry
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 
@@ -44,6 +48,25 @@ _START = "torch/__init__.py"
 _CUDA = re.compile(rb"^cuda\b[^=\n]*=\s*['\"](\d+\.\d+)['\"]", re.MULTILINE)
 _CUDA_LOCAL = re.compile(rb"^__version__\s*=\s*['\"][^'\"\s]*\+cu(\d{2})(\d)['\"]", re.MULTILINE)
 _SIGNATURES = ("RECORD", "RECORD.jws", "RECORD.p7s", INSIDE)
+# What a torch says it was compiled for (torch.cuda.get_arch_list()) is one text in this library.
+LIST_LIBRARY = "torch/lib/libtorch_python.so"
+# Of two names at least: single ones occur in messages.
+_LIST = re.compile(rb"sm_\d{2,3}[af]?(?: (?:sm|compute)_\d{2,3}[af]?)+\0")
+# What torch can do without: the statement that switches it off.
+SWITCHES = {"cudnn": "backends.cudnn.enabled = False"}
+_HOOK = """
+
+def _rekindle_switch_off():
+    # {name} has no code for these cards: what it would have computed goes through torch's own kernels.
+    if any(cuda.get_device_capability(number) in {cards} for number in range(cuda.device_count())):
+        import warnings
+
+        {statement}
+        warnings.warn({reason}, stacklevel=2)
+
+
+cuda._lazy_call(_rekindle_switch_off)
+"""
 
 
 class Applied(NamedTuple):
@@ -139,7 +162,7 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
                 progress.step(number, len(infos), info.filename)
                 if info.filename in by_library:
                     _graft_member(writer, info, by_library[info.filename], entries, shop)
-                elif info.filename == arch_list.LIBRARY:
+                elif info.filename == LIST_LIBRARY:
                     notes += _correct_list(writer, info, graft.made.archs, shop)
                 elif added and info.filename == _START:
                     writer.add(info.filename, [source.read(info).rstrip(b"\n") + b"\n" + added])
@@ -195,7 +218,7 @@ def _correct_list(writer: Rewriter, info: zipfile.ZipInfo, archs: Sequence[str],
     """torch's own list of architectures with the new ones in it; a note where it stays as it is."""
     copy = shop / "library"
     extract(writer.source, info.filename, copy)
-    why = arch_list.correct_list(copy, archs)
+    why = correct_list(copy, archs)
     if why is None:
         writer.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
     else:
@@ -257,3 +280,66 @@ def _workshop(folder: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def corrected(old: str, archs: Sequence[str]) -> str:
+    """The list with more architectures, in its order: machine code by number, PTX last."""
+    names = old.split(" ")
+    code = [name for name in names if name.startswith("sm_")]
+    for arch in archs:
+        if arch not in code:
+            later = [index for index, name in enumerate(code) if parse_sm(name) > parse_sm(arch)]
+            code.insert(later[0] if later else len(code), arch)
+    return " ".join([*code, *(name for name in names if not name.startswith("sm_"))])
+
+
+def correct_list(path: Path, archs: Sequence[str]) -> str | None:
+    """Change the library in place; None where that is done (or nothing is due), else why it was left as it is."""
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
+        if not is_elf(data[:64]):
+            return "its list of architectures is not in an ELF library"
+        lists = [(found.start(), found[0][:-1]) for found in _LIST.finditer(data)]
+        longest = max(lists, key=lambda one: len(one[1]), default=None)
+        if longest is None or sum(1 for one in lists if one[1] == longest[1]) > 1:
+            return "its list of architectures was not found"
+        new = corrected(longest[1].decode(), archs).encode()
+        if new == longest[1]:
+            return None
+        elf = Elf(data, LIST_LIBRARY)
+        edits = replace_text(elf, longest[0], longest[1], new)
+        del elf
+        if edits is None:
+            return "its list of architectures could not be exchanged with certainty"
+        for edit in edits:
+            data[edit.offset : edit.offset + len(edit.content)] = edit.content
+        data.flush()
+    return None
+
+
+def exchanges(libraries: Sequence[LibraryBeside]) -> dict[str, str]:
+    """Package -> the version that the grafted wheel asks for instead: the latest that any card needs."""
+    wanted: dict[str, str] = {}
+    for row in libraries:
+        if row.package and row.exchanged:
+            both = (row.exchanged, wanted.get(row.package, row.exchanged))
+            wanted[row.package] = max(both, key=lambda text: Version(text.removesuffix(".*")))
+    return wanted
+
+
+def switched_off(libraries: Sequence[LibraryBeside]) -> dict[str, str]:
+    """What is switched off when CUDA starts (a key of :data:`SWITCHES`) -> why."""
+    return {row.switch: row.why for row in libraries if row.off and row.switch}
+
+
+def hook(off: Mapping[str, str], archs: Sequence[str]) -> bytes:
+    """What is added to torch/__init__.py of the grafted wheel: run once, when CUDA starts, where such a card is."""
+    if strange := off.keys() - SWITCHES.keys():
+        raise BadInput(f"nothing in torch switches {min(strange)[:80]!r} off")
+    if not off:
+        return b""
+    cards = ascii([(sm.major, sm.minor) for sm in map(parse_sm, archs)])
+    # ascii(): a graft file comes from anywhere, and its words must stay words.
+    return "".join(
+        _HOOK.format(name=name, cards=cards, statement=SWITCHES[name], reason=ascii(reason))
+        for name, reason in sorted(off.items())
+    ).encode()

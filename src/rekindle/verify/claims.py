@@ -25,7 +25,7 @@ from rekindle.model.version import at_least, minor
 from rekindle.model.wheel import WheelReport
 
 # What graft adds to a version: an architecture per part.
-_ADDED = re.compile(r"sm\d{2,3}[af]?")
+_ADDED = re.compile(r"sm\d{2,3}[af]?|gfx[0-9a-f]{3,4}")
 _ASSIGNED = re.compile(r"^(__version__|cuda|hip)\s*(?::[^=\n]+)?=\s*['\"]([^'\"\n]*)['\"]", re.MULTILINE)
 
 # What a statement must be to say how a wheel was made; others may be signed as well (test results, summaries).
@@ -108,7 +108,7 @@ def _is_graft_of(named: str, inside: str, material: Material) -> bool:
     parts = local.split(".")
     added = [part for part in parts if _ADDED.fullmatch(part)]
     kept = ".".join(part for part in parts if part not in added)
-    code = {arch for library in material.report.gpu.libraries for arch in library.sass}
+    code = {arch for library in material.report.gpu.libraries for arch in (*library.sass, *library.gfx)}
     present = all(part.replace("sm", "sm_") in code for part in added)
     return bool(added) and present and _parsed(f"{version}+{kept}" if kept else version) == _parsed(inside)
 

@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.elf_string import replace_text
-from rekindle.graft.arch_list import correct_list, corrected
+from rekindle.graft.wheel import correct_list, corrected
 
 OLD = b"sm_75 sm_80 sm_120"
 NEW = b"sm_75 sm_80 sm_90 sm_120"

@@ -13,8 +13,7 @@ from rekindle.compat.closed_libraries import judge_closed_libraries
 from rekindle.compat.graft import stays_without
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.graft.beside import exchanges, hook, switched_off
-from rekindle.graft.wheel import exchange_requirement
+from rekindle.graft.wheel import exchange_requirement, exchanges, hook, switched_off
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import LibraryBeside
 

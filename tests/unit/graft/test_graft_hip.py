@@ -94,7 +94,7 @@ def test_twins(tmp_path: Path) -> None:
     way = TwinWay(card=parse_gfx("gfx1032"), facts=load_facts())
     with _library(tmp_path, *bundles, empty) as library:
         made, others = way.survey(library)
-        assert [(unit.unit.number, unit.twin) for unit in made] == [(0, "gfx1030")]
+        assert [(unit.unit.number, unit.origin) for unit in made] == [(0, "gfx1030")]
         assert [row.state for row in others] == ["left-out", "has", "has"]
         assert "none of the same kind as gfx1032; --source DIR" in (others[0].why or "")
         assert way.jobs(tmp_path, 0, library, made) == []
@@ -118,14 +118,14 @@ def test_sources_are_told_by_their_kernels(tmp_path: Path) -> None:
     (tree / "other.hip").write_text("__global__ void other(float *a) {}\n")
     one = make_code_object(kernels={"_Z5scalePfi": (8, 4)}, cuid="ab12cd34")
     two = make_code_object(kernels={"_Z7unknownv": ()})
-    way = HipSourceWay(card=parse_gfx("gfx1103"), tree=tree, clang="hipcc", defines=("X=1",))
+    way = HipSourceWay(card=parse_gfx("gfx1103"), tree=tree, clang="hipcc", told=("-DX=1", "-Iinclude"))
     with _library(tmp_path, _bundle(gfx1030=one), _bundle(gfx1030=two)) as library:
         [unit], [other] = way.survey(library)
-        assert unit.file.name == "scale.hip" and "no file of src defines" in (other.why or "")
+        assert unit.name == unit.plan == "scale.hip" and "no file of src defines" in (other.why or "")
         [job] = way.jobs(tmp_path, 0, library, [unit])
     words = job.command[0]
     assert words[:3] == ("env", "HIP_PLATFORM=amd", "hipcc")
-    assert {"--offload-arch=gfx1103", "-cuid=ab12cd34", "-mcode-object-version=4", "-DX=1"} <= set(words)
+    assert {"--offload-arch=gfx1103", "-cuid=ab12cd34", "-mcode-object-version=4", "-DX=1", "-Iinclude"} <= set(words)
 
 
 def test_files_per_chip_are_told_apart() -> None:
