@@ -254,4 +254,4 @@ def test_a_line_says_whether_the_wheel_was_proven_and_where() -> None:
     ):
         assert file_line(_with(proofs=proofs, inspected=True, bytes=205_000_000)).endswith(f"<td>{word}</td></tr>")
     line = file_line(_with(proofs=(), inspected=False, bytes=205_000_000, yanked=""))
-    assert line.endswith("<td>not read</td></tr>") and ">205 MB<" in line and "withdrawn" in line
+    assert line.endswith("<td>not read</td></tr>") and ">205.0 MB<" in line and "withdrawn" in line

@@ -18,7 +18,6 @@ from packaging.version import Version
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.spoken import spoken_bytes
 from rekindle.model.wheelhouse import WheelRow
 
 # Sign and words of each kind, the best first.
@@ -182,7 +181,7 @@ def file_line(row: WheelRow) -> str:
     """One row of a table, escaped."""
     gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
     link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
-    return f'<tr><td>{link}{gone}</td><td class="n">{spoken_bytes(row.bytes)}</td><td>{_proof(row)}</td></tr>'
+    return f'<tr><td>{link}{gone}</td><td class="n">{spoken_size(row.bytes)}</td><td>{_proof(row)}</td></tr>'
 
 
 def _proof(row: WheelRow) -> str:
@@ -193,3 +192,11 @@ def _proof(row: WheelRow) -> str:
         return '<span class="bad">failed</span>'
     cards = sorted({name for proof in good for name in seen(proof.environment) if name.startswith(("sm_", "gfx"))})
     return f'<span class="good">proven</span>{" " + escape(" ".join(cards)) if cards else ""}'
+
+
+def spoken_size(count: int) -> str:
+    """With one digit behind the point, so that a column of them can be compared."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} bytes"

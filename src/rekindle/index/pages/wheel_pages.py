@@ -24,11 +24,11 @@ from rekindle.index.pages.fields import (
     field_rows,
     products_of,
     spoken_python,
+    spoken_size,
     version_key,
 )
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
-from rekindle.model.spoken import spoken_bytes
 from rekindle.model.wheelhouse import GraftRow, WheelRow
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) ->
     """All projects, and the graft files: code for a card that an official wheel lacks."""
     total = sum(counts.values())
     about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
-    rows = [(row, spoken_bytes(row.bytes), f"{BASE}{quote(row.url)}#sha256={row.sha256}") for row in grafts]
+    rows = [(row, spoken_size(row.bytes), f"{BASE}{quote(row.url)}#sha256={row.sha256}") for row in grafts]
     body = _render("projects.html", projects=list(counts.items()), grafts=rows, base=BASE)
     top = _crumbs([]) + header("Wheels in this wheelhouse", about, brand=False)
     return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
@@ -167,7 +167,7 @@ def environment() -> Environment:
     # A narrow column may break a version before its local part, and nowhere else.
     made.filters |= {
         "path": quote,
-        "size": spoken_bytes,
+        "size": spoken_size,
         "breaks": lambda version: Markup("<wbr>+").join(version.split("+")),
     }
     return made
