@@ -185,3 +185,15 @@ def test_the_way_on_plans_for_the_torch_that_is_there() -> None:
 def test_any_other_torch_is_refused(told: dict[str, object], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         check_torch(Answering(**told), TARGET, plan())
+
+
+def test_architectures_are_told_where_there_are_cards_and_nowhere_else() -> None:
+    bare = {"build": BuildRecipe(source="x"), "arch_list": ("7.5", "8.6")}
+
+    def told(**more: object) -> str | None:
+        return recipe_of(plan_for(plan(**{**bare, **more}), tree("torchvision", "0.22.1"))).env.get(
+            "TORCH_CUDA_ARCH_LIST"
+        )
+
+    assert told() == "7.5;8.6"
+    assert told(cuda=None) is None and told(arch_list=()) is None

@@ -153,3 +153,21 @@ def test_changed_files_are_no_other_tree() -> None:
     assert differences(known, patched) == differences(known, unknown) == differences(unknown, known) == []
     assert sources_changed(known, patched)
     assert not any(sources_changed(*pair) for pair in ((known, known), (known, unknown), (unknown, known)))
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("/usr/bin/gcc-12", True),
+        ("/usr/bin/gcc-12 -O2", True),
+        ("/tmp/gcc", False),
+        ("ccache;gcc-12", True),
+        ("gcc-12 /tmp/plugin.so", False),
+        ("gcc-12 /usr/bin/gcc-12", True),
+        ("rm -rf", False),
+    ],
+)
+def test_which_programs_of_a_plan_are_known_here(value: str, known: bool) -> None:
+    from rekindle.build.request import _is_program
+
+    assert _is_program(value, [Path("/usr/bin/gcc-12")], {"gcc-12"}) is known

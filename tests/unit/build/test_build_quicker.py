@@ -80,3 +80,13 @@ def test_a_cache(seconds: float, launcher: dict[str, str], told: bool) -> None:
 def test_waiting_for_memory() -> None:
     assert "paused 3 times" in quicker([step(0, 5)], result(paused=3))[0]
     assert quicker([], result()) == []
+
+
+def test_what_saves_most_comes_first() -> None:
+    """Precompiled headers save about half of what C++ took; a compiler that waits for memory, itself at the most."""
+    edges = [step(0, 350, "a.cpp.o"), step(350, 700, "b.cpp.o")]
+    told = quicker(edges, result(paused=2))
+    assert [text.split(" ")[0] for text in told if not text.startswith("350")] == ["Compilers", "C++"], "350 before 350"
+    edges.append(step(700, 800, "c.cpp.o"))
+    told = quicker(edges, result(paused=2, launcher={}))
+    assert [text.split(" ")[0] for text in told] == ["C++", "Compilers", "3"], "400, 350, and the next build"

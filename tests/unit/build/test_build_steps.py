@@ -152,3 +152,53 @@ def test_the_title_of_a_report() -> None:
 
     again = msgspec.structs.replace(made, resumed=True, wheel="", target="c10", python=None)
     assert _title(again) == ("c10 of torch 2.6.0 is built", "no wheel asked for, continued an earlier run")
+
+
+def test_only_the_first_three_differences_are_named(tmp_path: Path) -> None:
+    from rekindle.build.tree import refuse_other_plan
+
+    def other(count: int) -> str:
+        with pytest.raises(OtherPlan) as caught:
+            refuse_other_plan(state(), state(settings={f"env {n}": "1" for n in range(count)}), tmp_path)
+        return caught.value.message
+
+    refuse_other_plan(state(), state(), tmp_path)
+    assert other(3).count(" is now ") == 3 and "more)" not in other(3)
+    assert other(4).count(" is now ") == 3 and other(4).endswith("(and 1 more)")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("argparse --cmake-only", {}), ("os.environ['CMAKE_ONLY']", {"CMAKE_ONLY": "1"}), ("setup()", {})],
+)
+def test_how_a_tree_is_told_to_configure_only(tmp_path: Path, text: str, told: dict[str, str]) -> None:
+    from rekindle.build.frontend import find_front_end
+
+    (tmp_path / "setup.py").write_text(text)
+    assert find_front_end(tmp_path).configure_environment == told
+
+
+def test_a_wheel_is_packed_at_the_usual_level(tmp_path: Path) -> None:
+    import random
+    import zipfile
+    import zlib
+
+    from rekindle.build.finish import finish_wheel
+
+    dice = random.Random(1)
+    data = b"".join(dice.choice((b"alpha", b"beta", b"gamma", b"delta", b"epsilon")) for _ in range(20_000))
+    sizes = {}
+    for level in (5, 6, 7):
+        press = zlib.compressobj(level, zlib.DEFLATED, -15)
+        sizes[level] = len(press.compress(data) + press.flush())
+    assert len(set(sizes.values())) == 3
+    with zipfile.ZipFile(tmp_path / "in.whl", "w") as out:
+        out.writestr("torch/data", data)
+        out.writestr("torch-1.dist-info/METADATA", "Name: torch\n")
+    finish_wheel(tmp_path / "in.whl", tmp_path / "out.whl", epoch=0, add={})
+    with zipfile.ZipFile(tmp_path / "out.whl") as made:
+        assert made.getinfo("torch/data").compress_size == sizes[6]
+        assert made.getinfo("torch/data").date_time == (1980, 1, 1, 0, 0, 0)
+    finish_wheel(tmp_path / "in.whl", tmp_path / "later.whl", epoch=1_700_000_000, add={})
+    with zipfile.ZipFile(tmp_path / "later.whl") as made:
+        assert made.getinfo("torch/data").date_time == (2023, 11, 14, 22, 13, 20)
