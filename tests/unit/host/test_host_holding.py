@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from rekindle.errors import WorkspaceBusy
+from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host import made, workspace
-from rekindle.host.files import hold_lock
+from rekindle.host.files import hold_lock, is_git_name, is_reserved_name
+from rekindle.host.live import LiveHost, read_registry
 from rekindle.host.redact import all_without_secrets, without_secrets
 from rekindle.host.workspace import Workspace, remove
 from rekindle.model.holdings import Holding
@@ -122,3 +125,97 @@ def test_only_text_is_redacted_and_all_of_it() -> None:
         "MY_TOKEN": "redacted",
         "n": [1, "https://redacted@h"],
     }
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\x1fb", "a\x7fb", "a\udc80b", "a\ud800b", "a\udfffb"])
+def test_a_workspace_has_a_name_that_can_be_written_down(name: str) -> None:
+    with pytest.raises(BadInput, match="letters that are no text"):
+        Workspace(Path("/tmp") / name)
+
+
+@pytest.mark.parametrize("name", ["a b", "ümlaut", "a\u200bb", "a\ue000b", "a\x80b"])
+def test_any_other_name_will_do(name: str) -> None:
+    assert Workspace(Path("/tmp") / name).plan == Path("/tmp") / name / "plan.json"
+
+
+def test_logs_have_names_of_their_own(tmp_path: Path) -> None:
+    place = Workspace(tmp_path / "w")
+    for name in ("build", "graft"):
+        log = place.new_log(name)
+        assert log.parent.is_dir() and log.name.endswith(f"-{os.getpid()}-{name}.log")
+
+
+def test_the_given_workspace_or_the_user_s_own() -> None:
+    assert workspace.workspace_at(Path("here")).root == Path("here").absolute()
+    assert workspace.default_workspace("mine").root.name == "mine"
+    assert workspace.workspace_at(None, "mine") == workspace.default_workspace("mine")
+
+
+def test_what_cannot_be_removed_whole_is_still_known_as_ours(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "w"
+    with Workspace(root).lock("build"):
+        (root / "logs").mkdir()
+        (root / "plan.json").write_text("{}")
+    with Workspace(root).lock("clean"):
+        workspace._remove_tree(root, keep_lock=True)
+        assert {path.name for path in root.iterdir()} == {".lock", ".lock.holder", made.MARK}
+    workspace._remove_tree(root, keep_lock=False)
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "git", "reserved"),
+    [
+        (".git", True, False),
+        (".GIT", True, False),
+        ("git~1", True, False),
+        (".git. ", True, True),
+        (".g\u200cit", True, False),
+        (".git:stream", True, False),
+        (".gitignore", False, False),
+        ("CON", False, True),
+        ("nul.txt", False, True),
+        ("com9", False, True),
+        ("console", False, False),
+        ("end.", False, True),
+    ],
+)
+def test_names_that_git_or_windows_take_for_their_own(name: str, git: bool, reserved: bool) -> None:
+    assert (is_git_name(name), is_reserved_name(name)) == (git, reserved)
+
+
+def test_a_key_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[object, ...]] = []
+
+    class Handle:
+        def __enter__(self) -> Handle:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+    def open_key(*words: object) -> Handle:
+        opened.append(words)
+        if words[1] == "none":
+            raise OSError
+        return Handle()
+
+    values = [("a", "text", 1), ("b", 7, 4), ("c", ["x", "y"], 7), ("d", b"raw", 3)]
+    fake = SimpleNamespace(
+        HKEY_LOCAL_MACHINE="lm",
+        HKEY_CURRENT_USER="cu",
+        KEY_READ=1,
+        KEY_WOW64_64KEY=256,
+        OpenKey=open_key,
+        QueryInfoKey=lambda handle: (2, len(values), 0),
+        EnumValue=lambda handle, number: values[number],
+        EnumKey=lambda handle, number: ("one", "two")[number],
+    )
+    assert read_registry("HKLM\\X") is None or sys.platform == "win32"
+    monkeypatch.setitem(sys.modules, "winreg", fake)
+    monkeypatch.setattr(sys, "platform", "win32")
+    found = LiveHost().registry("HKLM\\Software\\X")
+    assert found is not None and found.values == {"a": "text", "b": 7, "c": "x\ny"} and found.keys == ("one", "two")
+    assert opened == [("lm", "Software\\X", 0, 257)]
+    assert read_registry("HKCU\\none") is None
