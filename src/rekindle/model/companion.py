@@ -62,7 +62,8 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
     may say why. ``place`` is an index or page other than PyPI (``{variant}``: one per flavour); ``name`` the
     distribution where it is called otherwise (``cupy-cuda12x``); ``glibc`` the oldest one the tags allow; ``flags``
     what else pip must be told. ``abi`` is how its C++ spells strings, measured (torch up to 2.6 is mostly pre-cxx11);
-    ``code_in`` the library whose code decides, where others hold extras for a few cards.
+    ``code_in`` the library whose code decides, where others hold extras for a few cards; ``brings`` the other
+    companions that it asks for in one version.
     """
 
     pythons: dict[Platform, tuple[str, ...]]
@@ -73,6 +74,7 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     abi: Literal["cxx11", "pre-cxx11"] | None = None
     code_in: str | None = None
+    brings: dict[str, str] = {}
 
 
 class CompanionSource(Bounds, frozen=True, kw_only=True):

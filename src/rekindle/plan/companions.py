@@ -94,8 +94,21 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
     choices = tuple(_choice(plan, judged, plan is best) for plan, judged in tried)
     if len({choice.gives for choice in choices}) < 2:
         choices = ()
-    companions = tuple(describe(one, best, machine, facts) for one in found)
+    companions = tuple(describe(one, best, machine, facts) for one in _together(found))
     return msgspec.structs.replace(best, companions=companions, choices=choices)
+
+
+def _together(found: Sequence[CompanionFinding]) -> list[CompanionFinding]:
+    """Each in the version that another of them asks for, where one does: else the installer refuses the set."""
+    wheels = [(one.package, one.row) for one in found if isinstance(one.row, CompanionPackageWheel)]
+    asked = {name: (version, who) for who, row in wheels for name, version in row.brings.items()}
+    together = []
+    for one in found:
+        if one.version and one.package in asked:
+            version, who = asked[one.package]
+            one = one._replace(version=version, notes=(*one.notes, f"In the version that {who} asks for."))
+        together.append(one)
+    return together
 
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:

@@ -1,0 +1,81 @@
+"""Every set of packages that is printed together can be installed together, by what their wheels require."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from rekindle.facts import load_facts
+from rekindle.model.plan import Plan, Wish
+from rekindle.plan.companions import plan_companions
+from rekindle.plan.describe import machine_from_flags
+from rekindle.plan.solve import make_plan
+
+RECORDED = json.loads((Path(__file__).parents[2] / "truth" / "companion_requires.json").read_text("utf-8"))["requires"]
+LINUX = {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64", "python_version": "3.12"}
+CARDS = ("RTX 5090", "RTX 4090", "A100", "H100", "T4", "V100")
+ASKED = (
+    "xformers", "vllm", "sglang", "sglang-kernel", "flashinfer-python", "torchao", "bitsandbytes", "torchcodec",
+    "flash-attn", "triton", "comfy-kitchen",
+)  # fmt: skip
+
+
+def planned(card: str, names: tuple[str, ...]) -> Plan:
+    facts = load_facts()
+    machine = machine_from_flags(facts, gpu=[card], python="3.12")
+    return plan_companions(machine, Wish(beside=names), facts, lambda wish: make_plan(machine, wish, facts))
+
+
+def pinned(plan: Plan) -> dict[str, str]:
+    """What the lines of a plan pin: torch and its family, and each companion's own line."""
+    requests = [*plan.requests, *(request for one in plan.companions for request in one.requests)]
+    return {str(canonicalize_name(request.name)): request.version for request in requests if request.version}
+
+
+def contradictions(versions: dict[str, str]) -> list[str]:
+    """Requirements of one package that another of the same set does not meet."""
+    found = []
+    for name, version in versions.items():
+        for line in RECORDED.get(f"{name}=={version.partition('+')[0]}", ()):
+            wanted = Requirement(line)
+            other = versions.get(str(canonicalize_name(wanted.name)))
+            if wanted.marker is not None and not wanted.marker.evaluate(LINUX):
+                continue
+            if other is not None and not wanted.specifier.contains(other.partition("+")[0], prereleases=True):
+                found.append(f"{name} {version} wants {line}, the set has {other}")
+    return found
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_what_is_printed_together_goes_together(card: str) -> None:
+    for names in [(name,) for name in ASKED] + list(itertools.combinations(ASKED[:6], 2)):
+        assert contradictions(pinned(planned(card, names))) == [], names
+
+
+def test_a_contradiction_is_seen() -> None:
+    assert contradictions({"torch": "2.14.0", "sglang": "0.5.23"})
+    assert contradictions({"torch": "2.14.1+cu130", "sglang": "0.5.23", "flashinfer-python": "0.7.2"}) == []
+    assert contradictions({"torch": "2.13.0", "vllm": "0.32.0", "flashinfer-python": "0.6.18"})
+
+
+@pytest.mark.network
+@pytest.mark.integration
+def test_pip_itself_resolves_a_set(tmp_path: Path) -> None:
+    """The pins of one plan, by the real installer against the real index; METADATA alone is fetched."""
+    versions = pinned(planned("RTX 4090", ("xformers", "bitsandbytes")))
+    lines = [f"{name}=={version.partition('+')[0]}" for name, version in versions.items()]
+    words = ["--dry-run", "--ignore-installed", "--no-input", "--use-feature=fast-deps", "--only-binary=:all:"]
+    place = ["--target", str(tmp_path), "--python-version", "3.12"]
+    for tag in ("manylinux2014", *(f"manylinux_2_{minor}" for minor in range(17, 29))):
+        place += ["--platform", f"{tag}_x86_64"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *words, *place, *lines], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
