@@ -10,6 +10,7 @@ from rekindle.api.build import (
 )
 from rekindle.api.bundle import bundle as bundle
 from rekindle.api.claims import verify_claims as verify_claims
+from rekindle.api.decision_table import decision_table as decision_table, export_table as export_table
 from rekindle.api.doctor import doctor as doctor
 from rekindle.api.explain import (
     explain as explain,
@@ -74,6 +75,7 @@ from rekindle.api.source import (
     source_status as source_status,
     source_unpatch as source_unpatch,
 )
+from rekindle.api.variables import configure as configure
 from rekindle.api.variant import variant_environment as variant_environment
 from rekindle.api.verify import (
     compare_verifications as compare_verifications,

@@ -22,6 +22,7 @@ _CALLED = {
     "jetson": ("orin", "nano", "xavier", "tegra"),
     "no-card": ("none", "no-gpu", "laptop"),
     "offline": ("pack", "airgap", "air-gapped", "no-network"),
+    "app": ("comfyui", "forge", "a1111", "webui", "swarmui", "invokeai", "fooocus", "kohya", "adopt"),
 }
 
 

@@ -293,8 +293,11 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
         return load(path, Examination).machine, Wish()
 
 
-def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> TorchChoice:
-    """Which torch for a machine (default: this one), as a small document of stable form.
+def choose_torch(
+    machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] | None = None
+) -> TorchChoice:
+    """Which torch for a machine (default: this one), as a small document of stable form. ``wheelhouses`` is as for
+    :func:`plan`.
 
     >>> from rekindle.plan.describe import machine_from_flags
     >>> choice = choose_torch(machine_from_flags(gpu=["GTX 1080"], os="linux", arch="x86_64"))
@@ -303,15 +306,24 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     """
     from rekindle.compat.resources import use_disk_gib
 
-    made = plan(machine, wish)
+    where = machine or this_machine()
+    made = plan(where, wish, wheelhouses=wheelhouses)
     build = made.build if made.answer == "build" else None
     disk = None if made.answer == "none" else use_disk_gib(made.backend, load_facts())
     return TorchChoice(
         **shared_fields(made, TorchChoice),
         packages=made.requests,
         pip=pip_arguments(made.requests) if made.answer == "install" else (),
+        cpu=pip_without_card(where, wish) if made.answer != "install" else (),
         disk_gib=build.disk_gib if build else disk,
         minutes=build.minutes if build else None,
         why=tuple(reason.text for reason in made.because),
         beware=tuple(warning.text for warning in made.warnings if not warning.handled),
     )
+
+
+def pip_without_card(machine: Machine, wish: Wish | None) -> tuple[tuple[str, ...], ...]:
+    """What follows ``pip install`` for the CPU alone; empty where that is no wheel either."""
+    python = wish.python if wish else None
+    made = plan(msgspec.structs.replace(machine, gpus=()), Wish(python=python, variant="cpu"), wheelhouses=())
+    return pip_arguments(made.requests) if made.answer == "install" else ()

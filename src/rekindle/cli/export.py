@@ -11,7 +11,7 @@ from rekindle.cli.verb import Answer, Session
 # What the format says about the system where nothing else does.
 _WINDOWS = ("bat", "ps1")
 _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
-_FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "slurm", "devcontainer", "pixi")
+_FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "slurm", "devcontainer", "pixi", "table")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +30,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan
 
+    if args.format == "table":
+        place = Path(args.out) if args.out else None
+        if place is not None and args.out.endswith(("/", "\\")):
+            place.mkdir(parents=True, exist_ok=True)
+        return Answer(api.export_table(place, progress=session.progress))
     if args.plan is None:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
             args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None

@@ -289,6 +289,18 @@ def by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | N
     )
 
 
+def device_classes(facts: Facts) -> dict[str, dict[str, str]]:
+    """Every PCI id of the tables: vendor, device and architecture."""
+    numbers = {vendor: number for number, vendor in _NUMBERS.items()}
+    found: dict[str, dict[str, str]] = {}
+    for vendor, chips in _chips(facts).items():
+        ids = found.setdefault(numbers[vendor], {})
+        for chip in chips.values():
+            for device in sorted(_devices(" ".join((*chip.products.values(), chip.ids)))):
+                ids.setdefault(device, chip.arch)
+    return found
+
+
 def _devices(ids: str) -> set[str]:
     return {part.split(":")[0] for part in ids.split()}
 

@@ -313,7 +313,7 @@ class _Adopting:
         self.kept.write(msgspec.structs.replace(record, phase="changed", notes=notes))
         return self._told(
             "adopted",
-            f"{self.found.words} runs torch {keeping.pins.get('torch')} on this machine: {proof.passed} checks passed",
+            f"{self.found.words} runs torch {keeping.pins.get('torch')} on this machine: {summarise_proof(proof)}",
             card=card,
             verification=proof,
             files=tuple(str(path) for path in texts),

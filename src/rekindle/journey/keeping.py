@@ -15,8 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rekindle.host.files import write_atomically
 from rekindle.host.live import question_text
+from rekindle.host.made import MARK
+from rekindle.host.protocol import Host
 from rekindle.interpreters.app_folder import AppFolder
+from rekindle.interpreters.packages import package_places
 from rekindle.model.guard import constraints_text
 
 MODULE = "rekindle_adopted"
@@ -69,12 +73,20 @@ def environment_files(keeping: Keeping) -> dict[Path, str]:
 
 def start_files(keeping: Keeping, more: Mapping[str, str] | None = None) -> dict[Path, str]:
     """What sets variables whenever this Python starts, before any program can load torch."""
-    told = {"env": {**keeping.env, **(more or {})}, "cudnn": keeping.cudnn, "why": keeping.why}
+    told = {"env": {**keeping.env, **(more or {})}, "cudnn": keeping.cudnn, "why": keeping.why if keeping.pins else ""}
     return {
         keeping.root / "rekindle" / "adopted.json": json.dumps(told, indent=1) + "\n",
         keeping.site / f"{MODULE}.py": question_text("adopted"),
         keeping.site / f"{MODULE}.pth": f"import {MODULE}\n",
     }
+
+
+def set_variables(host: Host, python: str, folder: Path | None, env: Mapping[str, str]) -> None:
+    """What torch needs whenever it is used is set by an environment's own Python, where that is of our making."""
+    if env and folder is not None and (folder / MARK).is_file():
+        keeping = Keeping(root=folder, site=package_places(host, python)[0], pins={}, env=env)
+        for path, text in start_files(keeping).items():
+            write_atomically(path, text)
 
 
 def with_constraint(text: str, address: str) -> str:

@@ -33,6 +33,7 @@ from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, 
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.grafting import check_graft, graft_torch
+from rekindle.journey.keeping import set_variables
 from rekindle.journey.pack import up_from_pack
 from rekindle.journey.reachable import reachable_ways
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
@@ -395,6 +396,7 @@ class _PlannedUp:
             still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
         )
         self.keeps = write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
+        set_variables(LiveHost(), self.python, self.target.folder, self.plan.env)
         return installed
 
     @property

@@ -333,6 +333,7 @@ class TorchChoice(Document, frozen=True, kw_only=True):
     would run.
 
     ``pip`` holds what follows ``pip install``, one list per call; ``env`` is what must be set whenever torch is used.
+    ``cpu`` is the same without the card, where no wheel serves it and one for the CPU alone does.
     ``why`` and ``beware`` are sentences for people; ``minutes`` and ``disk_gib`` are estimates, None where unknown.
     """
 
@@ -343,6 +344,7 @@ class TorchChoice(Document, frozen=True, kw_only=True):
     python: str | None = None
     packages: tuple[Request, ...] = ()
     pip: tuple[tuple[str, ...], ...] = ()
+    cpu: tuple[tuple[str, ...], ...] = ()
     env: dict[str, str] = {}
     disk_gib: float | None = None
     minutes: tuple[float, float] | None = None

@@ -12,6 +12,7 @@ import pytest
 
 from rekindle import api
 from rekindle.cli.main import VERBS
+from rekindle.model.adopt import AdoptOptions
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.matrix import RunOptions
 from rekindle.model.pack import PackOptions
@@ -25,7 +26,17 @@ from rekindle.model.wheelhouse import SearchOptions
 EVERYWHERE = {"help", "json", "color", "quiet", "verbose", "yes"}
 # Planning never asks an index, so there is nothing to switch off; scripts may say it all the same.
 WITHOUT_EFFECT = {"plan": {"offline"}, "export": {"offline"}}
-OPTIONS = (BuildOptions, FetchOptions, InspectOptions, PackOptions, RunOptions, SearchOptions, UpOptions, VerifyOptions)
+OPTIONS = (
+    AdoptOptions,
+    BuildOptions,
+    FetchOptions,
+    InspectOptions,
+    PackOptions,
+    RunOptions,
+    SearchOptions,
+    UpOptions,
+    VerifyOptions,
+)
 FIELDS = {kind.__name__: set(kind.__struct_fields__) for kind in OPTIONS}
 
 

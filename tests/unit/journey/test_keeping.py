@@ -12,8 +12,18 @@ import pytest
 
 from app_trees import add_python, make_app
 from rekindle.facts import load_facts
+from rekindle.host.live import LiveHost
+from rekindle.host.made import MARK
 from rekindle.interpreters.app_folder import find_app
-from rekindle.journey.keeping import MODULE, Keeping, app_files, environment_files, start_files, with_constraint
+from rekindle.journey.keeping import (
+    MODULE,
+    Keeping,
+    app_files,
+    environment_files,
+    set_variables,
+    start_files,
+    with_constraint,
+)
 
 ADDRESS = "file:///a%20b/constraints.txt"
 WORDS = ("torch==2.9.1", "torchvision==0.24.1", "--index-url", "https://x.invalid/whl/cu126")
@@ -137,3 +147,19 @@ def test_the_launchers_own_command_brings_the_same_torch(tmp_path: Path, system:
             text=True,
         )
         assert done.stdout == f"pip install {' '.join(WORDS)}|0"
+
+
+def test_variables_are_set_in_an_environment_of_our_own_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = str(folder / "bin" / "python")
+    before = sorted(folder.rglob("*"))
+    set_variables(LiveHost(), python, folder, {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"})
+    set_variables(LiveHost(), python, None, {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"})
+    assert sorted(folder.rglob("*")) == before, "it is somebody's own"
+    (folder / MARK).touch()
+    set_variables(LiveHost(), python, folder, {})
+    assert not (folder / "rekindle").exists()
+    set_variables(LiveHost(), python, folder, {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"})
+    code = "import os; print(os.environ['HSA_OVERRIDE_GFX_VERSION'])"
+    assert subprocess.run([python, "-c", code], capture_output=True, text=True).stdout == "10.3.0\n"

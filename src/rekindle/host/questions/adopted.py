@@ -56,7 +56,7 @@ try:
         os.environ.setdefault(name, value)
     if not adopted.get("cudnn", True):
         without_cudnn()
-    if installs(getattr(sys, "orig_argv", sys.argv)[1:]):
+    if adopted["why"] and installs(getattr(sys, "orig_argv", sys.argv)[1:]):
         tell_after_failure(adopted["why"])
 except Exception:
     pass

@@ -1,0 +1,175 @@
+"""``export table``: the planner asked for every kind of card, system and Python, and for every driver that makes a
+difference; equal answers stand once. Installers in other languages read it with the reader that goes beside it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rekindle import __version__
+from rekindle.api.plan import pip_without_card, plan
+from rekindle.compat.driver import Side, driver_runs
+from rekindle.errors import BadInput
+from rekindle.facts import Facts, load_facts
+from rekindle.facts.gpus import device_classes
+from rekindle.host.files import write_for_user
+from rekindle.model.arch import parse_sm
+from rekindle.model.decision_table import DecisionTable, DriverStep, TableAnswer, TableWarning
+from rekindle.model.document import _to_json, encode
+from rekindle.model.plan import Wish, pip_arguments
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.version import key
+from rekindle.model.words import Exported
+from rekindle.plan.describe import machine_from_flags
+
+SYSTEMS = {"linux_x86_64": ("linux", "x86_64"), "linux_aarch64": ("linux", "aarch64"), "windows": ("windows", "x86_64")}
+READER = "choose_torch.js"
+NO_CARD = "none"
+
+
+class _Lists:
+    """Answers and warnings, each once, by their place."""
+
+    def __init__(self) -> None:
+        self.answers: dict[bytes, int] = {}
+        self.warnings: dict[tuple[str, str], int] = {}
+        self.rows: list[TableAnswer] = []
+
+    def place_of(self, card: str, system: str, python: str, driver: str) -> int:
+        """Ask the planner, and say where its answer stands."""
+        name, arch = SYSTEMS[system]
+        gpu = [card] if card != NO_CARD else ["none"]
+        machine = machine_from_flags(gpu=gpu, os=name, arch=arch, driver=driver or None)
+        made = plan(machine, Wish(python=python), wheelhouses=())
+        warnings = [(one.code, one.text) for one in made.warnings if not one.handled]
+        row = TableAnswer(
+            answer=made.answer,
+            torch=made.torch,
+            variant=made.variant,
+            python=made.python,
+            pip=pip_arguments(made.requests) if made.answer == "install" else (),
+            env=made.env,
+            warnings=tuple(self.warnings.setdefault(warning, len(self.warnings)) for warning in warnings),
+            cpu=_pip_without_card(name, arch, python) if made.answer != "install" else (),
+        )
+        raw = encode(row)
+        if raw not in self.answers:
+            self.answers[raw] = len(self.rows)
+            self.rows.append(row)
+        return self.answers[raw]
+
+
+@functools.cache
+def _pip_without_card(name: str, arch: str, python: str) -> tuple[tuple[str, ...], ...]:
+    return pip_without_card(machine_from_flags(gpu=["none"], os=name, arch=arch), Wish(python=python))
+
+
+def decision_table(
+    *, cards: Sequence[str] | None = None, pythons: Sequence[str] | None = None, progress: Progress | None = None
+) -> DecisionTable:
+    """The whole table; ``cards`` (architectures, or ``none``) and ``pythons`` make it smaller.
+
+    >>> small = decision_table(cards=["sm_61"], pythons=["3.12"])
+    >>> [small.answers[place].variant for _, place in small.rules["sm_61"]["linux_x86_64"]["3.12"]][0]
+    'cu126'
+    """
+    facts, listener = load_facts(), progress or Silent()
+    devices = device_classes(facts)
+    known = [*sorted({name for vendor in devices.values() for name in vendor.values()}), NO_CARD]
+    chosen = list(cards) if cards is not None else known
+    if unknown := [card for card in chosen if card not in known]:
+        raise BadInput(f"no card of the tables is {unknown[0]}", remedy=f"known are {', '.join(known)}")
+    releases = tuple(pythons) if pythons is not None else _pythons(facts)
+    lists = _Lists()
+    rules: dict[str, dict[str, dict[str, tuple[DriverStep, ...]]]] = {}
+    listener.stage("table", f"{len(chosen)} kinds of cards")
+    for number, card in enumerate(chosen):
+        listener.step(number, len(chosen), card)
+        rules[card] = {}
+        for system in SYSTEMS:
+            drivers = _drivers(facts, system, card) if card.startswith("sm_") else ()
+            rules[card][system] = {
+                python: _steps(functools.partial(lists.place_of, card, system, python), drivers) for python in releases
+            }
+    return DecisionTable(
+        rekindle=__version__,
+        facts=max(row.date for row in facts.wheels.flavour),
+        systems=tuple(SYSTEMS),
+        pythons=releases,
+        devices={v: {d: name for d, name in ids.items() if name in chosen} for v, ids in devices.items()},
+        rules=rules,
+        answers=tuple(lists.rows),
+        warnings=tuple(TableWarning(code=code, text=text) for code, text in lists.warnings),
+    )
+
+
+def _pythons(facts: Facts) -> tuple[str, ...]:
+    """Those that any of the newer releases has wheels for."""
+    rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 5)]
+    found = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
+    return tuple(sorted((python for python in found if not python.endswith("t")), key=key))
+
+
+def _drivers(facts: Facts, system: str, card: str) -> tuple[str, ...]:
+    """Every driver from which on something may change: floors of toolkits, ends of branches."""
+    side: Side = "windows" if system == "windows" else "linux"
+    names = (f"driver_{side}", f"minor_driver_{side}")
+    found = {value for kit in facts.cuda.toolkit.values() for name in names if (value := getattr(kit, name))}
+    # Where NVIDIA names none for Windows, the branch of Linux counts.
+    found |= {kit.driver_linux.split(".")[0] for kit in facts.cuda.toolkit.values() if kit.driver_linux}
+    found |= {str(n) for row in facts.cuda.driver_end for n in (row.branch, row.branch + 1, row.next_branch) if n}
+    # A bare branch would mean the newest of it.
+    points = ("1.0", *sorted({name if "." in name else f"{name}.0" for name in found}, key=key))
+    # The planner knows a driver only by what it runs: where that is the same, so is the answer.
+    runs = [_runs(driver, card, side, facts) for driver in points]
+    return tuple(driver for number, driver in enumerate(points) if number == 0 or runs[number] != runs[number - 1])
+
+
+def _runs(driver: str, card: str, side: Side, facts: Facts) -> tuple[object, ...]:
+    sms = (parse_sm(card),)
+    answers = (driver_runs(driver, kit, sms, side, facts, ptx=ptx) for kit in facts.toolkits for ptx in (False, True))
+    return tuple((answer.kind, *(reason.code for reason in answer.reasons)) for answer in answers)
+
+
+def _steps(ask: Callable[[str], int], drivers: Sequence[str]) -> tuple[DriverStep, ...]:
+    """The answer without a driver, then one step for each driver from which on it is another."""
+    steps: list[DriverStep] = [("", ask(""))]
+    for driver in drivers:
+        if (place := ask(driver)) != steps[-1][1] or len(steps) == 1:
+            steps.append((driver, place))
+    return tuple(steps)
+
+
+def export_table(out: Path | None = None, *, progress: Progress | None = None) -> Exported:
+    """The table as JSON; in a folder with its schema and a reader in JavaScript beside it."""
+    table = decision_table(progress=progress)
+    raw = msgspec.json.encode(table, enc_hook=_to_json) + b"\n"
+    path, beside = out, {}
+    if out is not None and out.is_dir():
+        path = out / "torch-table.json"
+        beside = {
+            "torch-table.schema.json": msgspec.json.format(msgspec.json.encode(msgspec.json.schema(DecisionTable))),
+            READER: reader_text().encode(),
+        }
+        for name, content in beside.items():
+            write_for_user(out / name, content)
+    if path is not None:
+        write_for_user(path, raw)
+    return Exported(
+        format="table",
+        title="which torch for which card, system, driver and Python",
+        path=str(path) if path else None,
+        text=raw.decode("utf-8"),
+        run=f"node -e \"console.log(require('./{READER}').chooseTorch(require('./torch-table.json'), "
+        "{pci: '10de:1b80', system: 'linux_x86_64', driver: '550.54', python: '3.12'}))\"",
+        beside=tuple(str(out / name) for name in beside) if out else (),
+    )
+
+
+def reader_text() -> str:
+    """The reader in JavaScript."""
+    return Path(__file__).with_name(READER).read_text(encoding="utf-8")
