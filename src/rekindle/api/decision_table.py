@@ -12,7 +12,7 @@ import msgspec
 
 from rekindle import __version__
 from rekindle.api.plan import pip_without_card, plan
-from rekindle.compat.driver import Side, driver_runs
+from rekindle.compat.driver import distinct_drivers
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import device_classes
@@ -91,7 +91,11 @@ def decision_table(
         listener.step(number, len(chosen), card)
         rules[card] = {}
         for system in SYSTEMS:
-            drivers = _drivers(facts, system, card) if card.startswith("sm_") else ()
+            drivers = (
+                distinct_drivers(parse_sm(card), "windows" if system == "windows" else "linux", facts)
+                if card.startswith("sm_")
+                else ()
+            )
             rules[card][system] = {
                 python: _steps(functools.partial(lists.place_of, card, system, python), drivers) for python in releases
             }
@@ -112,27 +116,6 @@ def _pythons(facts: Facts) -> tuple[str, ...]:
     rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 5)]
     found = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
     return tuple(sorted((python for python in found if not python.endswith("t")), key=key))
-
-
-def _drivers(facts: Facts, system: str, card: str) -> tuple[str, ...]:
-    """Every driver from which on something may change: floors of toolkits, ends of branches."""
-    side: Side = "windows" if system == "windows" else "linux"
-    names = (f"driver_{side}", f"minor_driver_{side}")
-    found = {value for kit in facts.cuda.toolkit.values() for name in names if (value := getattr(kit, name))}
-    # Where NVIDIA names none for Windows, the branch of Linux counts.
-    found |= {kit.driver_linux.split(".")[0] for kit in facts.cuda.toolkit.values() if kit.driver_linux}
-    found |= {str(n) for row in facts.cuda.driver_end for n in (row.branch, row.branch + 1, row.next_branch) if n}
-    # A bare branch would mean the newest of it.
-    points = ("1.0", *sorted({name if "." in name else f"{name}.0" for name in found}, key=key))
-    # The planner knows a driver only by what it runs: where that is the same, so is the answer.
-    runs = [_runs(driver, card, side, facts) for driver in points]
-    return tuple(driver for number, driver in enumerate(points) if number == 0 or runs[number] != runs[number - 1])
-
-
-def _runs(driver: str, card: str, side: Side, facts: Facts) -> tuple[object, ...]:
-    sms = (parse_sm(card),)
-    answers = (driver_runs(driver, kit, sms, side, facts, ptx=ptx) for kit in facts.toolkits for ptx in (False, True))
-    return tuple((answer.kind, *(reason.code for reason in answer.reasons)) for answer in answers)
 
 
 def _steps(ask: Callable[[str], int], drivers: Sequence[str]) -> tuple[DriverStep, ...]:
@@ -165,7 +148,7 @@ def export_table(out: Path | None = None, *, progress: Progress | None = None) -
         path=str(path) if path else None,
         text=raw.decode("utf-8"),
         run=f"node -e \"console.log(require('./{READER}').chooseTorch(require('./torch-table.json'), "
-        "{pci: '10de:1b80', system: 'linux_x86_64', driver: '550.54', python: '3.12'}))\"",
+        "{pci: '10de:1b80', system: 'windows', driver: null, python: '3.12'}))\"",
         beside=tuple(str(out / name) for name in beside) if out else (),
     )
 

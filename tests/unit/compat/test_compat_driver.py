@@ -11,6 +11,7 @@ from rekindle.compat.driver import (
     branch,
     card_drivers,
     common_driver,
+    distinct_drivers,
     driver_runs,
     driver_side,
     is_board,
@@ -305,3 +306,17 @@ def test_every_answer_has_a_reason(cards: list[Sm], driver: str | None, cuda: st
         found = driver_runs(driver, cuda, cards, side, FACTS, ptx=ptx)
         assert found.code and found.text
         assert found.kind != "no" or found.source
+
+
+@pytest.mark.parametrize("card", ["sm_35", "sm_61", "sm_120"])
+@pytest.mark.parametrize("side", ["linux", "windows"])
+def test_between_two_distinct_drivers_nothing_changes(card: str, side: str) -> None:
+    points = distinct_drivers(parse_sm(card), side, FACTS)  # type: ignore[arg-type]
+    assert points[0] == "1.0" and all("." in point for point in points), "a bare branch would mean its newest"
+    for low, high in zip(points, (*points[1:], "9999.0"), strict=True):
+        major = branch(low)
+        inside = [f"{number}.{part}" for number in (major, major + 1, branch(high) - 1) for part in (1, 60, 99)]
+        for driver in inside:
+            if reaches(driver, low) and not reaches(driver, high):
+                for kit in FACTS.toolkits:
+                    assert said(driver, kit, card, side=side) == said(low, kit, card, side=side), (driver, low, kit)
