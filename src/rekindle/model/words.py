@@ -19,7 +19,7 @@ class Versions(Document, frozen=True, kw_only=True):
     system: str
 
 
-# uv 0.12.0 to 0.13.5 take the CPU wheel without a word (tried, 2026-11-17).
+# Reported: uv 0.12.0 to 0.13.5 take the CPU wheel without a word. 0.13.7 was seen choosing (docs/travel.md).
 UV_WITH_VARIANTS = "0.13.6"
 
 

@@ -143,7 +143,7 @@ def _place(arch: str) -> tuple[int, int, str]:
     return int(arch.startswith("compute")), sm.number, sm.suffix
 
 
-# x86-64-v2, of 2008 and before: who lacks one of them has no torch anyway.
+# Parts of x86-64-v2, in processors since about 2008: no reason for a red mark.
 _EVERYBODY_HAS = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")
 
 
