@@ -48,13 +48,14 @@ def pack_source(part: SourcePart, add: Callable[[Sequence[Request]], None]) -> l
     archive = part.folder / f"{part.plan.project}-{(part.plan.torch or '').split('+')[0]}.tar.gz"
     if not archive.is_file():
         _archive_tree(part, archive)
+    shutil.rmtree(part.folder / "tree", ignore_errors=True)
     notes = _add_tools(recipe, archive, add)
     write_atomically(part.folder / "README.txt", _readme(part.plan, recipe, archive.name, kind))
     return notes
 
 
 def _archive_tree(part: SourcePart, archive: Path) -> None:
-    """The tree with its third parties in one file; git's own folders stay outside."""
+    """The tree with its third parties in one file; git's own folders, and our notes of places here, stay outside."""
     release = (part.plan.torch or "").split("+")[0]
     tree = part.folder / "tree"
     part.progress.stage("source", f"{part.plan.project} {release}")
@@ -63,13 +64,14 @@ def _archive_tree(part: SourcePart, archive: Path) -> None:
     half = archive.with_name(archive.name + ".part")
     name = archive.name.removesuffix(".tar.gz")
     with tarfile.open(half, "w:gz", compresslevel=6) as tar:
-        tar.add(tree, arcname=name, filter=lambda info: None if "/.git" in f"{info.name}/" else _nobody(info))
+        tar.add(tree, arcname=name, filter=_nobody)
     half.replace(archive)
-    shutil.rmtree(tree)
 
 
-def _nobody(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _nobody(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Whose files they were is nobody's business."""
+    if {".git", ".rekindle"} & set(info.name.split("/")):
+        return None
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     return info

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from unittest import mock
 
@@ -23,11 +24,12 @@ from rekindle.host.files import write_atomically
 from rekindle.host.keys import new_key
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.journey import pack as packing
+from rekindle.journey import pack_source
 from rekindle.journey.pack import pack_check, pack_links, up_from_pack
 from rekindle.model.document import load
 from rekindle.model.journey import Package
 from rekindle.model.pack import Pack, PackOptions
-from rekindle.model.plan import Reason, Request, Wish
+from rekindle.model.plan import BuildRecipe, Reason, Request, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.up_options import UpOptions
 from rekindle.scripts.pack_install import SIGNATURE, SUMS, listed_in, problems_of
@@ -366,3 +368,37 @@ def test_requests_by_limit_hold(links: Path, tmp_path: Path) -> None:
     )
     made = make_pack(limited, links, tmp_path / "p")
     assert {one.name: one.version for one in made.packages}["numpy"] == "1.0"
+
+
+def test_sources_for_a_build_go_in(links: Path, tmp_path: Path) -> None:
+    """The tree without git's folders and anybody's name, patches, tools with what they need, and the script."""
+    for name in ("setuptools", "wheel", "cmake", "ninja", "pyyaml"):
+        make_wheel(links, name)
+
+    def fetch(target: Path, **more: object) -> None:
+        (target / ".git").mkdir(parents=True)
+        (target / ".git" / "config").write_text("secret")
+        (target / ".gitmodules").write_text("")
+        (target / "setup.py").write_text("")
+        (target / "requirements.txt").write_text("# tools\npyyaml\nnowhere>=3\n-r other.txt\n")
+
+    recipe = BuildRecipe(source="v2.6.0", compiler="gcc-11", toolchain={"cuda": "11.8: get it there"})
+    plan = plan_for(answer="build", torch="2.6.0", companions=(), requests=(), build=recipe)
+    out = tmp_path / "p"
+    with mock.patch.object(pack_source, "source_fetch", fetch):
+        made = make_pack(plan, links, out, source=True)
+    assert not made.packages and not made.install and pack_check(out).good
+    assert {path.name.split("-")[0] for path in (out / "source/tools").iterdir()} >= {"cmake", "ninja", "pyyaml"}
+    assert any("nowhere" in note for note in made.notes)
+    readme = (out / "source/README.txt").read_text("utf-8")
+    assert "cuda: 11.8: get it there" in readme and 'SOURCE="$PWD/torch-2.6.0" sh build.sh' in readme
+    assert (out / "source/build.sh").read_text("utf-8").startswith("#!/bin/sh")
+    with tarfile.open(out / "source/torch-2.6.0.tar.gz") as tar:
+        members = tar.getmembers()
+    assert {"torch-2.6.0/setup.py", "torch-2.6.0/.gitmodules"} <= {member.name for member in members}
+    assert not any(".git" in member.name.split("/") or member.uname or member.uid for member in members)
+    assert not (out / "source/tree").exists()
+    (out / "source/tree").mkdir()
+    (out / "source/tree/left").write_text("by a kill")
+    make_pack(plan, links, out, source=True)
+    assert pack_check(out).good and not (out / "source/tree").exists()
