@@ -61,3 +61,24 @@ def test_times_are_told_in_hours() -> None:
     made = simulate(one, 1, failure_rate=0.0)
     assert made.lower_bound_hours == made.makespan_hours == round(world.lower_bound() / 3600, 3) > 100
     assert (made.cells, made.workers, made.failures, made.lost_hours) == (1, 1, 0, 0.0)
+
+
+def test_what_a_death_costs_is_what_was_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a hundred hours half are done when the worker dies; only the two minutes in flight are made again."""
+    one = cell(1, minutes=6000)
+    world = World([one], 1, failure_rate=0.5, broken=0.0, seed=1)
+    world._truth[one.id] = 360_000.0
+    dice = iter((0.0, 0.5, 0.9))
+    monkeypatch.setattr(world._random, "random", lambda: next(dice))
+    world.submit(Task(cell=one.id, argv=(), worker="w0000"))
+    assert [(ending.why, ending.seconds) for ending in world.wait(1.0)] == [("lost", 180_000.0)]
+    assert (world.failures, world.lost_seconds) == (1, 120.0)
+    world.submit(Task(cell=one.id, argv=(), worker="w0000"))
+    assert [ending.seconds for ending in world.wait(1.0)] == [180_120.0]
+    assert world.built == {one.id}
+
+
+def test_losses_are_told_in_hours() -> None:
+    made = simulate(cells(100), 10, failure_rate=0.3)
+    assert made.failures > 10
+    assert 0 < made.lost_hours <= round(made.failures * 120 / 3600, 3)
