@@ -102,10 +102,12 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
     kinds = choosing(have)
     equal_or_less = [row for row in facts.cpu.run if _kinds(row.cpu, facts) <= kinds]
     equal_or_more = [row for row in facts.cpu.run if _kinds(row.cpu, facts) >= kinds]
-    crash = _nearest([row for row in equal_or_more if row.result == "partly"], torch)
+    crashing = [row for row in equal_or_more if row.result == "partly"]
+    # A CPU that can do the same says more than one that can do more.
+    crash = _nearest([row for row in crashing if row in equal_or_less], torch) or _nearest(crashing, torch)
     if crash is not None and not any(row.torch == torch and row.result == "passes" for row in equal_or_less):
         text = f"{crash.detail} (torch {crash.torch} on an emulated {crash.cpu})"
-        if _kinds(crash.cpu, facts) != kinds:
+        if _nearest(equal_or_less, torch) is None:
             # A CPU that can do less crashes there too; that it gets so far was not seen.
             text = f"whether it starts is not known, and where it does, {text}"
             return answer("unknown", "cpu-not-seen", text, crash.source[0])

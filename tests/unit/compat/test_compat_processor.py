@@ -132,3 +132,16 @@ def test_every_instruction_set_that_is_read_can_be_asked_of_a_cpu() -> None:
 
     read = {*x86_tables.CLASSES, *arm64_scan.CLASSES} - {"base", "bad", "exclusive"}
     assert read == set(FEATURES)
+
+
+def test_a_cpu_between_two_that_were_seen_starts_and_crashes_where_the_better_one_does() -> None:
+    facts = load_facts()
+
+    def seen(cpu: str) -> tuple[str, str]:
+        found = wheel_starts("2.15.0", facts.cpu.microarchitecture[cpu].features, facts)
+        return found.kind, found.text
+
+    assert seen("core2")[0] == "partly" and "could not create a primitive" in seen("core2")[1]
+    assert seen("penryn")[0] == "partly" and "could not create a primitive" not in seen("penryn")[1]
+    assert seen("k10")[0] == "unknown", "it has no SSSE3, which the one that was seen has"
+    assert seen("sandybridge")[0] == seen("bulldozer")[0] == "yes"
