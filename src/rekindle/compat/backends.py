@@ -73,7 +73,8 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
         return Coverage("unknown", "the card's generation is not known", source, code="gpu-arch-not-told")
     first = row.windows if platform == "windows" else row.torch
     if first is None or platform not in flavour.xpu:
-        return Coverage("none", f"has no code for {row.title}", row.source[0], code="gpu-no-code")
+        where = " on Windows, where it has no driver; on Linux it runs" if row.torch and first is None else ""
+        return Coverage("none", f"has no code for {row.title}{where}", row.source[0], code="gpu-no-code")
     if row.arch in flavour.xpu[platform]:
         return Coverage("native", f"holds {row.arch}", source, code="gpu-native", target=str(row.arch))
     if compare(flavour.torch, first) < 0:

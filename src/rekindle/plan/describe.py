@@ -26,6 +26,7 @@ _ARM = re.compile(
 )
 _WSL = re.compile(r"\bwsl ?2?\b")
 _WINDOWS = re.compile(r"win(?:dows)?[ -]?((?:server[ -]?)?\d[\w.]*)")
+_IN_PROCESSOR = re.compile(r"(?:amd )?radeon(?:\(tm\))? (?:rx )?(?:vega )?graphics")
 _SEVERAL = re.compile(r"([1-9]\d?) ?[x×] (.+)", re.IGNORECASE)  # "2x K40c"
 _MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron|pentium|athlon|opteron|cpu)\b")
 
@@ -142,6 +143,8 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
         return ()
     gpus = []
     for name in names:
+        if len(names) > 1 and _IN_PROCESSOR.fullmatch(name.strip().lower()):
+            continue  # Windows names no chip here, and the card beside it is what counts
         several = _SEVERAL.fullmatch(name.strip())
         found = find_gpu(several[2] if several else name, facts)
         arch = found.archs[0] if found.archs else None
