@@ -19,6 +19,7 @@ from app_trees import add_extension, make_app
 from rekindle import api
 from rekindle.errors import BadInput, NotReady
 from rekindle.host.live import LiveHost
+from rekindle.host.processes import processes_of
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import adopt as adopting
 from rekindle.journey import install as installing
@@ -347,6 +348,9 @@ def test_ten_kills_and_each_time_the_next_run_arrives(
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as running:
             time.sleep(whole * (moment + 1) / 11)
             os.killpg(running.pid, signal.SIGKILL)
+        # A pip that the killed one had started is a program that runs there, and is waited for as any other.
+        while processes_of(app / "venv"):
+            time.sleep(0.2)
         again = api.adopt(app, workspace=tmp_path / "ws")
         assert again.state in ("adopted", "already") and versions(app)["torch"] == "2.9.1+cpu"
         assert api.adopt(app, undo=True).state == "undone"
