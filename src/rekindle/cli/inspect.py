@@ -42,7 +42,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.spoken import spoken_bytes
     from rekindle.model.wheel import InspectOptions
 
-    platform = args.platform or _platform(args.os, args.arch)
+    machine, name = _machine(args)
+    platform = args.platform or _platform(args.os, args.arch or _other_arch(machine))
     options = read_options(InspectOptions, args, cpu=not args.no_cpu, platform=platform, machine=None)
 
     def confirm(name: str, size: int) -> bool:
@@ -60,7 +61,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(api.inspect_diff(before, after, options, progress=session.progress))
     if not args.target:
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
-    machine, name = _machine(args)
     options = msgspec.structs.replace(options, machine=machine, machine_name=name)
     if api.holds_wheels(args.target):
         if args.html:
@@ -92,6 +92,16 @@ def _platform(system: str | None, arch: str | None) -> str | None:
     if where in ("macos", "darwin"):
         return "macosx_arm64" if family == "aarch64" else "macosx_x86_64"
     return f"linux_{family}"
+
+
+def _other_arch(machine: Machine | None) -> str | None:
+    """The architecture of a described CPU where this machine's is another: its wheels are meant, not the ones here."""
+    import platform
+
+    if machine is None or not (machine.os.arch or machine.cpu.microarchitecture):
+        return None
+    arch = cpu_arch(machine.os.arch or "x86_64")  # a CPU of another family says which
+    return arch if arch != cpu_arch(platform.machine()) else None
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:

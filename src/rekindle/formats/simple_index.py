@@ -195,7 +195,9 @@ def choose(
         if needed:
             fitting = [wheel for wheel in fitting if any(needed(tag) for tag in wheel.tags)]
     stable = [wheel for wheel in fitting if not wheel.version.is_prerelease and not wheel.file.yanked]
-    return stable or fitting
+    # glibc's before musl's of the same version: both are "linux", and few machines have musl.
+    chosen = sorted(stable or fitting, key=lambda wheel: all("musllinux" in tag.platform for tag in wheel.tags))
+    return sorted(chosen, key=lambda wheel: wheel.version, reverse=True)
 
 
 def _python_fits(python: str) -> Callable[[Tag], bool]:

@@ -102,11 +102,15 @@ def _cpu(
     report: WheelReport, machine: Machine, operators: Sequence[OperatorTrial], kept: KeptTrials | None
 ) -> list[AxisVerdict]:
     cpu = report.cpu
-    if cpu.functions is None:
-        return []
     who = machine.cpu.name or machine.cpu.microarchitecture or "the CPU"
     facts = load_facts()
     features = features_of(machine.cpu, facts)
+    if cpu.functions is None:
+        # What compilers may take for granted since 2013: who lacks it must have the code read.
+        if report.quick and features and "sse2" in features and missing(["avx2"], features):
+            text = f"the code was not read (--quick), and {who} lacks AVX2"
+            return [verdict("cpu", "unknown", "cpu-not-read", text, "leave out --quick")]
+        return []
     corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
     found = code_starts(cpu.required, corners, features, who)
     doubtful = missing([use.isa for use in cpu.untold], features) if features is not None else []

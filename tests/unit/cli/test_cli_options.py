@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import platform
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from rekindle.api import machine_from_flags
 from rekindle.cli import build, up
 from rekindle.cli.verb import Session, path, read_options
 from rekindle.model.build_options import BuildOptions
@@ -93,3 +96,23 @@ def test_a_function_gets_its_keywords_from_the_arguments_of_their_names() -> Non
     assert session.call(answer, args, "tree") == (("tree",), 1, ("a", "b"), session.progress)
     assert session.call(answer, args, level=3, only=()) == ((), 3, (), session.progress)
     assert session.call(lambda *, other: other, args) == "never asked for"
+
+
+@pytest.mark.parametrize(
+    ("here", "described", "arch"),
+    [
+        ("aarch64", {"cpu": "ivybridge"}, "x86_64"),
+        ("x86_64", {"cpu": "ivybridge"}, None),
+        ("x86_64", {"cpu": "cortex-a72"}, "aarch64"),
+        ("aarch64", {"gpu": ["sm_61"]}, None),
+        ("AMD64", {"arch": "x86_64"}, None),
+    ],
+)
+def test_a_described_processor_of_another_kind_means_its_wheels(
+    here: str, described: dict[str, Any], arch: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rekindle.cli.inspect import _other_arch
+
+    monkeypatch.setattr(platform, "machine", lambda: here)
+    assert _other_arch(machine_from_flags(**described)) == arch
+    assert _other_arch(None) is None

@@ -163,6 +163,13 @@ def test_which_python_a_tag_is_for(python: str, interpreter: str, abi: str, fits
     assert _python_fits(python)(Tag(interpreter, abi, "any")) is fits
 
 
+def test_glibc_comes_before_musl_and_a_newer_version_before_both() -> None:
+    names = ["x-1.0-py3-none-manylinux_2_17_x86_64.whl"]
+    names += [f"x-2.0-py3-none-{tag}_x86_64.whl" for tag in ("musllinux_1_2", "manylinux_2_28")]
+    found = choose(wheels_of(files(*names), "x"), "", python=None, platform="linux_x86_64")
+    assert [wheel.file.name for wheel in found] == [names[2], names[1], names[0]]
+
+
 @pytest.mark.parametrize("python", ["3", "", "x.1", "3.x", "3.", ".1"])
 def test_what_is_no_python(python: str) -> None:
     with pytest.raises(BadInput, match="no Python version"):

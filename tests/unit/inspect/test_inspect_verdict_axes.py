@@ -84,6 +84,26 @@ def test_without_tags_the_code_says_for_what_it_is() -> None:
     assert on("system", judge(wheel("py3-none-any", cpu=code), os=Os(system="linux", arch="ARM64"))) is None
 
 
+@pytest.mark.parametrize(
+    ("cpu", "doubtful"),
+    [
+        (Cpu(microarchitecture="ivybridge"), True),
+        (Cpu(features=("sse2", "avx")), True),
+        (Cpu(microarchitecture="haswell"), False),
+        (Cpu(microarchitecture="cortex_a72"), False),
+        (Cpu(), False),
+    ],
+)
+def test_code_that_was_not_read_is_not_promised_to_an_old_processor(cpu: Cpu, doubtful: bool) -> None:
+    tag = "py3-none-manylinux_2_17_x86_64"
+    found = judge(wheel(tag, quick=True), cpu=cpu)
+    assert (on("cpu", found) is not None) is doubtful
+    assert found.runs is (None if doubtful else True)
+    assert on("cpu", judge(wheel(tag), cpu=cpu)) is None
+    if doubtful:
+        assert says("cpu", found)[1::2] == ("cpu-not-read", "leave out --quick")
+
+
 def test_the_interpreter() -> None:
     report = wheel("cp310.cp311-cp311-linux_x86_64")
     assert says("python", judge(report)) == ("unknown", "python-not-told", "needs Python 3.10, 3.11", None)
