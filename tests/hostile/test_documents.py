@@ -68,7 +68,8 @@ def test_an_overlay_that_is_none_is_named(
     ("text", "words"),
     [
         ('project = "s\\"ark"\n[axes]\npython = ["3.11"]', "is no project"),
-        ('project = "other"\n[axes]\npython = ["3.11"]', "the axis 'torch' is missing"),
+        ('project = "other"\n[axes]\npython = ["3.11"]', "no sources of 'other'"),
+        ('[axes]\npython = ["3.11"]', "the axis 'torch' is missing"),
         ('[axes]\npython = ["3.11"]\ntorch = ["2.6.0"]\n[[include]]\ntorch = "2.5.1"', "does not name 'python'"),
         ('[axes]\npython = ["3.11"]\ntorch = ["2.6.0"]\n[[include]]\npython = "3.12"', "does not name 'torch'"),
         (f"x = {'9' * 5000}", "matrix.toml"),

@@ -16,7 +16,7 @@ from planning import FACTS, ask, build, plan
 from rekindle.model.machine import Toolkit
 from rekindle.model.plan import Plan
 from rekindle.plan.solve import make_plan
-from rekindle.plan.steps import cudnn_package, front_end, interpreter_words, rocm_folder, toolkit_folder
+from rekindle.plan.steps import cudnn_package, front_end, interpreter_words, toolkit_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash")
 
@@ -133,19 +133,19 @@ def test_a_cudnn_nobody_packages_is_told(gpu: str, system: str, by_hand: bool) -
 
 def test_folders_of_toolkits() -> None:
     question = ask("sm_86")
-    assert toolkit_folder("11.8", question) == "/usr/local/cuda-11.8"
-    assert toolkit_folder("11.8.0", ask("sm_86", os="windows")).endswith("CUDA\\v11.8")
+    assert toolkit_folder("cuda", "11.8", question) == "/usr/local/cuda-11.8"
+    assert (toolkit_folder("cuda", "11.8.0", ask("sm_86", os="windows")) or "").endswith("CUDA\\v11.8")
     kits = (
         Toolkit(kind="cuda", version="12.4.1", path="/opt/cuda-12.4"),
         Toolkit(kind="rocm", version="6.4.1", path="/opt/rocm-6.4.1"),
         Toolkit(kind="cudnn", version="11.8", path="/no"),
     )
     full = type(question)(msgspec.structs.replace(question.machine, toolkits=kits), question.wish, FACTS)
-    assert toolkit_folder("12.4", full) == "/opt/cuda-12.4"
-    assert toolkit_folder("11.8", full) == "/usr/local/cuda-11.8"
-    assert rocm_folder("6.4", full) == "/opt/rocm-6.4.1"
-    assert rocm_folder("6.3", full) == "/opt/rocm"
-    assert rocm_folder("6.4", ask("gfx1100", os="windows")) is None
+    assert toolkit_folder("cuda", "12.4", full) == "/opt/cuda-12.4"
+    assert toolkit_folder("cuda", "11.8", full) == "/usr/local/cuda-11.8"
+    assert toolkit_folder("rocm", "6.4", full) == "/opt/rocm-6.4.1"
+    assert toolkit_folder("rocm", "6.3", full) == "/opt/rocm"
+    assert toolkit_folder("rocm", "6.4", ask("gfx1100", os="windows")) is None
 
 
 def test_how_an_interpreter_is_called() -> None:
