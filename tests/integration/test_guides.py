@@ -15,7 +15,7 @@ from rekindle.cli.main import VERBS, main, verb_parser
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 GUIDES = sorted((ROOT / "docs/guides").glob("*.md"))
-WANTED = {"kepler", "rtx50", "left-out", "old-cpu", "amd", "arc", "pascal-volta", "jetson", "no-card", "offline"}
+WANTED = {"app", "kepler", "rtx50", "left-out", "old-cpu", "amd", "arc", "pascal-volta", "jetson", "no-card", "offline"}
 
 
 def commands(path: Path) -> list[str]:
@@ -37,7 +37,7 @@ def test_what_a_page_shows_is_what_the_command_says(path: Path) -> None:
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_every_command_is_one(path: Path) -> None:
     found = commands(path)
-    assert len(found) >= 3 and any(command.startswith("rekindle up") for command in found)
+    assert len(found) >= 3 and any(command.startswith(("rekindle up", "rekindle adopt")) for command in found)
     for command in found:
         _, verb, *words = shlex.split(command.split(" > ")[0], comments=True)  # what a shell takes itself
         assert verb in VERBS, command

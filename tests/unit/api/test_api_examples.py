@@ -26,6 +26,7 @@ WITHOUT = {
     "bring_torch": "installs a torch: tests/integration/test_up_first_hour.py",
     "compare_verifications": "takes two saved reports",
     "demo": "a build with real compilers: tests/integration/test_demo.py",
+    "export_table": "asks the planner for every card, which takes minutes: tests/integration",
     "facts_check": "reads wheels from a package index",
     **dict.fromkeys(("graft", "graft_apply"), "needs a toolkit, or a wheel with room: tests/unit/graft"),
     "index_page": "asks the planner for every card, which takes a minute",
