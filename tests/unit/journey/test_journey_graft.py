@@ -67,8 +67,17 @@ def test_the_wheel_of_the_plans_index_is_grafted_and_kept(asked: dict[str, Any],
     assert (named["gpu"], named["jobs"], named["links"], named["offline"]) == (("sm_75",), 3, ("here",), True)
     assert legs == [("graft", "done", "1 of 2 units got code for sm_75; 1 stay without")]
     assert _legs(tmp_path)[1][0][1] == "kept" and len(asked["calls"]) == 1
+    busier = msgspec.structs.replace(PLAN, graft=msgspec.structs.replace(OUTLINE, jobs=1, minutes=(90, 120)))
+    assert _legs(tmp_path, busier)[1][0][1] == "kept" and len(asked["calls"]) == 1
     wheel.write_bytes(b"another")
     assert _legs(tmp_path)[1][0][1] == "done" and len(asked["calls"]) == 2
+
+
+@pytest.mark.parametrize("other", [{"archs": ("sm_70",)}, {"wheel": "torch 2.12.1+cu128"}, {"file": "/house/x.graft"}])
+def test_a_graft_of_something_else_is_made_again(asked: dict[str, Any], tmp_path: Path, other: dict[str, Any]) -> None:
+    _legs(tmp_path)
+    plan = msgspec.structs.replace(PLAN, graft=msgspec.structs.replace(OUTLINE, **other))
+    assert _legs(tmp_path, plan)[1][0][1] == "done" and len(asked["calls"]) == 2
 
 
 def test_a_graft_made_before_is_applied(asked: dict[str, Any], tmp_path: Path) -> None:
