@@ -23,7 +23,7 @@ from rekindle import api
 from rekindle.graft.pack import write_graft
 from rekindle.host.files import sha256_of
 from rekindle.index.wheelhouse.grafts import LIST
-from rekindle.model.arch import Sm
+from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import Making
 from tiny_wheels import make_wheel
 
@@ -38,7 +38,7 @@ def made(tmp_path: Path) -> tuple[Path, Path]:
     files = {"torch/__init__.py": b"", "torch/version.py": b"__version__ = '2.12.1+cu130'\n", LIBRARY: library}
     wheel = make_wheel(tmp_path, "torch", "2.12.1", tag="cp312-cp312-manylinux_2_28_aarch64", files=files)
     graft = tmp_path / "torch-2.12.1.sm_90.graft"
-    code = {(LIBRARY, 0): {Sm(9, 0): make_cubin(90, KERNELS)}}
+    code: dict[tuple[str, int], dict[GpuArch, bytes]] = {(LIBRARY, 0): {Sm(9, 0): make_cubin(90, KERNELS)}}
     making = Making(way="source", archs=("sm_90",), tools={"nvcc": "13.0.88"})
     write_graft(graft, wheel, sha256_of(wheel), code, making, version="2.12.1+cu130.sm90")
     code_, said = in_process("graft", "apply", str(wheel), str(graft), "--out", str(tmp_path / "good"), "-q")

@@ -19,7 +19,7 @@ from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.listing import write_list
 from rekindle.index.wheelhouse.rows import load_pieces
 from rekindle.index.wheelhouse.store import Wheelhouse
-from rekindle.model.arch import Sm
+from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import Making
 from rekindle.model.plan import Wish
 from rekindle.model.progress import Silent
@@ -33,7 +33,9 @@ def make_graft(folder: Path, *, kernel: str = "scale", name: str = "torch-2.12.1
     wheel = folder / WHEEL
     if not wheel.exists():
         make_wheel(folder, "torch", "2.12.1", tag="cp312-cp312-manylinux_2_28_aarch64")
-    code = {("torch/lib/libtorch_cuda.so", 0): {Sm(7, 5): make_cubin(75, {kernel: (8,)})}}
+    code: dict[tuple[str, int], dict[GpuArch, bytes]] = {
+        ("torch/lib/libtorch_cuda.so", 0): {Sm(7, 5): make_cubin(75, {kernel: (8,)})}
+    }
     made = Making(way="source", archs=("sm_75",), tools={"nvcc": "13.0.88"})
     write_graft(folder / name, wheel, "0" * 64, code, made, version="2.12.1+cu130.sm75")
     return folder / name

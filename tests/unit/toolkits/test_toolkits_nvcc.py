@@ -209,9 +209,7 @@ def test_a_real_nvcc_beside_another(tmp_path: Path) -> None:
     other.chmod(0o755)
 
     class Two(LiveHost):
-        @property
-        def env(self) -> Mapping[str, str]:
-            return {**os.environ, "CUDA_HOME": str(tmp_path / "cuda-1.0")}
+        env: Mapping[str, str] = {**os.environ, "CUDA_HOME": str(tmp_path / "cuda-1.0")}
 
         def which(self, name: str) -> str | None:
             return str(other) if name == "nvcc" else super().which(name)
