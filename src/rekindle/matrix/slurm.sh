@@ -12,8 +12,8 @@ call=(@PYTHON@ -m rekindle)
 # Before the time limit TERM reaches the build, which stops in order; then the task asks to be queued again: Slurm does
 # that by itself after a preemption or a lost node, not at the limit.
 stop() {
-    kill -TERM "$running" 2>/dev/null
-    wait "$running"
+    for build in $(jobs -p); do kill -TERM "$build" 2>/dev/null; done
+    wait
     scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}" || echo "not queued again: submit the same file"
     exit 3
 }
@@ -21,7 +21,6 @@ trap stop TERM
 failed=0
 for cell in ${trees[$SLURM_ARRAY_TASK_ID]}; do
     "${call[@]}" matrix cell "$cell" --root "$root" --trust --jobs "$SLURM_CPUS_PER_TASK" &
-    running=$!
-    wait "$running" || failed=1
+    wait "$!" || failed=1
 done
 exit "$failed"
