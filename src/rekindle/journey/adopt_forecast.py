@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
 from rekindle.compat.companions import find_package
@@ -105,12 +106,6 @@ class SwapForecast:
 
     @functools.cached_property
     def _marker_values(self) -> dict[str, str]:
-        python = self.interpreter
-        return {
-            "python_version": python.short,
-            "python_full_version": python.version,
-            "sys_platform": python.system,
-            "platform_system": {"win32": "Windows", "darwin": "Darwin"}.get(python.system, "Linux"),
-            "platform_machine": python.machine,
-            "extra": "",
-        }
+        # It runs on this machine: only the release of its Python may be another than ours.
+        release = {"python_version": self.interpreter.short, "python_full_version": self.interpreter.version}
+        return {**{name: str(value) for name, value in default_environment().items()}, **release, "extra": ""}

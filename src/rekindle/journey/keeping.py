@@ -131,11 +131,11 @@ def _uv_settings(root: Path, keeping: Keeping) -> dict[Path, str]:
 
 
 def _manager_lists(found: AppFolder, keeping: Keeping) -> dict[Path, str]:
-    """ComfyUI-Manager installs none of the packages on its ``pip_blacklist.list``, whatever a node asks for."""
-    folders = [found.root / name for name in found.app.manager]
+    """An extension manager installs none of the packages on its list, whatever an extension asks for."""
     files = {}
-    for folder in [folder for folder in folders if folder.is_dir()]:
-        file = folder / "pip_blacklist.list"
+    for file in [found.root / name for name in found.app.never_installed]:
+        if not file.parent.is_dir():
+            continue
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
         more = [name for name in keeping.pins if name not in lines]
         files[file] = "\n".join([*lines, *more]) + "\n"
@@ -156,8 +156,9 @@ def _launcher_settings(
     text = file.read_bytes()
     if file.suffix == ".bat":
         added = "".join(f'set "{key}={value.replace("%", "%%")}"\r\n' for key, value in values.items())
-        # What follows "call webui.bat" is only read when the program has ended.
-        before, call, after = text.partition(b"call webui.bat")
-        return {file: before + f"rem {NOTE}\r\n{added}".encode() + call + after}
+        # What follows the line that starts the program is only read when it has ended.
+        start = text.find((found.app.start_line or "\0").encode())
+        place = start if start >= 0 else len(text)
+        return {file: text[:place] + f"rem {NOTE}\r\n{added}".encode() + text[place:]}
     added = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())
     return {file: text.rstrip() + f"\n# {NOTE}\n{added}".encode()}

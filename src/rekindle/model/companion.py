@@ -117,8 +117,10 @@ class App(Row, frozen=True, kw_only=True):
     ``marks`` are files that must all be there, ``lacks`` ones that must not (its forks have them). ``pythons`` are
     environments or folders with an interpreter, first found first. ``version`` is the file that says its version.
     ``extensions`` are patterns of files in which extensions state requirements. ``settings`` are the files its launcher
-    reads variables from, by system; ``torch_variable`` is the one that holds its command for torch. ``manager`` are the
-    folders of its extension manager's lists. ``disabled`` is the ending of an extension's folder that it passes over.
+    reads variables from, by system, ``start_line`` the line in the one for Windows that starts the program;
+    ``torch_variable`` is the one that holds its command for torch. ``never_installed`` are its extension manager's
+    lists of packages that it installs for nobody. ``disabled`` is the ending of an extension's folder that it passes
+    over.
     ``package`` is its name on the package index, where it is installed from there. ``replaces`` says in words what of
     its own replaces torch.
     """
@@ -133,8 +135,9 @@ class App(Row, frozen=True, kw_only=True):
     requirements: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     settings: dict[str, str] = {}
+    start_line: str | None = None
     torch_variable: str | None = None
-    manager: tuple[str, ...] = ()
+    never_installed: tuple[str, ...] = ()
     disabled: str | None = None
     package: str | None = None
     replaces: tuple[str, ...] = ()
