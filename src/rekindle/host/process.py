@@ -217,6 +217,20 @@ def _lines(stream: IO[bytes]) -> Iterator[str]:
         yield rest.decode("utf-8", "replace")
 
 
+def start_background(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """A server that the caller ends: apart from our terminal, so that Ctrl-C is the caller's to answer; what it says
+    goes to ``log``."""
+    with log.open("ab") as words:
+        return subprocess.Popen(
+            list(argv),
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            start_new_session=os.name == "posix",
+        )
+
+
 @contextlib.contextmanager
 def stop_signals_as_interrupt() -> Iterator[None]:
     """SIGTERM and SIGHUP end work the way Ctrl-C does: orderly. Only the main thread may set this."""

