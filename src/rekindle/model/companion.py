@@ -98,7 +98,8 @@ class CompanionSource(Bounds, frozen=True, kw_only=True):
 class CompanionFork(Bounds, frozen=True, kw_only=True):
     """Somebody else's build or branch of a package. ``stands_in`` marks another package that does the same work.
 
-    ``first`` prefers it to compiling.
+    ``first`` prefers it to compiling. ``install`` is what pip is told; ``{torch}`` (2.9), ``{cuda}`` (128),
+    ``{python}`` (313) and ``{abi}`` (313t) in the address of a wheel are those of the plan.
     """
 
     name: str

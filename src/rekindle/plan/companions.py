@@ -304,6 +304,14 @@ def _cost(row: CompanionSource) -> str | None:
     return ", ".join(parts) or None
 
 
+def _fork_words(row: CompanionFork, plan: Plan) -> tuple[str, ...]:
+    """What pip is told to install; the name of a ready wheel takes the torch, CUDA and Python of the plan."""
+    abi = (plan.python or "").replace(".", "")
+    torch = ".".join((plan.torch or "").split(".")[:2])
+    cuda = (plan.cuda or "").replace(".", "")
+    return tuple(word.format(torch=torch, cuda=cuda, python=abi.removesuffix("t"), abi=abi) for word in row.install)
+
+
 def _commands(found: CompanionFinding, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
     """Lines to paste; torch is named by a file of constraints, so that no dependency can replace it."""
     row = found.row
@@ -312,8 +320,9 @@ def _commands(found: CompanionFinding, plan: Plan, machine: Machine, env: dict[s
     system = machine.os.system or "linux"
     shell: Shell = "cmd" if system == "windows" else "sh"
     python = (*interpreter_words(plan.python, system), "-m", "pip", "install")
+    words: tuple[str, ...]
     if isinstance(row, CompanionFork):
-        words: tuple[str, ...] = row.install
+        words = _fork_words(row, plan)
     elif isinstance(row, CompanionPackageWheel):
         name = row.name or found.package
         where = _place(row, plan)

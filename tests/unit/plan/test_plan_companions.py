@@ -67,7 +67,7 @@ def test_windows_is_spelled_for_windows() -> None:
 
 
 def test_build_settings_name_the_card_as_the_package_wants_it() -> None:
-    assert ask("flash-attn", gpu="RTX 4090", torch="2.13.0").companions[0].env["FLASH_ATTN_CUDA_ARCHS"] == "80"
+    assert ask("flash-attn", gpu="RTX 4090", torch="2.14.1").companions[0].env["FLASH_ATTN_CUDA_ARCHS"] == "80"
     assert ask("torch-scatter", gpu="RTX 4090", torch="2.13.0").companions[0].env["TORCH_CUDA_ARCH_LIST"] == "8.9"
 
 
@@ -130,3 +130,35 @@ def test_on_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert "scaled_dot_product_attention" in said
     assert "triton-pascal" in said
     assert main(["plan", "--gpu", "RTX 3090", "--with", "xformrs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("package", "asked", "ending"),
+    [
+        (
+            "flash-attn",
+            {"gpu": "RTX 4090", "torch": "2.9.1"},
+            "/v0.9.0/flash_attn-2.8.3+cu128torch2.9-cp312-cp312-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl",
+        ),
+        (
+            "flash-attn",
+            {"gpu": "RTX 4090", "torch": "2.13.0", "python": "3.14t"},
+            "/v0.9.47/flash_attn-2.8.3+cu130torch2.13-cp314-cp314t-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl",
+        ),
+        (
+            "sageattention",
+            {"gpu": "RTX 4090", "torch": "2.14.1", "os": "windows"},
+            "/v2.2.0-windows.post6/sageattention-2.2.0+cu130torch2.10.0andhigher.post6-cp310-abi3-win_amd64.whl",
+        ),
+    ],
+)
+def test_a_ready_wheel_of_somebody_else_comes_by_its_very_address(
+    package: str, asked: dict[str, str], ending: str
+) -> None:
+    (found,) = ask(package, **asked).companions
+    assert found.answer == "alternative" and found.commands[-1].endswith(ending)
+
+
+def test_a_ready_wheel_without_code_for_the_card_is_not_offered() -> None:
+    (found,) = ask("flash-attn", gpu="RTX 5090", torch="2.9.1", variant="cu126").companions
+    assert not any("cu126torch" in line for line in found.commands)
