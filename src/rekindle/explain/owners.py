@@ -120,5 +120,12 @@ def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
     return find_owner(what, event) is not None
 
 
+def _came_later(event: Event, scene: Scene) -> bool | None:
+    """Is the missing name one that a newer release of its owner brought?"""
+    owner = find_owner("attribute", event)
+    return owner is not None and owner.came is not None
+
+
 FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}
 CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known, what) for what in _NAMED}
+CONDITIONS["name-of-newer-owner"] = _came_later

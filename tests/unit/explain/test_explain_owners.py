@@ -154,9 +154,19 @@ def test_the_name_in_a_compilers_sentence(message: str, name: str | None) -> Non
 
 def test_each_table_gives_a_look_up_and_a_question(table: dict[tuple[str, str], NameOwner]) -> None:
     assert list(owners.FILLS) == [f"{what}-owner" for what in owners._NAMED]
-    assert list(owners.CONDITIONS) == [f"{what}-known" for what in owners._NAMED]
+    assert list(owners.CONDITIONS) == [*(f"{what}-known" for what in owners._NAMED), "name-of-newer-owner"]
     here = event(symbol="x")
     assert owners.CONDITIONS["symbol-known"](here, scene()) is False
     table["symbols", "x"] = BARE
     assert owners.CONDITIONS["symbol-known"](here, scene()) is True
     assert owners.FILLS["symbol-owner"](here, scene()) == {"owner": "somebody"}
+
+
+def test_a_name_that_came_later_asks_for_a_newer_owner(table: dict[tuple[str, str], NameOwner]) -> None:
+    came_later = CONDITIONS["name-of-newer-owner"]
+    here = event(values={"module": "torch", "name": "x"})
+    assert came_later(here, scene()) is False
+    table["attributes", "torch.x"] = BARE
+    assert came_later(here, scene()) is False
+    table["attributes", "torch.x"] = WHOLE
+    assert came_later(here, scene()) is True
