@@ -282,7 +282,9 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         return values
     wanted = re.search(r"(\d+\.\d+\.\d+)", event.values.get("spec", "") + event.values.get("version", ""))
     release = scene.facts.release(wanted[1]) if wanted else None
-    pythons = release.pythons.get(scene.platform, ()) if release else ()
+    # The index has just said that it has none for the one that runs.
+    known = release.pythons.get(scene.platform, ()) if release else ()
+    pythons = [python for python in known if python != values.get("python")]
     if wanted and pythons and event.values.get("package") == "torch":
         span = f"Python {pythons[0]} to {pythons[-1]}" if len(pythons) > 1 else f"Python {pythons[0]}"
         values["supported_sentence"] = f"torch {wanted[1]} has wheels for {span} there."
