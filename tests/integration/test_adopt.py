@@ -22,6 +22,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.processes import processes_of
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import adopt as adopting
+from rekindle.journey import adopt_swap
 from rekindle.journey import install as installing
 from rekindle.model.adopt import Adoption
 from rekindle.model.companion import AppUse
@@ -114,7 +115,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, index: str, *, good: bool = True) 
 
     monkeypatch.setattr(adopting, "this_machine", lambda: None)
     monkeypatch.setattr(adopting, "make_plan", plan)
-    monkeypatch.setattr(adopting, "verify", verify)
+    monkeypatch.setattr(adopt_swap, "verify", verify)
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_INDEX_URL", index)

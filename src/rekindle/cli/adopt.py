@@ -19,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="EXE", help="its interpreter (default: found in the folder)")
     parser.add_argument("--torch", metavar="SPEC", help="the release wanted instead of the plan's own")
     parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
+    built = "a torch built or grafted before, and what was built for it; repeatable"
+    add_repeatable(parser, "--wheel", "FILE", built, type=path)
     parser.add_argument(
         "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
     )

@@ -1,18 +1,10 @@
-"""What an interpreter holds: its packages with pip's notes about them, and what its torch says of itself; and all of it
-kept, to be put back exactly if a change was not the right one.
-
-For that every file is linked, not copied, so that an environment with torch costs no space and about a second.
-Installers replace files and never write into them; what they put in their place is thrown away when the old ones
-return.
-"""
+"""What an interpreter holds: its packages with pip's notes about them, and what its torch says of itself."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -84,32 +76,6 @@ def look_into(host: Host, python: str) -> Contents:
         return Contents()
 
 
-class PackageSnapshot:
-    """Taken before packages change; ``restore`` or ``forget`` it afterwards."""
-
-    def __init__(self, places: Sequence[Path]) -> None:
-        self._kept: dict[Path, Path] = {}
-        for place in places:
-            copy = Path(tempfile.mkdtemp(prefix=".rekindle-before-", dir=place.parent))
-            link_tree(place, copy)
-            self._kept[place] = copy
-
-    def restore(self) -> None:
-        """Put everything back as it was."""
-        for place, copy in self._kept.items():
-            changed = copy.with_name(f"{copy.name}-changed")
-            place.rename(changed)
-            copy.rename(place)
-            shutil.rmtree(changed, ignore_errors=True)
-        self._kept.clear()
-
-    def forget(self) -> None:
-        """The change stays: throw the links away."""
-        for copy in self._kept.values():
-            shutil.rmtree(copy, ignore_errors=True)
-        self._kept.clear()
-
-
 def package_places(host: Host, python: str) -> list[Path]:
     """The directories an installer changes for this interpreter; refused where they are not the user's to change."""
     said = host.run([python, "-c", _ASK], timeout=30.0)
@@ -125,15 +91,3 @@ def package_places(host: Host, python: str) -> list[Path]:
             remedy="make an environment of your own (python3 -m venv env) and run the command with it",
         )
     return [place for place in (*packages, *scripts) if place.is_dir()]
-
-
-def link_tree(source: Path, goal: Path) -> None:
-    """The same folder once more, its files linked where the disk can do that."""
-    shutil.copytree(source, goal, symlinks=True, copy_function=_link, dirs_exist_ok=True)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

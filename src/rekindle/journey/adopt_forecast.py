@@ -15,6 +15,7 @@ from rekindle.compat.companions import find_package
 from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.interpreters.app_folder import AppFolder, conflicts_with, named_packages, wanted_packages
 from rekindle.interpreters.packages import Contents
+from rekindle.journey.install import version_of
 from rekindle.model.adopt import AdoptionChange
 from rekindle.model.companion import Wanted
 from rekindle.model.interpreter import Interpreter
@@ -50,7 +51,8 @@ class SwapForecast:
     @functools.cached_property
     def coming(self) -> dict[str, str]:
         """torch and what is requested with it, by name."""
-        return {str(canonicalize_name(one.name)): one.version for one in self.requests if one.version}
+        named = {str(canonicalize_name(one.name)): version_of(one) for one in self.requests}
+        return {name: version for name, version in named.items() if version}
 
     def changes(self) -> Iterator[AdoptionChange]:
         """Each package that is replaced, comes or goes."""

@@ -28,7 +28,8 @@ from rekindle.host.live import LiveHost
 from rekindle.host.made import own_directories
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import Installer, pip_of, run_installer
-from rekindle.interpreters.packages import PackageSnapshot, package_places
+from rekindle.interpreters.kept_places import KeptPlaces, remove
+from rekindle.interpreters.packages import package_places
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.diagnosis import (
@@ -235,15 +236,13 @@ def _install(action: InstallPackages, call: Call, host: Host) -> Fix:
         return Fix(shown=(*shown, f"not run: {error.message}; {error.remedy}"), call=call, by_person=True)
 
     def do() -> tuple[Undo, Undo]:
-        before = PackageSnapshot(places)
-        with contextlib.ExitStack() as undoing:
-            undoing.callback(before.restore)
+        kept = KeptPlaces(places)
+        with kept.changing():
             for argv in argvs:
                 ended = run_installer(argv, cwd=Path.cwd(), env=call.env)
                 if not ended.ok:
                     raise StageFailed(ended.reason)
-            undoing.pop_all()
-        return before.restore, before.forget
+        return kept.restore, kept.forget
 
     return Fix(shown=shown, call=call, do=do)
 
@@ -299,30 +298,13 @@ def _remove_cache(action: RemoveCache, call: Call) -> Fix | None:
         return None
 
     def do() -> tuple[Undo, Undo]:
-        moved = [(place, place.with_name(f".{place.name}.rekindle-before")) for place in places]
-        for place, aside in moved:
-            _delete(aside)
-            place.rename(aside)
-
-        def undo() -> None:
-            for place, aside in moved:
-                _delete(place)
-                aside.rename(place)
-
-        def settle() -> None:
-            for _, aside in moved:
-                _delete(aside)
-
-        return undo, settle
+        kept = KeptPlaces(places)
+        with kept.changing():
+            for place in places:
+                remove(place)
+        return kept.restore, kept.forget
 
     return Fix(shown=tuple(f"remove {place}" for place in places), call=call, do=do)
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _cache_places(cache: str, call: Call) -> list[Path]:

@@ -25,6 +25,21 @@ def check_graft(outline: GraftOutline, cuda: str | None) -> None:
         find_tools(LiveHost(), tuple(map(parse_sm, outline.archs)), None, cuda)
 
 
+def graft_requests(
+    walk: Walk,
+    workspace: Workspace,
+    plan: Plan,
+    requests: tuple[Request, ...],
+    options: UpOptions,
+    progress: Progress,
+) -> tuple[Path, tuple[Request, ...]]:
+    """The grafted wheel, and the requests with it in the place of the official one."""
+    official = next(one for one in requests if one.name == "torch")
+    wheel = graft_torch(walk, workspace, plan, official, options, progress)
+    grafted = Request(name="torch", url=str(wheel), why="the official wheel, grafted")
+    return wheel, (grafted, *(one for one in requests if one.name != "torch"))
+
+
 def graft_torch(
     walk: Walk, workspace: Workspace, plan: Plan, torch: Request, options: UpOptions, progress: Progress
 ) -> Path:

@@ -7,6 +7,7 @@ and no line written for people is read back.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -134,12 +135,21 @@ def install(
     )
 
 
+def version_of(request: Request) -> str | None:
+    """What the installed package will call itself, where that is known: as it was asked for, or by its wheel's name."""
+    if request.version or not request.url:
+        return request.version
+    name = re.split(r"[/\\]", request.url.partition("#")[0])[-1].replace("%2B", "+")
+    return str(parse_wheel_filename(name)[1])
+
+
 def _brought(request: Request) -> Package:
     """A wheel of ours, by its own digest: pip's report leaves it out where that version is there already."""
     path = Path(request.url or "")
-    version = str(parse_wheel_filename(path.name)[1])
     name = str(canonicalize_name(request.name))
-    return Package(name=name, version=version, url=path.absolute().as_uri(), sha256=sha256_of(path), asked=True)
+    return Package(
+        name=name, version=version_of(request) or "", url=path.absolute().as_uri(), sha256=sha256_of(path), asked=True
+    )
 
 
 def _commands(

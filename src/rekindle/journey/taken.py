@@ -7,9 +7,11 @@ from pathlib import Path
 import msgspec
 
 from rekindle.api.inspect import inspect
+from rekindle.api.plan import plan as make_plan
 from rekindle.build.companion import torch_in
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
+from rekindle.model.companion import AppUse
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.up_options import UpOptions
@@ -38,6 +40,14 @@ def read_taken(path: Path) -> WheelReport:
             remedy="its torchvision and torchaudio are built against it; others: rekindle build PACKAGE --against FILE",
         )
     return report
+
+
+def plan_taken(machine: Machine, wish: Wish, path: Path, app: AppUse | None = None) -> Plan:
+    """The plan in which this very torch is taken, and only what goes beside it is made."""
+    taken = read_taken(path)
+    made = make_plan(machine, wish_for(wish, taken, path, machine), taken=name_taken(path), app=app)
+    refuse_other_plan(made, taken, path)
+    return made
 
 
 def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wish:

@@ -32,11 +32,11 @@ from rekindle.journey import resolve
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
-from rekindle.journey.grafting import check_graft, graft_torch
+from rekindle.journey.grafting import check_graft, graft_requests
 from rekindle.journey.keeping import set_variables
 from rekindle.journey.pack import up_from_pack
 from rekindle.journey.reachable import reachable_ways
-from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
+from rekindle.journey.taken import plan_taken, refuse_two_ways
 from rekindle.journey.target import (
     InstallTarget,
     base_python,
@@ -93,11 +93,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         if options.wheel is None:
             return make_plan(machine, wish)
         refuse_two_ways(options)
-        taken = read_taken(options.wheel)
-        wanted = wish_for(wish, taken, options.wheel, machine)
-        made = make_plan(machine, wanted, taken=name_taken(options.wheel))
-        refuse_other_plan(made, taken, options.wheel)
-        return made
+        return plan_taken(machine, wish, options.wheel)
 
     plan = walk.leg("plan", "which torch runs here", make, summarise_plan)
     if not options.dry_run:
@@ -286,10 +282,9 @@ class _PlannedUp:
 
     def graft(self) -> Journey:
         """The official wheel with code for the card, and what goes beside the official one."""
-        official = next(one for one in self.requests if one.name == "torch")
-        wheel = graft_torch(self.walk, self.workspace, self.plan, official, self.options, Within(self.progress))
-        grafted = Request(name="torch", url=str(wheel), why="the official wheel, grafted")
-        requests = (grafted, *(one for one in self.requests if one.name != "torch"))
+        wheel, requests = graft_requests(
+            self.walk, self.workspace, self.plan, self.requests, self.options, Within(self.progress)
+        )
         return self._proved(self._installed(requests, digest(self.inputs, sha256_of(wheel))), wheel)
 
     def check(self) -> tuple[Check, ...]:

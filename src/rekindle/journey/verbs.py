@@ -128,7 +128,7 @@ def adopt(
     from rekindle.model.adopt import AdoptOptions
 
     given = options if isinstance(options, AdoptOptions) else AdoptOptions(folder=Path(options))
-    for name in {"leave_out", "find_links"} & choices.keys():
+    for name in {"leave_out", "find_links", "wheel"} & choices.keys():
         choices[name] = tuple(choices[name])
     chosen = msgspec.structs.replace(given, **choices)
     return run_adopt(chosen, progress or Silent(), confirm or (lambda _: True))

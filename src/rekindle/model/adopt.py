@@ -20,6 +20,7 @@ class AdoptOptions(msgspec.Struct, frozen=True, kw_only=True):
     python      its interpreter, where it is not found in the folder
     torch       the release wanted instead of the plan's own
     variant     the same for the flavour (``cu126``)
+    wheel       wheels that were built or grafted before: torch's, and those of what was compiled for it
     index, find_links, offline   where packages come from, as in ``up``
     leave_out   extensions that are switched off because they cannot live with this torch
     level       how hard the result is proved
@@ -32,6 +33,7 @@ class AdoptOptions(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
     torch: str | None = None
     variant: str | None = None
+    wheel: tuple[Path, ...] = ()
     index: str | None = None
     find_links: tuple[str, ...] = ()
     offline: bool = False

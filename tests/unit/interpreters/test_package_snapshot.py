@@ -11,7 +11,8 @@ import pytest
 
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
-from rekindle.interpreters.packages import PackageSnapshot, package_places
+from rekindle.interpreters.kept_places import KeptPlaces
+from rekindle.interpreters.packages import package_places
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -38,7 +39,8 @@ def change(place: Path) -> None:
 
 def test_what_was_installed_since_is_taken_back(packages: Path) -> None:
     before = contents(packages)
-    snapshot = PackageSnapshot([packages])
+    snapshot = KeptPlaces([packages])
+    snapshot.keep()
     change(packages)
     snapshot.restore()
     assert contents(packages) == before
@@ -47,7 +49,8 @@ def test_what_was_installed_since_is_taken_back(packages: Path) -> None:
 
 
 def test_what_stays_leaves_no_copies(packages: Path) -> None:
-    snapshot = PackageSnapshot([packages])
+    snapshot = KeptPlaces([packages])
+    snapshot.keep()
     change(packages)
     snapshot.forget()
     assert (packages / "tiny" / "__init__.py").read_text() == "version = 2\n"
@@ -59,7 +62,7 @@ def test_what_stays_leaves_no_copies(packages: Path) -> None:
 def test_files_are_linked_where_that_is_possible_and_copied_elsewhere(
     packages: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    PackageSnapshot([packages])
+    KeptPlaces([packages]).keep()
     assert (packages / "other.py").stat().st_nlink == 2
 
     def refuse(*_words: object, **_more: object) -> None:
@@ -67,7 +70,8 @@ def test_files_are_linked_where_that_is_possible_and_copied_elsewhere(
 
     monkeypatch.setattr(os, "link", refuse)
     before = contents(packages)
-    snapshot = PackageSnapshot([packages])
+    snapshot = KeptPlaces([packages])
+    snapshot.keep()
     change(packages)
     snapshot.restore()
     assert contents(packages) == before
@@ -112,7 +116,8 @@ def test_several_places_are_put_back_together(packages: Path, tmp_path: Path) ->
     other = tmp_path / "bin"
     other.mkdir()
     (other / "tool").write_text("1", encoding="utf-8")
-    snapshot = PackageSnapshot([packages, other])
+    snapshot = KeptPlaces([packages, other])
+    snapshot.keep()
     change(packages)
     (other / "tool").unlink()
     snapshot.restore()

@@ -152,13 +152,16 @@ def test_a_guess_is_not_acted_upon() -> None:
     assert report.attempts == () and report.exit_code == 1
 
 
-def test_an_installer_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installer_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "old.py").touch()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
-    monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [])
+    monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [tmp_path / "site"])
     report, said = fixed("raise ModuleNotFoundError(\"No module named 'skimage'\")\n")
     assert [each.outcome for each in report.attempts] == ["undone"]
     assert any(line.startswith("that could not be done") for line in said)
+    assert [path.name for path in tmp_path.rglob("*") if "site" in str(path)] == ["site", "old.py"]
 
 
 def test_the_doors_of_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.facts import load_facts
-from rekindle.interpreters.kept_environment import EnvironmentRecord, KeptEnvironment
-from rekindle.journey.adopt import finish_restoring
+from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
+from rekindle.journey.adopt_place import finish_restoring
 
 
 @pytest.mark.parametrize("place", ["venv", "."])
@@ -17,10 +17,10 @@ def test_an_environment_that_is_missing_comes_back(tmp_path: Path, place: str) -
     root = app / place if place != "." else app
     root.mkdir(parents=True)
     (root / "torch.py").write_text("old")
-    kept = KeptEnvironment(root)
+    kept = KeptPlaces([root])
     kept.keep()
     assert not finish_restoring(app, load_facts()), "nothing is missing"
-    kept.write(EnvironmentRecord(phase="restoring"))
+    kept.write(ChangeRecord(phase="restoring"))
     root.rename(kept.folder / "changed")
     assert finish_restoring(app, load_facts())
     assert (root / "torch.py").read_text() == "old" and not kept.folder.exists()

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from rekindle.errors import NotReady
-from rekindle.interpreters import kept_environment
-from rekindle.interpreters.kept_environment import EnvironmentRecord, KeptEnvironment
+from rekindle.interpreters import kept_places
+from rekindle.interpreters.kept_places import KeptPlaces
 
 
 def state_of(folder: Path) -> dict[str, tuple[int, bytes | str]]:
@@ -43,7 +42,7 @@ def app(tmp_path: Path) -> Path:
     return app
 
 
-def change(app: Path, kept: KeptEnvironment) -> None:
+def change(app: Path, kept: KeptPlaces) -> None:
     moves = ((str(app / "nodes/old"), str(app / "nodes/old.disabled")),)
     texts: dict[Path, str | bytes] = {
         app / "webui-user.sh": "#!/bin/sh\nexport A=1\n",
@@ -51,20 +50,17 @@ def change(app: Path, kept: KeptEnvironment) -> None:
         app / "empty/list": "torch\n",
         app / "venv/pip.conf": "[global]\n",
     }
-    kept.change_files(texts, EnvironmentRecord(phase="changing", moved=moves))
-    Path(moves[0][0]).rename(moves[0][1])
+    kept.change_files(texts, moves)
     shutil.rmtree(app / "venv/lib/torch")
     (app / "venv/lib/torch").mkdir()
     (app / "venv/lib/torch/__init__.py").write_text("new", encoding="utf-8")
 
 
-def adopt(app: Path) -> KeptEnvironment:
-    kept = KeptEnvironment(app / "venv")
+def adopt(app: Path) -> KeptPlaces:
+    kept = KeptPlaces([app / "venv"])
     kept.keep()
     change(app, kept)
-    record = kept.record
-    assert record is not None
-    kept.write(replace(record, phase="changed"))
+    kept.settle({}, KeptPlaces(kept.places, "-again"))
     return kept
 
 
@@ -72,9 +68,9 @@ def test_everything_returns(app: Path) -> None:
     before = state_of(app)
     kept = adopt(app)
     assert (app / "webui-user.sh").stat().st_mode & 0o777 == 0o755
-    assert KeptEnvironment(app / "venv").recover() is False, "an adoption that ended stays"
+    assert KeptPlaces([app / "venv"]).recover() is False, "an adoption that ended stays"
     assert state_of(app) != before
-    KeptEnvironment(kept.root).restore()
+    KeptPlaces(kept.places).restore()
     assert state_of(app) == before
     assert kept.record is None and kept.recover() is False
     kept.restore()
@@ -99,8 +95,8 @@ def kill_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
         return step
 
-    for name in ("rename_patiently", "write_atomically", "link_tree"):
-        monkeypatch.setattr(kept_environment, name, count(getattr(kept_environment, name)))
+    for name in ("rename_patiently", "write_atomically", "link_place"):
+        monkeypatch.setattr(kept_places, name, count(getattr(kept_places, name)))
     return lambda: steps
 
 
@@ -114,7 +110,7 @@ def test_a_kill_at_any_moment_of_the_change_leaves_what_was_before(
         with contextlib.suppress(Killed):
             adopt(app)
         cut_short = steps() == moment
-    again = KeptEnvironment(app / "venv")
+    again = KeptPlaces([app / "venv"])
     again.recover() if cut_short else again.restore()
     assert state_of(app) == before
 
@@ -127,7 +123,7 @@ def test_an_undo_that_was_cut_short_goes_on(app: Path, moment: int, monkeypatch:
         kill_at(moment, patched)
         with contextlib.suppress(Killed):
             kept.restore()
-    KeptEnvironment(app / "venv").restore()
+    KeptPlaces([app / "venv"]).restore()
     assert state_of(app) == before
 
 
@@ -139,7 +135,7 @@ def test_a_place_that_cannot_hold_the_copy_is_refused_and_left_alone(
     def full(*_words: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept_environment, "link_tree", full)
+    monkeypatch.setattr(kept_places, "link_place", full)
     with pytest.raises(NotReady, match="No space left"):
-        KeptEnvironment(app / "venv").keep()
+        KeptPlaces([app / "venv"]).keep()
     assert state_of(app) == before
