@@ -84,6 +84,13 @@ def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Ad
     return adopting.undo() if options.undo else adopting.run()
 
 
+def is_same_torch(there: str, wanted: str) -> bool:
+    """Is the torch of an earlier adoption the one that would be chosen now? A grafted one says more than its official
+    wheel, and an index may leave the flavour out."""
+    public, _, flavour = wanted.partition("+")
+    return there in (wanted, public) or there.startswith(f"{wanted}{'.' if flavour else '+'}")
+
+
 @dataclass(kw_only=True)
 class _Adopting:
     """One adoption: what its steps share."""
@@ -173,7 +180,7 @@ class _Adopting:
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
         record = kept_environments(self.root)[0].record
         pins: dict[str, str] = json.loads(record.notes.get("pins", "{}")) if record else {}
-        if record is not None and self._is_wanted(pins.get("torch", "")):
+        if record is not None and is_same_torch(pins.get("torch", ""), self.torch):
             report = guard(python=self.python)
             if report.good:
                 verdict = f"{self.found.words} keeps torch {pins['torch']}"
@@ -183,7 +190,7 @@ class _Adopting:
         if (why := self._why_not()) is not None:
             return self._told("no", why, next=self._steps_after_no())
         self.progress.note(summarise_plan(self.plan))
-        if record is not None and not self._is_wanted(was := pins.get("torch", "")):
+        if record is not None and not is_same_torch(was := pins.get("torch", ""), self.torch):
             raise NotReady(
                 f"{self.found.words} was adopted with torch {was}, and {self.torch} would be chosen now",
                 remedy=f"{self.line} --undo, then adopt it anew; or keep what is there with --torch {was}",
@@ -227,12 +234,6 @@ class _Adopting:
             files=done.files,
             next=(f"rekindle guard --python {pasted(self.python)}", f"{self.line} --undo"),
         )
-
-    def _is_wanted(self, there: str) -> bool:
-        """Is the torch of an earlier adoption the one that would be chosen now? A grafted one says more than its
-        official wheel, and an index may leave the flavour out."""
-        public = self.torch.partition("+")[0]
-        return there in (self.torch, public) or there.startswith(f"{self.torch}{'.' if '+' in self.torch else '+'}")
 
     def _why_not(self) -> str | None:
         """Why nothing is swapped: no wheel for this machine, or another version of the application is needed."""
