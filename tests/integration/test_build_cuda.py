@@ -80,7 +80,7 @@ def test_the_wheel_holds_what_was_planned(
     facts = {fact.name: fact for fact in result.facts}
     assert facts["arch list"].ok
     assert facts["USE_CUDA"].ok
-    held = api.inspect(result.wheel, cpu=False).gpu.torch_kernels.sass
+    held = api.inspect(result.wheel, cpu=False).gpu.kernels.sass
     assert set(held) == {f"sm_{arch.replace('.', '')}" for arch in archs}
     # The same wheel against a plan that wanted more: reading it back says so.
     failure = read_back(result, plan(release, (*archs, "99.0"), archs))

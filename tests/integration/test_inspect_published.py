@@ -92,7 +92,7 @@ def test_torch_wheels_against_cuobjdump(file: str) -> None:
     found = {library.file.rsplit("/", 1)[-1]: library for library in report.gpu.libraries}
     for name, sets in expected["sets"].items():
         assert {" ".join(one.archs): one.count for one in found[name].sets} == sets
-    assert " ".join(report.gpu.torch_kernels.sass) == expected["declared"]
+    assert " ".join(report.gpu.kernels.sass) == expected["declared"]
 
 
 @pytest.mark.integration

@@ -170,7 +170,7 @@ def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None)
     if not result.wheel or not plan.arch_list:
         return None
     report = inspect(result.wheel, cpu=False, progress=progress)
-    kernels = report.gpu.torch_kernels
+    kernels = report.gpu.kernels
     held = {*kernels.sass, *kernels.gfx}
     if plan.project != "torch":
         held |= {name for one in report.gpu.libraries for name in (*one.sass, *one.gfx)}

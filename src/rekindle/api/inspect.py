@@ -33,7 +33,7 @@ def inspect(
     name. ``confirm`` is asked before hundreds of megabytes are read over a network: it gets the file's name and size.
 
     >>> report = inspect(str(wheel), machine=inspect_machine("sm_35"), machine_name="an old card")
-    >>> report.name, report.gpu.torch_kernels.sass, report.verdict.runs
+    >>> report.name, report.gpu.kernels.sass, report.verdict.runs
     ('torch', ('sm_50', 'sm_90'), False)
     """
     chosen = msgspec.structs.replace(options or InspectOptions(), **choices)

@@ -127,7 +127,7 @@ def supported(event: Event, scene: Scene) -> list[Sm]:
 
 def kernels_of(wheel: WheelReport) -> tuple[str, ...]:
     """What torch's own kernels exist for: read from them, or (in a quick look) as the package declares it."""
-    kernels = wheel.gpu.torch_kernels
+    kernels = wheel.gpu.kernels
     return (*kernels.sass, *kernels.ptx) if kernels.sass else wheel.gpu.declared
 
 

@@ -23,6 +23,8 @@ from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
 
 SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel", ".nvFatBi", ".nvFatBin")
+# Parts for the device linker, of which the linked image lies in another section.
+RELOCATABLE = ("__nv_relfatbin", "__nv_rel")
 MAGIC = b"\x50\xed\x55\xba"
 KINDS = {1: "ptx", 2: "sass", 8: "lto"}
 LZ4, ZSTD = 0x2000, 0x8000

@@ -28,8 +28,8 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
         changed(what, list(get(before)), list(get(after)))
 
     # First what decides where it runs, then what it asks for, then the rest.
-    listed("own kernels", lambda r: (*r.gpu.torch_kernels.sass, *r.gpu.torch_kernels.ptx, *r.gpu.torch_kernels.gfx))
-    listed("some own kernels", lambda r: r.gpu.torch_kernels.partial)
+    listed("own kernels", lambda r: (*r.gpu.kernels.sass, *r.gpu.kernels.ptx, *r.gpu.kernels.gfx))
+    listed("some own kernels", lambda r: r.gpu.kernels.partial)
     listed("declared architectures", lambda r: r.gpu.declared)
     scalar("CUDA", lambda r: r.cuda)
     scalar("ROCm", lambda r: r.rocm)

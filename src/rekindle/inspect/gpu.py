@@ -18,7 +18,7 @@ from rekindle.formats.elf import Elf
 from rekindle.formats.fatbin import Container, Entry
 from rekindle.formats.lz4 import decode_lz4
 from rekindle.formats.pe import Pe
-from rekindle.formats.view import release
+from rekindle.formats.view import Malformed, release
 from rekindle.inspect.packages import kernel_owner
 from rekindle.inspect.reader import Source
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
@@ -26,6 +26,8 @@ from rekindle.model.wheel import DataFiles
 
 # How many containers of each set of architectures are looked into for names.
 SAMPLES = 4
+# A device linker's image without a kernel in it has 0.3 to 2 KB.
+MOST_EMPTY = 4096
 RELEASE_EVERY = 32 << 20
 # Of an image in a file of its own the first bytes tell the target.
 _IMAGE = re.compile(r"\.(cubin|ptx)$", re.IGNORECASE)
@@ -73,8 +75,10 @@ ArchKey = frozenset[GpuTarget]
 
 @dataclass
 class GpuSurvey:
-    """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets; ``vendor``
-    marks a whole library of NVIDIA's or AMD's that came along, whose kernels are never the wheel's own."""
+    """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets: those with
+    kernels, and what was linked from relocatable parts instead of the parts. ``entries`` counts every image, as
+    NVIDIA's tools do; ``vendor`` marks a whole library of NVIDIA's or AMD's that came along, whose kernels are never
+    the wheel's own."""
 
     file: str
     vendor: bool = False
@@ -91,7 +95,7 @@ class GpuSurvey:
     @property
     def found(self) -> bool:
         """Is there any GPU code?"""
-        return bool(self.entries or self.sycl)
+        return bool(self.sets or self.sycl)
 
     def targets(self, kind: str) -> list[GpuTarget]:
         """The targets of one kind."""
@@ -100,7 +104,7 @@ class GpuSurvey:
 
 def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
     """Walk every GPU section of a library by its headers, and look into a few images for their owners."""
-    survey = GpuSurvey(file)
+    survey, parts = GpuSurvey(file), GpuSurvey(file)
     known = []
     for section in binary.sections:
         if isinstance(binary, Pe) and section.name == offload.SYCL_CUT:
@@ -115,13 +119,43 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
             continue
         known.append((offset, size))
         if section.name in fatbin.SECTIONS:
-            _walk_fatbin(survey, binary, fatbin.read_containers(binary.view.data, offset, size, survey.file), offset)
+            kind = parts if section.name in fatbin.RELOCATABLE else survey
+            _walk_fatbin(kind, binary, fatbin.read_containers(binary.view.data, offset, size, survey.file), offset)
         else:
             _walk_offload(survey, binary, offset, size)
     _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0)
+    _add_parts(survey, parts)
     if survey.sycl:
         survey.ahead = offload.ahead_of_time(binary.view.data)
     return survey
+
+
+def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
+    """Relocatable parts (``nvcc -rdc``) are loaded as the image that was linked from them, which has their machine
+    code; where that lacks a card, the driver compiles and links the PTX of the parts. Without any such image the parts
+    are all there is.
+
+    https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#jit-linking
+    """
+    for name in ("entries", "bytes", "compression", "odd"):
+        getattr(survey, name).update(getattr(parts, name))
+    survey.newest_ptx = max(filter(None, (survey.newest_ptx, parts.newest_ptx)), default=None)
+    late: dict[ArchKey, list[ArchKey]] = defaultdict(list)
+    for key in parts.sets:
+        late[_machine_code(key)].append(key)
+    linked = [key for key in survey.sets if key in late]
+    if not linked:
+        survey.sets.update(parts.sets)
+        survey.owners |= parts.owners
+    for key in linked:
+        whole = key | frozenset.intersection(*late[key])
+        if whole != key:
+            survey.sets[whole] += survey.sets.pop(key)
+            survey.owners.setdefault(whole, []).extend(survey.owners.pop(key, []))
+
+
+def _machine_code(key: ArchKey) -> ArchKey:
+    return frozenset(target for target in key if target.kind == "sass")
 
 
 def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int) -> None:
@@ -148,7 +182,7 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbi
             survey.compression[entry.compression] += 1
             if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
                 survey.newest_ptx = entry.version
-        if found:
+        if found and not _is_empty(binary.view.data, container):
             together = frozenset(found)
             sets[together] += 1
             if len(seen := owners.setdefault(together, [])) < SAMPLES:
@@ -254,6 +288,22 @@ def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
     names = kernel_names(data, entry)
     found = map(kernel_owner, names)
     return tuple(owner for owner, _ in Counter(filter(None, found)).most_common(2))
+
+
+def _is_empty(data: bytes, container: Container) -> bool:
+    """No kernel in any image: what the device linker leaves behind so that a library links (libnppc, libcufftw)."""
+    if any(entry.size > MOST_EMPTY or entry.kind == "lto" for entry in container.entries):
+        return False
+    try:
+        return all(_holds_nothing(fatbin.read_image(data, entry)) for entry in container.entries)
+    except Malformed:
+        return False
+
+
+def _holds_nothing(image: bytes) -> bool:
+    if image.startswith(b"\x7fELF"):
+        return b".text." not in image
+    return b".version" in image and not (b".entry" in image or b".func" in image)
 
 
 def kernel_names(data: bytes, entry: Entry) -> list[str]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from msgspec import UNSET
+
 from rekindle.errors import BadInput, has_package
 from rekindle.formats.linked import is_native
 from rekindle.inspect.cpu import join_cpu
@@ -166,6 +168,8 @@ def assemble(
     machines = sorted({library.machine for library in libraries})
     platform = declared.claims.get("platform")
     links = join_links(libraries, declared.requires, platform)
+    own_kernels = kernels_of(surveys, reference, {"own"})
+    is_torch = declared.name == "torch" or any("libtorch" in survey.file for survey in surveys)
     return WheelReport(
         **shared_fields(declared, WheelReport),
         bytes=source.size,
@@ -174,7 +178,8 @@ def assemble(
         quick=quick,
         gpu=WheelGpu(
             declared=tuple(target.name for target in declared.targets),
-            torch_kernels=kernels_of(surveys, reference, {"own"}),
+            own_kernels=own_kernels,
+            torch_kernels=own_kernels if is_torch else UNSET,
             static_libraries=kernels_of(surveys, reference, {"static"}),
             libraries=tuple(describe_library(survey, reference) for survey in surveys),
             data_files=find_data_files(source.files),

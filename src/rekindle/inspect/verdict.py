@@ -106,11 +106,7 @@ def _cpu(
     facts = load_facts()
     features = features_of(machine.cpu, facts)
     if cpu.functions is None:
-        # What compilers may take for granted since 2013: who lacks it must have the code read.
-        if report.quick and features and "sse2" in features and missing(["avx2"], features):
-            text = f"the code was not read (--quick), and {who} lacks AVX2"
-            return [verdict("cpu", "unknown", "cpu-not-read", text, "leave out --quick")]
-        return []
+        return _unread(report, features, who)
     corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
     found = code_starts(cpu.required, corners, features, who)
     doubtful = missing([use.isa for use in cpu.untold], features) if features is not None else []
@@ -152,6 +148,20 @@ def _cpu(
     if report.name not in (None, "torch"):
         return [verdict("cpu", "no", found.code, text, "take an older release, or build it on this machine")]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
+
+
+def _unread(report: WheelReport, features: frozenset[str] | None, who: str) -> list[AxisVerdict]:
+    """Code that nobody looked at is no yes on a CPU that lacks what compilers may take for granted: AVX2 since 2013,
+    LSE since 2016. Pure Python has none."""
+    native = any(not tag.endswith("-any") for tag in report.tags) if report.quick else report.cpu.arch is not None
+    if features is None or not native:
+        return []
+    left_out = "--quick" if report.quick else "--no-cpu"
+    base = "lse" if "asimd" in features else "avx2"
+    if missing([base], features):
+        text = f"the code was not read ({left_out}), and {who} lacks {base.upper()}"
+        return [verdict("cpu", "unknown", "cpu-not-read", text, f"leave out {left_out}")]
+    return [verdict("cpu", "unknown", "cpu-code-not-told", f"the code was not read ({left_out})")]
 
 
 def _from(cpu: WheelCpu) -> str:

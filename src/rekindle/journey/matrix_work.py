@@ -183,7 +183,7 @@ def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress
     progress.stage("inspect", Path(state.wheel).name)
     report = inspect(state.wheel, cpu=False, progress=progress)
     write_atomically(folder.wheels / "inspect.json", encode(report))
-    kernels = report.gpu.torch_kernels
+    kernels = report.gpu.kernels
     state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
     if cell.prove == "none":
         return succeeded(msgspec.structs.replace(state, proof="not asked for"))

@@ -121,13 +121,20 @@ class DataFiles(Part, frozen=True, kw_only=True):
 
 
 class WheelGpu(Part, frozen=True, kw_only=True):
-    """The GPU axis: what the wheel says of itself, what its own kernels hold, and every library."""
+    """The GPU axis: what the wheel says of itself, what its own kernels hold, and every library. ``torch_kernels`` are
+    the own kernels of torch, by the name that scripts know, and not there for other packages."""
 
     declared: tuple[str, ...] = ()
-    torch_kernels: Kernels = Kernels()
+    own_kernels: Kernels = Kernels()
+    torch_kernels: Kernels | msgspec.UnsetType = msgspec.UNSET
     static_libraries: Kernels = Kernels()
     libraries: tuple[LibraryGpu, ...] = ()
     data_files: tuple[DataFiles, ...] = ()
+
+    @property
+    def kernels(self) -> Kernels:
+        """The wheel's own kernels, also of a report that was written before they had a name for every package."""
+        return self.torch_kernels or self.own_kernels
 
 
 class CodeEvidence(Part, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ def summarise_bundle(report: BundleReport) -> str:
 
 def summarise_inspection(report: WheelReport) -> str:
     """For which cards and CPUs the wheel has code."""
-    gpu = [*report.gpu.torch_kernels.sass, *report.gpu.torch_kernels.ptx, *report.gpu.torch_kernels.gfx]
+    gpu = [*report.gpu.kernels.sass, *report.gpu.kernels.ptx, *report.gpu.kernels.gfx]
     dispatched = [use.isa for use in report.cpu.dispatched]
     parts = [
         f"GPU code for {' '.join(gpu)}" if gpu else "no GPU code",

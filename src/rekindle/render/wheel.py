@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rekindle.model.arch import parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelDiff, WheelGpu, WheelReport, WheelShelf
 from rekindle.render.screen import Screen
@@ -53,7 +55,7 @@ def headline(report: WheelReport) -> str:
     """One line that tells what the target is for."""
     if report.name not in (None, "torch") and not report.gpu.declared and report.gpu.libraries:
         return "GPU code for " + " ".join(_everything(report.gpu.libraries))
-    kernels = report.gpu.torch_kernels
+    kernels = report.gpu.kernels
     archs = [*kernels.sass, *kernels.ptx, *kernels.gfx] or list(report.gpu.declared)
     if archs:
         return "GPU code for " + " ".join(archs)
@@ -122,8 +124,8 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
     columns.sort(key=_place)
     rows = [["", *(short(arch) for arch in columns)]]
     for library in libraries:
-        counts = {use.arch: use.entries for use in library.uses}
-        rows.append([library.file.rsplit("/", 1)[-1], *(str(counts.get(arch, "·")) for arch in columns)])
+        counts = Counter(arch for one in library.sets for arch in one.archs * one.count)
+        rows.append([library.file.rsplit("/", 1)[-1], *(str(counts[arch] or "·") for arch in columns)])
     return rows
 
 
@@ -143,23 +145,18 @@ def _place(arch: str) -> tuple[int, int, str]:
     return int(arch.startswith("compute")), sm.number, sm.suffix
 
 
-# Parts of x86-64-v2, in processors since about 2008: no reason for a red mark.
-_EVERYBODY_HAS = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16")
-
-
 def _cpu(cpu: WheelCpu, screen: Screen) -> None:
     if cpu.functions is None:
         return
     screen.section("CPU")
     first = f" (oldest: {', '.join(cpu.oldest)})" if cpu.oldest else ""
     if cpu.runs_from or not cpu.untold:
-        screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
+        screen.bullet(f"runs from {cpu.runs_from}{first}")
     else:
         screen.bullet(f"needs at least {cpu.at_least}{first}; whether it needs more cannot be told", status="warn")
-    leaves_out = any(use.isa not in _EVERYBODY_HAS for use in cpu.unconditional)
     for title, uses, status in (
         ("perhaps needed by everybody; 'rekindle verify --cpu' proves it", cpu.untold, "warn"),
-        ("reached without asking the CPU", cpu.unconditional, "fail" if leaves_out else None),
+        ("reached without asking the CPU", cpu.unconditional, None),
         ("perhaps reached without asking the CPU; 'rekindle verify --cpu' proves it", cpu.suspects, "warn"),
         ("would silently compute wrong numbers on an older CPU", cpu.silent, "warn"),
     ):

@@ -126,7 +126,7 @@ def _toolkit(material: Material) -> ClaimCheck:
     inside = dict(_ASSIGNED.findall(material.version_py))
     name = (inside.get("__version__") or material.metadata_version or "").partition("+")[2]
     cuda, hip = inside.get("cuda"), inside.get("hip")
-    kernels = material.report.gpu.torch_kernels
+    kernels = material.report.gpu.kernels
     code = "CUDA code" if kernels.sass or kernels.ptx else "ROCm code" if kernels.gfx else "no GPU code"
     found = f"{f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'no GPU'} in version.py, {code} in its libraries"
     # A label of one's own may stand before it: rekindle.cu130.sm75.
@@ -145,7 +145,7 @@ def _toolkit(material: Material) -> ClaimCheck:
 
 def _architectures(material: Material) -> ClaimCheck:
     gpu = material.report.gpu
-    found = [*gpu.torch_kernels.sass, *gpu.torch_kernels.ptx, *gpu.torch_kernels.gfx]
+    found = [*gpu.kernels.sass, *gpu.kernels.ptx, *gpu.kernels.gfx]
     shown = " ".join(found) or "none"
     if not gpu.declared:
         return _unclaimed("architectures", "the wheel declares none", shown)

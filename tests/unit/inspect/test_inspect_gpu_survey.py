@@ -127,3 +127,70 @@ def test_windows_cuts_the_name_of_the_section() -> None:
     found = survey_gpu(Pe(make_pe({"__CLANG_": bytes(64), ".rdata": names})), "a.dll")
     assert found.sycl == {"spir64_gen": 1, "spir64": 1}
     assert found.ahead == ("bmg",)
+
+
+STUB = b"\x7fELF" + bytes(12) + b"\0.shstrtab\0.nv.info\0"
+
+
+def names_of(found: GpuSurvey) -> dict[str, int]:
+    rows = {" ".join(sorted(target.name for target in key)): count for key, count in found.sets.items()}
+    return dict(sorted(rows.items()))
+
+
+def test_images_without_a_kernel_make_no_container() -> None:
+    """As libnppc and libcufftw have them, so that they link."""
+    empty_ptx = make_entry(1, 80, payload=b".version 8.0\n.target sm_80\n")
+    stub, kernel = make_entry(2, 52, payload=STUB), make_entry(2, 80, payload=CUBIN)
+    found = surveyed({".nv_fatbin": make_fatbin([stub], [stub, empty_ptx], [stub, kernel])})
+    assert names_of(found) == {"sm_52 sm_80": 1}
+    assert sum(found.entries.values()) == 5, "the lists stay those of NVIDIA's own tool"
+    alone = surveyed({".nv_fatbin": make_fatbin([stub])})
+    assert not alone.found
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        CUBIN,
+        STUB.ljust(gpu.MOST_EMPTY + 1, b"\0"),
+        b".version 8.0\n.visible .entry add()",
+        b".version 8.0\n.visible .func (.param .b32 a) add()",
+        b"what nobody knows",
+    ],
+)
+def test_what_may_hold_a_kernel_counts(image: bytes) -> None:
+    kind = 2 if image.startswith(b"\x7fELF") else 1
+    assert surveyed({".nv_fatbin": make_fatbin([make_entry(kind, 80, payload=image)])}).found
+
+
+def test_an_image_as_large_as_a_stub_gets() -> None:
+    stub = STUB.ljust(gpu.MOST_EMPTY, b"\0")
+    assert not surveyed({".nv_fatbin": make_fatbin([make_entry(2, 80, payload=stub)])}).found
+    assert surveyed({".nv_fatbin": make_fatbin([make_entry(8, 80, payload=stub)])}).found, "LTO code has other names"
+    assert surveyed({".nv_fatbin": make_fatbin([make_entry(2, 80, LZ4, b"\xff" * 16)])}).found, "damaged: not known"
+
+
+def test_relocatable_parts_are_one_with_what_was_linked_from_them() -> None:
+    """As in cufinufft 2.5.1: 14 parts with PTX, one image without."""
+    part = [make_entry(2, 80), make_entry(2, 90), make_entry(1, 90)]
+    poor = [make_entry(2, 80), make_entry(2, 90)]
+    linked = {".nv_fatbin": make_fatbin(poor)}
+    found = surveyed({"__nv_relfatbin": make_fatbin(part, part, part)} | linked)
+    assert names_of(found) == {"compute_90 sm_80 sm_90": 1}
+    assert {target.name: count for target, count in found.entries.items()} == {"sm_80": 4, "sm_90": 4, "compute_90": 3}
+    assert found.newest_ptx is not None
+    # The driver links again only if every part has PTX.
+    assert names_of(surveyed({"__nv_relfatbin": make_fatbin(part, poor)} | linked)) == {"sm_80 sm_90": 1}
+    # What was compiled alone keeps its own targets.
+    other = {".nv_fatbin": make_fatbin(poor, [make_entry(2, 70)])}
+    assert names_of(surveyed({"__nv_relfatbin": make_fatbin(part)} | other)) == {
+        "compute_90 sm_80 sm_90": 1,
+        "sm_70": 1,
+    }
+
+
+def test_relocatable_parts_alone_are_all_there_is() -> None:
+    part = [make_entry(2, 80, payload=CUBIN), make_entry(1, 90)]
+    found = surveyed({"__nv_relfatbin": make_fatbin(part, part)})
+    assert names_of(found) == {"compute_90 sm_80": 2}
+    assert [*found.owners.values()] == [[("MAGMA",), ("MAGMA",)]]

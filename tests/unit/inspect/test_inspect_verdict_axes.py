@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import io
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rekindle.inspect.verdict import verdict_for
+from rekindle.model.arch import Gfx, Sm, parse_gfx
 from rekindle.model.machine import Cpu, Gpu, Machine, Os, Python
 from rekindle.model.wheel import (
+    ArchSet,
     AxisVerdict,
     CodeEvidence,
     External,
     IsaUse,
     KeptTrials,
+    LibraryGpu,
     Links,
     OperatorTrial,
     Verdict,
     WheelCpu,
     WheelFinding,
+    WheelGpu,
     WheelReport,
 )
+from rekindle.render.screen import Screen
+from rekindle.render.wheel import render_wheel
 
 LINUX = Os(system="linux", arch="x86_64")
 BUILD = "build from source for this CPU: rekindle plan --build"
@@ -85,23 +95,35 @@ def test_without_tags_the_code_says_for_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "doubtful"),
+    ("cpu", "lacks"),
     [
-        (Cpu(microarchitecture="ivybridge"), True),
-        (Cpu(features=("sse2", "avx")), True),
-        (Cpu(microarchitecture="haswell"), False),
-        (Cpu(microarchitecture="cortex_a72"), False),
-        (Cpu(), False),
+        (Cpu(microarchitecture="ivybridge"), "ivybridge lacks AVX2"),
+        (Cpu(features=("sse2", "avx")), "the CPU lacks AVX2"),
+        (Cpu(microarchitecture="haswell"), None),
+        (Cpu(microarchitecture="cortex_a72"), "cortex_a72 lacks LSE"),
+        (Cpu(microarchitecture="neoverse_n1"), None),
     ],
 )
-def test_code_that_was_not_read_is_not_promised_to_an_old_processor(cpu: Cpu, doubtful: bool) -> None:
-    tag = "py3-none-manylinux_2_17_x86_64"
-    found = judge(wheel(tag, quick=True), cpu=cpu)
-    assert (on("cpu", found) is not None) is doubtful
-    assert found.runs is (None if doubtful else True)
-    assert on("cpu", judge(wheel(tag), cpu=cpu)) is None
-    if doubtful:
-        assert says("cpu", found)[1::2] == ("cpu-not-read", "leave out --quick")
+@pytest.mark.parametrize("quick", [True, False])
+def test_code_that_was_not_read_is_not_promised_to_an_old_processor(cpu: Cpu, lacks: str | None, quick: bool) -> None:
+    """``polars-runtime-32`` dies on an Ivy Bridge, whichever option kept us from looking."""
+    unread = wheel("py3-none-manylinux_2_17_x86_64", quick=quick, cpu=WheelCpu(arch=None if quick else "x86_64"))
+    found = judge(unread, cpu=cpu)
+    option = "--quick" if quick else "--no-cpu"
+    if lacks is None:
+        assert says("cpu", found) == ("unknown", "cpu-code-not-told", f"the code was not read ({option})", None)
+        assert found.runs is True
+    else:
+        text = f"the code was not read ({option}), and {lacks}"
+        assert says("cpu", found) == ("unknown", "cpu-not-read", text, f"leave out {option}")
+        assert found.runs is None
+
+
+def test_where_there_is_no_code_nothing_is_unread() -> None:
+    old = Cpu(microarchitecture="ivybridge")
+    assert on("cpu", judge(wheel("py3-none-any", quick=True), cpu=old)) is None
+    assert on("cpu", judge(wheel("py3-none-manylinux_2_17_x86_64"), cpu=old)) is None
+    assert on("cpu", judge(wheel("py3-none-manylinux_2_17_x86_64", quick=True), cpu=Cpu())) is None
 
 
 def test_the_interpreter() -> None:
@@ -150,10 +172,6 @@ NAMED = Cpu(name="Old One", microarchitecture="ivybridge", features=("avx", "f16
 
 def use(isa: str, *examples: str) -> IsaUse:
     return IsaUse(isa=isa, functions=1, examples=examples)
-
-
-def test_code_that_was_not_read_has_no_answer() -> None:
-    assert on("cpu", judge(cpu(functions=None, required=("avx2",)), cpu=IVY)) is None
 
 
 def test_what_the_cpu_is_called() -> None:
@@ -331,3 +349,42 @@ def test_damage_is_named_three_times_at_most() -> None:
     found = [one for one in judge(wheel(findings=tuple(rows))).axes if one.axis == "integrity"]
     assert [one.text for one in found] == ["torn 0", "torn 1", "torn 2"]
     assert {(one.runs, one.code, one.remedy) for one in found} == {("no", "damaged", "download it again")}
+
+
+CPUS = st.sampled_from(["core2", "nehalem", "ivybridge", "haswell", "zen4", "cortex_a72", "neoverse_n1"])
+SETS = st.lists(st.sampled_from(["sse3", "popcnt", "avx", "avx2", "avx512", "lse"]), max_size=3, unique=True)
+ARCHS = st.lists(st.sampled_from(["sm_52", "sm_70", "sm_80", "sm_90a", "compute_52", "gfx906"]), min_size=1, max_size=3)
+
+
+@given(data=st.data())
+def test_yes_and_no_never_stand_in_one_verdict(data: st.DataObject) -> None:
+    draw = data.draw
+    uses = tuple(use(isa, "f") for isa in draw(SETS))
+    code = WheelCpu(
+        arch=draw(st.sampled_from(["x86_64", "aarch64"])),
+        functions=draw(st.sampled_from([None, 9])),
+        required=tuple(draw(SETS)),
+        unconditional=uses,
+        at_load=tuple(draw(SETS)),
+        runs_from="x86-64",
+    )
+    sets = tuple(ArchSet(archs=tuple(archs), count=2) for archs in draw(st.lists(ARCHS, max_size=3)))
+    libraries = (LibraryGpu(file="libcufft.so.11", sets=sets),) if sets else ()
+    report = wheel(
+        draw(st.sampled_from(["py3-none-any", "cp311-cp311-linux_x86_64", "py3-none-win_amd64"])),
+        name=draw(st.sampled_from([None, "torch", "odd"])),
+        quick=draw(st.booleans()),
+        cpu=code,
+        gpu=WheelGpu(libraries=libraries),
+    )
+    cards = draw(st.lists(st.sampled_from([Sm(5, 2), Sm(7, 0), Sm(9, 0), parse_gfx("gfx906")]), max_size=2))
+    gpus = tuple(Gpu(vendor="amd" if isinstance(card, Gfx) else "nvidia", arch=card) for card in cards)
+    found = judge(report, cpu=Cpu(microarchitecture=draw(CPUS)), gpus=gpus)
+    assert (found.runs is False) == any(axis.runs == "no" for axis in found.axes)
+    stream = io.StringIO()
+    render_wheel(msgspec.structs.replace(report, verdict=found), Screen(stream))
+    first, _, rest = stream.getvalue().partition("\n")
+    if first.startswith(("✓", "!")):
+        assert "✗" not in rest
+    if first.startswith("✗"):
+        assert rest[rest.index("On here") :].splitlines()[1].strip().startswith("✗")

@@ -40,7 +40,7 @@ def wheel(tmp_path: Path) -> Path:
 def test_own_kernels_are_told_from_static_libraries(wheel: Path) -> None:
     report = api.inspect(str(wheel))
     assert report.gpu.declared == ("sm_37", "sm_50", "sm_60")
-    assert report.gpu.torch_kernels.sass == ("sm_37", "sm_50", "sm_60")
+    assert report.gpu.kernels.sass == ("sm_37", "sm_50", "sm_60")
     assert report.gpu.static_libraries.sass == ("sm_35", "sm_50", "sm_60")
     [library] = report.gpu.libraries
     assert library.sass == ("sm_35", "sm_37", "sm_50", "sm_60")
@@ -133,11 +133,11 @@ def test_a_vendors_library_brought_along_is_not_the_wheels_own(tmp_path: Path) -
     path = tmp_path / "tv.whl"
     path.write_bytes(make_wheel({"torchvision.libs/libnvjpeg.36e11081.so.13": vendor, "torchvision/_C.so": own}))
     report = api.inspect(str(path))
-    assert report.gpu.torch_kernels.sass == ("sm_80", "sm_90")
+    assert report.gpu.kernels.sass == ("sm_80", "sm_90")
     assert report.gpu.static_libraries.sass == ("sm_75", "sm_80", "sm_121")
     alone = tmp_path / "alone.whl"
     alone.write_bytes(make_wheel({"nvidia/libnvjpeg.so.13": vendor}))
-    assert api.inspect(str(alone)).gpu.torch_kernels.sass == ("sm_75", "sm_80", "sm_121")
+    assert api.inspect(str(alone)).gpu.kernels.sass == ("sm_75", "sm_80", "sm_121")
 
 
 def test_a_name_that_is_not_installed_says_what_was_read(tmp_path: Path) -> None:

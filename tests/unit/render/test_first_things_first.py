@@ -30,13 +30,14 @@ def test_what_must_be_done_by_hand_stands_before_the_lines(monkeypatch: pytest.M
     assert "\n  rekindle source patch" in text and "./rekindle source patch" not in text
 
 
-@pytest.mark.parametrize(("isa", "mark"), [("sse3", "-"), ("avx2", "✗")])
-def test_only_what_leaves_cpus_out_is_a_fault(isa: str, mark: str) -> None:
+@pytest.mark.parametrize("isa", ["sse3", "avx2"])
+def test_what_the_code_needs_is_no_verdict(isa: str) -> None:
+    """Whether it is a fault depends on the machine, and stands there."""
     stream = io.StringIO()
     use = IsaUse(isa=isa, functions=282, examples=("CFLOAT_fill",))
     _cpu(WheelCpu(arch="x86_64", functions=5000, unconditional=(use,), runs_from="nocona"), Screen(stream))
-    line = next(line for line in stream.getvalue().splitlines() if "reached without asking" in line)
-    assert line.strip().startswith(mark)
+    assert "- reached without asking" in stream.getvalue()
+    assert not {"✓", "✗"} & set(stream.getvalue())
 
 
 def test_the_finder_has_words_for_every_answer() -> None:

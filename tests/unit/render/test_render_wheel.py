@@ -22,8 +22,10 @@ from rekindle.render.wheel import arch_table, render_wheel
 
 def library(name: str, **archs: tuple[str, ...]) -> LibraryGpu:
     every = tuple(arch for kind in archs.values() for arch in kind)
-    uses = tuple(ArchUse(arch=arch, entries=number, bytes=1) for number, arch in enumerate(every, start=1))
-    return LibraryGpu(file=f"torch/lib/{name}", uses=uses, **archs)  # type: ignore[arg-type]
+    sets = tuple(ArchSet(archs=(arch,), count=number) for number, arch in enumerate(every, start=1))
+    # More images than containers: parts for the linker, and what holds no kernel.
+    uses = tuple(ArchUse(arch=arch, entries=99, bytes=1) for arch in every)
+    return LibraryGpu(file=f"torch/lib/{name}", sets=sets, uses=uses, **archs)  # type: ignore[arg-type]
 
 
 def test_amd_chips_stand_from_old_to_new() -> None:

@@ -114,7 +114,7 @@ def row_of(entry: StoredWheel) -> WheelRow:
     """The short form of an entry."""
     name = parse_name(entry.file)
     report, origin = entry.report, entry.origin
-    kernels = report.gpu.torch_kernels if report else None
+    kernels = report.gpu.kernels if report else None
     libraries = report.gpu.libraries if report else ()
     told = shared_fields(name, WheelRow) | shared_fields(kernels, WheelRow) | shared_fields(entry, WheelRow)
     told |= dict(

@@ -286,7 +286,7 @@ def broken_claims(report: WheelReport | None) -> tuple[str, ...]:
     """What the package says of itself and its bytes do not hold."""
     if report is None or report.quick:
         return ()
-    kernels = report.gpu.torch_kernels
+    kernels = report.gpu.kernels
     held = {*kernels.sass, *kernels.gfx, *(name.replace("compute_", "sm_") for name in kernels.ptx)}
     claimed = [name for name in report.gpu.declared if name.replace("compute_", "sm_") not in held]
     if not held or not claimed:
@@ -316,7 +316,7 @@ def take_record(raw: bytes, place: str, sha256: str, report: WheelReport | None,
         raise BadInput(f"{place} is neither a verification nor a record of one: {read.why}")
     if record.wheel_sha256 != sha256:
         raise BadInput(f"{place} is about another file (sha256 {record.wheel_sha256[:12]}…)")
-    kernels = report.gpu.torch_kernels if report is not None and not report.quick else None
+    kernels = report.gpu.kernels if report is not None and not report.quick else None
     targets = (*kernels.sass, *kernels.ptx, *kernels.gfx) if kernels is not None else ()
     code = GpuCode(targets, report.cuda, report.rocm) if report is not None and targets else None
     if why := doubt(record, load_facts(), code, redact=Redactor().text):
