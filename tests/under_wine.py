@@ -29,10 +29,16 @@ def find_wine(machine: str, cache: Path = CACHE) -> tuple[str, str]:
 
 
 WINE, REASON = find_wine(platform.machine())
+# The machine's own wine on aarch64 makes a prefix that x64 programs cannot use.
+PREFIX = CACHE / "wine" if platform.machine() == "x86_64" else CACHE / "box64" / "prefix"
 MARKS = [
     pytest.mark.integration,
     pytest.mark.skipif(not WINE, reason=REASON),
     pytest.mark.skipif(not PYTHON.exists(), reason="no Windows Python (.ci/prepare/windows.sh)"),
+    pytest.mark.skipif(
+        platform.machine() != "x86_64" and not os.environ.get("REKINDLE_LONG"),
+        reason="minutes by box64: REKINDLE_LONG=1",
+    ),
 ]
 
 
@@ -44,7 +50,7 @@ def run_python(*arguments: str, limit: int, **more: str) -> tuple[int, str]:
     """Exit code and everything it said. The source tree and our dependencies are on its path."""
     env = {
         **{name: os.environ[name] for name in ("HOME", "PATH", "REKINDLE_LONG") if name in os.environ},
-        "WINEPREFIX": str(CACHE / "wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=",
+        "WINEPREFIX": str(PREFIX), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=",
         "PYTHONPATH": ";".join(map(windows, (ROOT / "src", CACHE / "windows" / "packages", ROOT / "tests"))),
         "PYTHONPYCACHEPREFIX": windows(CACHE / "windows" / "compiled"), "PYTHONUTF8": "0",
         # Without it wine cannot name a file with an umlaut.

@@ -27,13 +27,15 @@ if [ ! -e "$root/ready" ]; then
         refuse "Debian 13's box64 and wine64:amd64 cannot be installed, see $folder/log"
     : >"$root/ready"
 fi
+# Wine starts its server by a shell script, which a kernel that knows no x86-64 programs cannot: box64 must.
+printf '#!/bin/sh\nexec box64 /usr/lib/wine/wineserver64 -p0 "$@"\n' >"$root/usr/lib/wine/wineserver"
 # The program sees this machine's files where they are; the mounts vanish with their namespace. Its own emulated liblzma
-# and gnutls, because box64's wrappers of them lack what wine calls; zlib1.dll, because Debian keeps it elsewhere.
+# and gnutls (with what that needs), because box64's wrappers of them lack what wine calls; zlib1.dll, because Debian keeps it elsewhere.
 cat >"$folder/wine" <<'END'
 #!/bin/sh
 here=$(CDPATH='' cd -- "$(dirname "$0")" && pwd -P)
 root=$here/root
-export BOX64_LOG=0 BOX64_EMULATED_LIBS=liblzma.so.5:libgnutls.so.30 WINE64="$root" AT="$PWD"
+export BOX64_LOG=0 BOX64_EMULATED_LIBS=liblzma.so.5:libgnutls.so.30:libp11-kit.so.0:libnettle.so.8:libhogweed.so.6:libgmp.so.10 WINE64="$root" AT="$PWD"
 exec unshare --mount sh -c '
     for place in /tmp /proc /sys /dev "$HOME" "$AT" ${WINEPREFIX:+"$(dirname "$WINEPREFIX")"}; do
         mkdir -p "$WINE64$place" && mount --rbind "$place" "$WINE64$place" || exit 125

@@ -6,13 +6,16 @@ set -u
 here=$(cd "$(dirname "$0")/../.." && pwd -P) || exit 1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rekindle-ci
 wine=wine
+prefix=$cache/wine
 if [ "$(uname -m)" != x86_64 ]; then
+    [ -n "${REKINDLE_LONG-}" ] || { echo "ci: Windows Python by box64 takes minutes: only with REKINDLE_LONG=1"; exit 0; }
     sh "$here/tools/box64_wine.sh" "$cache/box64"
     wine=$cache/box64/wine
+    prefix=$cache/box64/prefix
 fi
 command -v "$wine" >/dev/null || { echo "ci: no wine; Rekindle is not run under Windows Python"; exit 0; }
 # Wine calls itself Windows 7 unless told; Python wants more.
-WINEPREFIX="$cache/wine" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" timeout 120 \
+WINEPREFIX="$prefix" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" timeout 120 \
     "$wine" reg add 'HKCU\Software\Wine' /v Version /d win10 /f >/dev/null 2>&1 </dev/null || echo "ci: wine does not start"
 cat "$here/pyproject.toml" "$here/tools/windows_python.py" | cmp -s - "$cache/windows/ready" && exit 0
 mkdir -p "$cache"

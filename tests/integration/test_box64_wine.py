@@ -22,7 +22,7 @@ def stand_ins(
     programs = {
         "uname": f"echo {machine}",
         "id": "echo 0",
-        "debootstrap": f'echo "debootstrap $*" >>"{calls}"; mkdir -p "$3/etc"; exit {bootstrap}',
+        "debootstrap": f'echo "debootstrap $*" >>"{calls}"; mkdir -p "$3/etc" "$3/usr/lib/wine"; exit {bootstrap}',
         "chroot": f'echo "chroot $*" >>"{calls}"',
         "mount": f'echo "mount $*" >>"{calls}"',
         "unshare": f'echo "unshare $BOX64_EMULATED_LIBS" >>"{calls}"; echo "{ver}"',
@@ -47,6 +47,8 @@ def test_a_root_is_made_tried_and_found(tmp_path: Path) -> None:
     found, _ = find_wine("aarch64", tmp_path / "cache")
     assert found == str(tmp_path / "cache/box64/wine")
     calls = (tmp_path / "calls").read_text()
+    server = (tmp_path / "cache/box64/root/usr/lib/wine/wineserver").read_text()
+    assert server == '#!/bin/sh\nexec box64 /usr/lib/wine/wineserver64 -p0 "$@"\n'
     assert "box64 wine64:amd64" in calls and "unshare liblzma.so.5:libgnutls.so.30" in calls
     # The second time only the trial: the root is kept.
     (tmp_path / "calls").write_text("")

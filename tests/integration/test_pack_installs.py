@@ -8,11 +8,17 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import needs
 from batch_world import NOTE, World
+from rekindle.errors import NotReady, RekindleError
+from rekindle.journey import pack as packing
+from rekindle.journey.packed import pack_check
+from rekindle.scripts.pack_install import SUMS
+from small_disks import small_disk_at
 from tiny_packs import make_pack, plan_for, shelf
 from under_wine import MARKS, run_python, windows
 
@@ -50,6 +56,24 @@ def test_without_any_network(links: Path, tmp_path: Path) -> None:
     code = "import torch, beside; print(torch.__version__)"
     found = subprocess.run([str(place / "bin/python"), "-c", code], capture_output=True, text=True)
     assert found.stdout.strip() == "1.0", found.stderr
+
+
+def test_a_disk_that_really_fills_up(links: Path, tmp_path: Path) -> None:
+    """First it is seen before anything is fetched; then, unseen, in the middle: it is said, and no pack lies there."""
+    with small_disk_at(tmp_path / "disk", "1500k") as disk:
+        with pytest.raises(NotReady, match="are free at"):
+            make_pack(plan_for(arch=ARCH), links, disk / "pack")
+        assert not (disk / "pack").exists()
+        with (
+            mock.patch.object(packing, "free_bytes", lambda place: None),
+            pytest.raises((OSError, RekindleError)) as full,
+        ):
+            make_pack(plan_for(arch=ARCH), links, disk / "pack")
+        assert "No space left" in str(full.value) or "full" in str(full.value)
+        assert not pack_check(disk / "pack").good and not (disk / "pack" / SUMS).exists()
+        subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+        make_pack(plan_for(arch=ARCH), links, disk / "pack")
+        assert pack_check(disk / "pack").good and not list(disk.rglob("*.part"))
 
 
 @needs.tool("wine")
@@ -96,6 +120,7 @@ class TestBatchFile:
 
 @MARKS[1]
 @MARKS[2]
+@MARKS[3]
 def test_by_a_windows_python(windows_pack: Path, tmp_path: Path) -> None:
     place = tmp_path / "into"
     code, text = run_python(windows(windows_pack / "install.py"), windows(place), limit=300)

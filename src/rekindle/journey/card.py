@@ -42,6 +42,7 @@ def make_card(
     build = plan.build if plan.answer == "build" else None
     graft = plan.graft
     known = [one.bytes for one in packages or () if one.bytes is not None]
+    free = free_bytes(target.folder or Path(target.python))
     return Card(
         what=_what(plan, requests, companions),
         places=tuple(map(without_password, places)),
@@ -52,7 +53,7 @@ def make_card(
         disk_gib=build.disk_gib
         if build
         else use_disk_gib(plan.backend, load_facts()) + (graft.disk_gib or 0 if graft else 0),
-        disk_free_gib=free_gib(target.folder or Path(target.python)),
+        disk_free_gib=None if free is None else round(free / GIB, 1),
         memory_gib=build.memory_gib if build else None,
         minutes=build.minutes if build else graft.minutes if graft else None,
         into=str(target.folder or target.python),
@@ -66,13 +67,13 @@ def make_card(
     )
 
 
-def free_gib(place: Path) -> float | None:
+def free_bytes(place: Path) -> int | None:
     """The room on the disk that a place lies on, or will."""
     there = place.absolute()
     while not there.exists() and there != there.parent:
         there = there.parent
     try:
-        return round(shutil.disk_usage(there).free / GIB, 1)
+        return shutil.disk_usage(there).free
     except OSError:
         return None
 

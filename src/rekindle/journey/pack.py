@@ -1,16 +1,14 @@
 """A pack: all that a plan needs on a machine that never sees a network, with a script that installs it there.
 
 First everything is resolved for that machine (metadata alone), measured and shown; then each file is fetched, resumed
-where it stopped, and held against its digest. ``SHA256SUMS`` is written last and names every file: without it a folder
-is no pack, so one that was cut short installs nothing, and the same command continues it.
+where it stopped, and held against its digest. One that was cut short installs nothing, and the same command continues
+it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
 import sys
 import urllib.parse
 from collections.abc import Callable, Sequence
@@ -23,11 +21,8 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from rekindle import __version__
 from rekindle.api.plan import plan as make_plan
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
-from rekindle.formats.dsse import PACK_SUMS, read_envelope, seal, signed_by
 from rekindle.formats.ranges import tls_context
 from rekindle.host.download import download
-from rekindle.host.files import read_head, sha256_of, write_atomically
-from rekindle.host.keys import PublicKey, checker, read_private, read_public, trusted_keys
 from rekindle.host.live import LiveHost
 from rekindle.host.redact import without_password
 from rekindle.interpreters.installer import Installer, PipSettings, choose_installer, read_pip_settings
@@ -38,33 +33,25 @@ from rekindle.interpreters.other_machine import (
     fetch_embedded,
     unpack_embedded,
 )
-from rekindle.journey.card import free_gib, make_card
+from rekindle.journey.card import free_bytes, make_card
 from rekindle.journey.install import wanted_from
+from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder
 from rekindle.journey.pack_source import SourcePart, pack_source
+from rekindle.journey.packed import pack_links
 from rekindle.journey.resolve import groups_of, lock_lines, resolve
 from rekindle.journey.target import InstallTarget
-from rekindle.model.document import encode, load
+from rekindle.model.document import encode
 from rekindle.model.guard import constraints_text, pinned
 from rekindle.model.journey import Card, Package
 from rekindle.model.machine import Machine
-from rekindle.model.pack import Pack, PackCheck, PackedFile, PackOptions
+from rekindle.model.pack import Pack, PackOptions
 from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.spoken import GIB, spoken_bytes
-from rekindle.model.up_options import UpOptions
-from rekindle.scripts.pack_install import SIGNATURE, SUMS, problems_of
 from rekindle.scripts.pack_texts import pack_texts
 from rekindle.scripts.quoting import pasted
 from rekindle.scripts.recipe import make_recipe
 
-WHEELS = "wheels"
-PYTHON = "python"
-SOURCE = "source"
-_MAX_SUMS_BYTES = 64 << 20
-_OURS = (
-    *(WHEELS, PYTHON, SOURCE, SUMS, SIGNATURE, "pack.json", "plan.json", "requirements.txt", "constraints.txt"),
-    *("README.txt", "install.py", "install.sh", "install.bat"),
-)
 Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 
@@ -84,110 +71,22 @@ def pack(
     listener = progress or Silent()
     plan = _installable(make_plan(machine, wish), options)
     work = _Packing(options=options, plan=plan, other=_other_machine(plan, machine), progress=listener)
-    work.refuse_foreign()
+    work.folder.refuse_foreign()
     listener.stage("resolve", "what that machine needs, asked without fetching it")
     packages = work.resolve() if plan.answer == "install" else ()
     card = work.card(packages)
     if options.dry_run:
         return work.answer(packages, (), card)
-    free = free_gib(options.out)
-    if free is not None and free * GIB < (card.download_bytes or 0):
+    free = free_bytes(options.out)
+    if free is not None and free < (card.download_bytes or 0):
         raise NotReady(
-            f"{spoken_bytes(free * GIB)} are free at {options.out}, and the files take"
+            f"{spoken_bytes(free)} are free at {options.out}, and the files take"
             f" {spoken_bytes(card.download_bytes or 0)}",
             remedy="make room, or name a folder on a larger disk with --out",
         )
     if confirm is not None and not confirm(plan, lambda: card):
         raise BadInput("nothing was packed: it needs a yes", remedy="answer y, or give --yes where nobody can answer")
     return work.make(packages, card, machine, wish)
-
-
-def pack_check(folder: Path, *, keys: Sequence[Path] = ()) -> PackCheck:
-    """Is every file of a pack what it was when it was made, and who vouches for it?
-
-    ``keys`` are the only ones believed (default: those of ``rekindle key``); where they are given, a pack that none of
-    them signed is not good.
-
-    >>> pack_check(folder / "nothing here").good
-    False
-    """
-    if not folder.is_dir():
-        return PackCheck(folder=str(folder), good=False, problems=(f"{folder} is no folder",))
-    problems = problems_of(folder)
-    made: Pack | None = None
-    notes: list[str] = []
-    if not problems:
-        try:
-            made = load(folder / "pack.json", Pack)
-        except BadInput as error:
-            problems.append(error.message)
-    signed, words = _signer(folder, [read_public(key) for key in keys] if keys else None)
-    if words is not None:
-        (problems if keys or (signed is None and (folder / SIGNATURE).exists()) else notes).append(words)
-    return PackCheck(
-        folder=str(folder),
-        good=not problems,
-        title=made.title if made else "",
-        files=len(made.files) if made else 0,
-        bytes=made.bytes if made else 0,
-        signed=signed,
-        problems=tuple(problems),
-        notes=tuple(notes),
-    )
-
-
-def _signer(folder: Path, keys: Sequence[PublicKey] | None) -> tuple[str | None, str | None]:
-    """The name of the believed key that signed the sums, or why there is none."""
-    path = folder / SIGNATURE
-    if not path.is_file() or path.is_symlink():
-        return None, "nobody signed it: its sums tell accidents, not who made it"
-    try:
-        envelope = read_envelope(read_head(path, _MAX_SUMS_BYTES), SIGNATURE)
-        sums = read_head(folder / SUMS, _MAX_SUMS_BYTES)
-        believed = signed_by(envelope, checker(trusted_keys() if keys is None else keys))
-    except (BadInput, OSError) as error:
-        return None, f"its signature cannot be read: {error}"
-    if envelope.payload_type != PACK_SUMS or envelope.payload != sums:
-        return None, f"{SIGNATURE} is about other sums than those in {SUMS}"
-    if believed is None:
-        return None, "no key that is believed here signed it (rekindle key trust FILE.pub)"
-    return believed, None
-
-
-def pack_links(places: Sequence[str]) -> tuple[tuple[str, ...], Pack | None]:
-    """Where installers find wheels: of a pack among ``places`` its folder of wheels, after it was checked; the pack."""
-    found: list[str] = []
-    packed: Pack | None = None
-    for place in places:
-        if not (Path(place) / "pack.json").is_file():
-            found.append(place)
-            continue
-        checked = pack_check(Path(place))
-        if not checked.good:
-            raise StageFailed(
-                f"the pack {place} is not as it was made: {'; '.join(checked.problems[:4])}",
-                remedy="copy it again from where it was made; rekindle pack check says all that is wrong",
-            )
-        packed = packed or load(Path(place) / "pack.json", Pack)
-        found.append(str(Path(place).absolute() / WHEELS))
-    return tuple(found), packed
-
-
-def up_from_pack(options: UpOptions) -> UpOptions:
-    """What ``up`` is told where ``--find-links`` names a pack: its wheels and, without another wish, its torch."""
-    links, packed = pack_links(options.find_links)
-    wish = options.wish
-    if packed is not None and packed.torch and not (wish.torch or wish.variant or wish.build):
-        release, _, local = packed.torch.partition("+")
-        variant = local or packed.variant
-        wish = msgspec.structs.replace(wish, torch=f"{release}+{variant}" if variant else release)
-    if packed is None:
-        return options
-    python = options.python or (packed.python if options.venv is None else None)
-    alone = not {package.name for package in packed.packages} & {"torchvision", "torchaudio"}
-    return msgspec.structs.replace(
-        options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone
-    )
 
 
 def _installable(plan: Plan, options: PackOptions) -> Plan:
@@ -231,7 +130,10 @@ class _Packing:
     other: OtherMachine
     progress: Progress
     left_out: list[str] = field(default_factory=list)
-    files: dict[str, PackedFile] = field(default_factory=dict)
+
+    @functools.cached_property
+    def folder(self) -> PackFolder:
+        return PackFolder(self.options.out)
 
     @property
     def out(self) -> Path:
@@ -256,19 +158,6 @@ class _Packing:
     @functools.cached_property
     def settings(self) -> PipSettings:
         return read_pip_settings(LiveHost())
-
-    def refuse_foreign(self) -> None:
-        """A folder with anything that is no part of a pack is left alone: nothing of the user's is mixed in or lost."""
-        if not self.out.exists():
-            return
-        if not self.out.is_dir():
-            raise BadInput(f"{self.out} is no folder", remedy="name a new folder with --out")
-        for path in self.out.rglob("*"):
-            top = path.relative_to(self.out).parts[0]
-            half = top.startswith(tuple(f".{name}." for name in _OURS))
-            if path.is_symlink() or not (top in _OURS or half):
-                what = "is a link" if path.is_symlink() else "is no part of a pack"
-                raise BadInput(f"{path} {what}", remedy="name a new folder with --out")
 
     def resolve(self) -> tuple[Package, ...]:
         """The whole closure for that machine; what is chosen first is kept by what comes later."""
@@ -335,30 +224,24 @@ class _Packing:
 
     def make(self, packages: Sequence[Package], card: Card, machine: Machine, wish: Wish | None) -> Pack:
         """Fetch, write, and name every file at last."""
-        for name in (SUMS, SIGNATURE):
-            (self.out / name).unlink(missing_ok=True)
+        self.folder.begin()
         fetched = tuple(self.fetch(package, number, packages) for number, package in enumerate(packages, 1))
         self.carry_python()
         notes = [*self.carry_source(machine, wish)] if self.options.source else []
         answer = msgspec.structs.replace(self.answer(fetched, tuple(notes), None), folder="", install=())
         for name, content in pack_texts(answer, self.plan).items():
-            self.write(name, content)
+            self.folder.write(name, content)
         if fetched:
-            self.write("requirements.txt", lock_lines(fetched))
+            self.folder.write("requirements.txt", lock_lines(fetched))
             versions = {package.name: package.version for package in fetched}
-            self.write("constraints.txt", constraints_text(pinned(self.requests, versions)))
-        self.write("plan.json", encode(self.plan))
-        total = sum(file.bytes for file in self.files.values())
-        answer = msgspec.structs.replace(answer, files=tuple(self.files.values()), bytes=total)
-        self.write("pack.json", encode(answer))
-        self.sweep()
-        sums = "".join(f"{file.sha256}  {path}\n" for path, file in sorted(self.files.items()))
-        signer = read_private(self.options.sign) if self.options.sign else None
-        if signer is not None:
-            write_atomically(self.out / SIGNATURE, seal(PACK_SUMS, sums.encode(), signer.id, signer.sign))
-        write_atomically(self.out / SUMS, sums)
+            self.folder.write("constraints.txt", constraints_text(pinned(self.requests, versions)))
+        self.folder.write("plan.json", encode(self.plan))
+        files = tuple(self.folder.files.values())
+        total = sum(file.bytes for file in files)
+        self.folder.write("pack.json", encode(msgspec.structs.replace(answer, files=files, bytes=total)))
+        self.folder.finish(self.options.sign)
         return msgspec.structs.replace(
-            self.answer(fetched, tuple(notes), card), files=answer.files, bytes=total, signed=self.options.sign
+            self.answer(fetched, tuple(notes), card), files=files, bytes=total, signed=self.options.sign
         )
 
     def answer(self, packages: Sequence[Package], notes: tuple[str, ...], card: Card | None) -> Pack:
@@ -395,10 +278,8 @@ class _Packing:
         target = self.out / folder / name
         context = tls_context(self.settings.certificates) if package.url.startswith("https:") else None
         download(package.url, target, sha256=package.sha256, progress=self.progress, context=context)
-        sha256 = package.sha256 or sha256_of(target)
-        size = target.stat().st_size
-        self.files[f"{folder}/{name}"] = PackedFile(path=f"{folder}/{name}", sha256=sha256, bytes=size)
-        return msgspec.structs.replace(package, sha256=sha256, bytes=size)
+        lies = self.folder.note(f"{folder}/{name}", package.sha256)
+        return msgspec.structs.replace(package, sha256=lies.sha256, bytes=lies.bytes)
 
     def carry_python(self) -> None:
         """Windows' embeddable Python where an index has it; elsewhere the machine must have its own."""
@@ -419,7 +300,7 @@ class _Packing:
             self.left_out.append(f"Python {self.other.python} itself: no index here has {archive[0]}")
             return
         for name, content in unpack_embedded(fetched).items():
-            self.write(f"{PYTHON}/{name}", content)
+            self.folder.write(f"{PYTHON}/{name}", content)
         fetched.unlink()
 
     def carry_source(self, machine: Machine, wish: Wish | None) -> list[str]:
@@ -435,37 +316,11 @@ class _Packing:
         notes = pack_source(part, lambda group: self.add(chosen, group, ()))
         tools = tuple(chosen.values())
         locked = tuple(self.fetch(tool, number, tools, f"{SOURCE}/tools") for number, tool in enumerate(tools, 1))
-        self.write(f"{SOURCE}/requirements.txt", lock_lines(locked))
-        for path in sorted((self.out / SOURCE).rglob("*")):
-            name = path.relative_to(self.out).as_posix()
-            if path.is_file() and name not in self.files and not _is_half(path.name):
-                self.files[name] = PackedFile(path=name, sha256=sha256_of(path), bytes=path.stat().st_size)
+        self.folder.write(f"{SOURCE}/requirements.txt", lock_lines(locked))
+        self.folder.note_all(SOURCE)
         return notes
-
-    def write(self, name: str, content: bytes | str) -> None:
-        """One file of the pack, whole or not at all."""
-        raw = content.encode("utf-8") if isinstance(content, str) else content
-        path = self.out / name
-        if not path.is_file() or path.read_bytes() != raw:
-            write_atomically(path, raw)
-        if name.endswith(".sh"):
-            path.chmod(path.stat().st_mode | 0o111)
-        self.files[name] = PackedFile(path=name, sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
-
-    def sweep(self) -> None:
-        """Take away what an earlier, interrupted or other pack left; :meth:`refuse_foreign` saw that all is ours."""
-        for path in sorted(self.out.rglob("*"), reverse=True):
-            if path.is_dir():
-                with contextlib.suppress(OSError):
-                    path.rmdir()
-            elif path.relative_to(self.out).as_posix() not in self.files:
-                path.unlink()
 
 
 def _file_of(package: Package) -> str:
     """The file's name in its address."""
     return urllib.parse.unquote(urllib.parse.urlsplit(package.url).path).replace("\\", "/").rsplit("/", 1)[-1]
-
-
-def _is_half(name: str) -> bool:
-    return name.endswith((".part", ".part.json"))

@@ -18,6 +18,7 @@ from rekindle.api.source import source_fetch
 from rekindle.errors import StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.interpreters.other_machine import OtherMachine
+from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.scripts.formats import encode
@@ -50,6 +51,7 @@ def pack_source(part: SourcePart, add: Callable[[Sequence[Request]], None]) -> l
         _archive_tree(part, archive)
     shutil.rmtree(part.folder / "tree", ignore_errors=True)
     notes = _add_tools(recipe, archive, add)
+    write_atomically(part.folder / "plan.json", encode_document(part.plan))
     write_atomically(part.folder / "README.txt", _readme(part.plan, recipe, archive.name, kind))
     return notes
 
@@ -127,5 +129,8 @@ def _readme(plan: Plan, recipe: Recipe, archive: str, kind: str) -> str:
     lines += ["", "The machine must have:"]
     toolchain = plan.build.toolchain if plan.build else {}
     lines += [f"  - {name}: {text}" for name, text in toolchain.items()]
+    if plan.build and plan.build.packages:
+        lines += ["  - the libraries that the tree takes from the system, with their headers:"]
+        lines += [f"      {name}" for name in plan.build.packages]
     lines += ["", f"Patches that the script applies: {', '.join(plan.build.patches if plan.build else ()) or 'none'}"]
     return "\n".join(lines) + "\n"

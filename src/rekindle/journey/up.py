@@ -34,7 +34,7 @@ from rekindle.journey.companions import CompanionToBuild, build_companions, want
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.grafting import check_graft, graft_requests
 from rekindle.journey.keeping import set_variables
-from rekindle.journey.pack import up_from_pack
+from rekindle.journey.packed import up_from_pack
 from rekindle.journey.reachable import reachable_ways
 from rekindle.journey.taken import plan_taken, refuse_two_ways
 from rekindle.journey.target import (

@@ -25,6 +25,8 @@ SIGNATURE = f"{SUMS}.dsse.json"
 BEGUN = "rekindle-pack-begun"
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\\:*?\"<>|\x00-\x1f]{1,1000})")
 _MOST_LISTED_BYTES = 16 << 20
+# Pip out of its wheel. A program that is called pip may not install a pip on Windows.
+_PIP = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module('pip', run_name='__main__')"
 _REPARSE_POINT = 0x400  # of Windows: a junction or another way out of the folder
 
 
@@ -175,7 +177,7 @@ def _install(folder: Path, pack: dict[str, Any], into: Path, *, prove: bool) -> 
         quietly = ("--no-input", "--disable-pip-version-check", "--no-warn-script-location", "--no-cache-dir")
         exactly = ("--no-index", "--no-deps", "--require-hashes", "--find-links", str(wheels))
         listed = ("-r", str(folder / "requirements.txt"), *target)
-        _run([str(python), "-I", str(pip / "pip"), "install", *quietly, *exactly, *listed], "pip could not install")
+        _run([str(python), "-I", "-c", _PIP, str(pip), "install", *quietly, *exactly, *listed], "pip could not install")
         shutil.copyfile(folder / "constraints.txt", into / "constraints.txt")
     except OSError as error:
         raise NotInstalled(f"{error.strerror or error}; the same command begins anew", 1) from error

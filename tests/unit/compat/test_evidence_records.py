@@ -3,49 +3,39 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
+import pytest
+
+import seed_records
 from rekindle.api.proofs import review_records
 from rekindle.model.document import encode, load
-from rekindle.model.proof import ProofCard, ProofCheck, ProofRecord
+from rekindle.model.proof import ProofCard, ProofRecord
+from seed_records import EVIDENCE, RECORDS, read_seeds, record_from_page
 
-EVIDENCE = Path(__file__).parents[3] / "docs" / "evidence"
-RECORDS = EVIDENCE / "records"
-WORDS = {"ok": "passed", "skip": "skipped", "FAIL": "failed"}
-
-
-def from_page() -> ProofRecord:
-    """PyTorch 2.6.0 with CUDA 11.8 on an H200, read out of its page and the report of its build."""
-    page = (EVIDENCE / "cuda-2.6.0.md").read_text("utf-8")
-    report = (EVIDENCE / "torch-2.6.0-cuda11.8-report.html").read_text("utf-8")
-    lines = re.findall(r"^    (ok|skip|FAIL) +(\S+) +[\d.]+ s  ", page, re.M)
-    digest = re.search(r'wheel sha256</td><td class="mono">([0-9a-f]{64})', report)
-    assert digest is not None and f"sha256 `{digest[1][:8]}…`" in page
-    return ProofRecord(
-        package="torch",
-        version="2.6.0+rekindle.cu118.sm90",
-        wheel_sha256=digest[1],
-        verdict="proven",
-        level="full",
-        claims=("cpu", "gpu"),
-        checks=tuple(ProofCheck(id=name, status=WORDS[word]) for word, name in lines),  # type: ignore[arg-type]
-        system="linux",
-        arch="x86_64",
-        distro="debian 12",
-        cards=(ProofCard(name="NVIDIA H200", arch="sm_90"),),
-        driver="580",
-        cuda="11.8",
-        python="3.11",
-        day="2026-11-17",
-        page="docs/evidence/cuda-2.6.0.md",
-    )
+SEEDS = read_seeds()
+READ = next(proof for proof in SEEDS if "read" in proof)
 
 
 def test_the_record_is_what_the_page_says() -> None:
-    made = from_page()
+    page = (EVIDENCE / "cuda-2.6.0.md").read_text("utf-8")
+    made = record_from_page(READ)
+    assert READ["page"] == "cuda-2.6.0.md" and f"sha256 `{made.wheel_sha256[:8]}…`" in page
     assert (made.count("passed"), made.count("failed"), made.count("skipped")) == (64, 0, 12)
+    assert made.cards == (ProofCard(name="NVIDIA H200", arch="sm_90"),) and made.verdict == "proven"
     path = RECORDS / "torch-2.6.0-cuda11.8-h200.json"
     assert path.read_bytes() == encode(made), "the page and its record differ"
+    assert seed_records.main(["--check"]) == 0
+
+
+def test_a_page_that_contradicts_itself_makes_no_record(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    for name in (READ["page"], READ["read"]["digest_in"]):
+        (tmp_path / name).write_text((EVIDENCE / name).read_text("utf-8"), "utf-8")
+    monkeypatch.setattr(seed_records, "EVIDENCE", tmp_path)
+    page = tmp_path / READ["page"]
+    whole = page.read_text("utf-8")
+    page.write_text(re.sub(r"^ +ok +gpu0.fft .*\n", "", whole, flags=re.M), "utf-8")
+    with pytest.raises(SystemExit, match="63, 0, 12"):
+        record_from_page(READ)
 
 
 def test_all_of_them_are_good() -> None:
@@ -53,3 +43,15 @@ def test_all_of_them_are_good() -> None:
     assert review.good and len(review.records) == len(list(RECORDS.glob("*.json"))) >= 1
     for path in RECORDS.glob("*.json"):
         assert load(path, ProofRecord).verdict == "proven"
+
+
+def test_every_proof_of_the_pages_has_its_record_or_its_reason() -> None:
+    named = [proof["record"] for proof in SEEDS if "record" in proof]
+    assert sorted(named) == sorted(path.name for path in RECORDS.glob("*.json"))
+    for proof in SEEDS:
+        assert ("record" in proof) != bool(proof.get("lacks")), proof
+        assert (EVIDENCE / proof["page"]).is_file()
+    told = {
+        path.name for path in EVIDENCE.glob("*.md") if re.search(r"\d+ passed, \d+ failed|✓ verify", path.read_text())
+    }
+    assert told <= {proof["page"] for proof in SEEDS}

@@ -24,15 +24,15 @@ from rekindle.host.files import write_atomically
 from rekindle.host.keys import new_key
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.journey import pack as packing
-from rekindle.journey import pack_source
-from rekindle.journey.pack import pack_check, pack_links, up_from_pack
+from rekindle.journey import pack_folder, pack_source
+from rekindle.journey.packed import pack_check, pack_links, up_from_pack
 from rekindle.model.document import load
 from rekindle.model.journey import Package
 from rekindle.model.pack import Pack, PackOptions
-from rekindle.model.plan import BuildRecipe, Reason, Request, Wish
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Request, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.up_options import UpOptions
-from rekindle.scripts.pack_install import SIGNATURE, SUMS, listed_in, problems_of
+from rekindle.scripts.pack_install import _PIP, SIGNATURE, SUMS, listed_in, problems_of
 from tiny_packs import THIS_PYTHON, make_pack, plan_for, shelf
 from tiny_wheels import make_wheel
 
@@ -230,8 +230,8 @@ def test_killed_at_ten_moments_it_is_no_pack_and_is_continued(links: Path, tmp_p
 
             return call
 
-        for name in ("download", "write_atomically"):
-            setattr(packing, name, count_or_die(getattr(packing, name)))
+        for module, name in ((packing, "download"), (pack_folder, "write_atomically")):
+            setattr(module, name, count_or_die(getattr(module, name)))
         make_pack(plan_for(), links, out)
         os._exit(0)
 
@@ -260,7 +260,7 @@ def test_a_full_disk_is_said_and_the_pack_continues(links: Path, tmp_path: Path)
             raise OSError(28, "No space left on device", str(path))
         real(path, content)
 
-    with mock.patch.object(packing, "write_atomically", full), pytest.raises(OSError, match="No space"):
+    with mock.patch.object(pack_folder, "write_atomically", full), pytest.raises(OSError, match="No space"):
         make_pack(plan_for(), links, tmp_path / "p")
     assert not pack_check(tmp_path / "p").good
     make_pack(plan_for(), links, tmp_path / "p")
@@ -268,7 +268,7 @@ def test_a_full_disk_is_said_and_the_pack_continues(links: Path, tmp_path: Path)
 
 
 def test_too_small_a_disk_is_refused_before(links: Path, tmp_path: Path) -> None:
-    with mock.patch.object(packing, "free_gib", lambda place: 0.0), pytest.raises(StageFailed, match="are free at"):
+    with mock.patch.object(packing, "free_bytes", lambda place: 0), pytest.raises(StageFailed, match="are free at"):
         make_pack(plan_for(), links, tmp_path / "p")
     assert not (tmp_path / "p").exists()
 
@@ -344,6 +344,16 @@ def test_the_script_installs_and_refuses(finished: Path, tmp_path: Path) -> None
         assert code == 2 and "NOT INSTALLED" in text and not (tmp_path / "never").exists(), (name, text)
 
 
+def test_the_pip_of_a_pack_is_not_started_under_its_own_name(tmp_path: Path) -> None:
+    """On Windows pip refuses to install a pip where the program that runs is called pip."""
+    body = b"import sys; print(sys.argv)"
+    wheel = make_wheel(tmp_path, "pip", files={"pip/__init__.py": b"", "pip/__main__.py": body})
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _PIP, str(wheel), "install", "x"], capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "['-c', 'install', 'x']", done.stderr
+
+
 @needs.posix("the script is for a POSIX shell")
 def test_the_script_names_the_python_it_wants(links: Path, tmp_path: Path) -> None:
     make_pack(plan_for(arch=ARCH, python="3.7"), links, tmp_path / "p", torch_only=True)
@@ -382,7 +392,9 @@ def test_sources_for_a_build_go_in(links: Path, tmp_path: Path) -> None:
         (target / "setup.py").write_text("")
         (target / "requirements.txt").write_text("# tools\npyyaml\nnowhere>=3\n-r other.txt\n")
 
-    recipe = BuildRecipe(source="v2.6.0", compiler="gcc-11", toolchain={"cuda": "11.8: get it there"})
+    recipe = BuildRecipe(
+        source="v2.6.0", compiler="gcc-11", toolchain={"cuda": "11.8: get it there"}, packages=("libfmt-dev",)
+    )
     plan = plan_for(answer="build", torch="2.6.0", companions=(), requests=(), build=recipe)
     out = tmp_path / "p"
     with mock.patch.object(pack_source, "source_fetch", fetch):
@@ -392,6 +404,8 @@ def test_sources_for_a_build_go_in(links: Path, tmp_path: Path) -> None:
     assert any("nowhere" in note for note in made.notes)
     readme = (out / "source/README.txt").read_text("utf-8")
     assert "cuda: 11.8: get it there" in readme and 'SOURCE="$PWD/torch-2.6.0" sh build.sh' in readme
+    assert "libraries that the tree takes from the system" in readme and "\n      libfmt-dev\n" in readme
+    assert load(out / "source/plan.json", Plan).build == recipe, "the plan of the build, for rekindle in five years"
     assert (out / "source/build.sh").read_text("utf-8").startswith("#!/bin/sh")
     with tarfile.open(out / "source/torch-2.6.0.tar.gz") as tar:
         members = tar.getmembers()
