@@ -13,6 +13,7 @@ from typing import Any
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.document import encode
@@ -38,7 +39,10 @@ def answer(ask: dict[str, Any], *, by_name: bool = False) -> Plan:
     given = {name: ask[name] for name in keys if name in ask}
     machine = machine_from_flags(facts, gpu=gpu, memory=ask.get("memory_gib"), **given)
     wish = Wish(**{name: ask[name] for name in WISHED if name in ask})
-    return make_plan(machine, Wish(**{**_fields(wish), "build": ask.get("build", False)}), facts)
+    wish = Wish(**{**_fields(wish), "build": ask.get("build", False), "beside": tuple(ask.get("with", ()))})
+    if wish.beside or "for" in ask:
+        return api.plan(machine, wish, wheelhouses=[], app=ask.get("for"), proofs=[])
+    return make_plan(machine, wish, facts)
 
 
 def _fields(wish: Wish) -> dict[str, Any]:
@@ -65,6 +69,10 @@ def misses(case: dict[str, Any], plan: Plan) -> list[str]:
     for words in expect.get("must_mention") or []:
         if not any(word.lower() in text for word in words):
             found.append(f"none of {words} is mentioned")
+    for name, answers in (expect.get("companions") or {}).items():
+        said = next((one.answer for one in plan.companions if one.name == name), None)
+        if said not in answers:
+            found.append(f"{name} is {said}, not {answers}")
     if expect.get("any_of") and not any(_holds(document, option) for option in expect["any_of"]):
         found.append(f"none of {expect['any_of']} holds")
     return found

@@ -48,12 +48,10 @@ def find_distro(text: str, facts: Facts) -> Distro | None:
     A row without a number (Alpine, where no version has glibc) counts for every version.
     """
     words = _WORDS.findall(text.lower())
-    if not words:
-        return None
-    version = next((word for word in words if word[0].isdigit()), "")
     for row in facts.distros.distro:
         name, _, number = row.name.partition(" ")
-        if name in words and (not number or version == number or version.startswith(number + ".")):
+        said = not number or any(word == number or word.startswith(number + ".") for word in words)
+        if said and not {name, *row.names}.isdisjoint(words):
             return row
     return None
 

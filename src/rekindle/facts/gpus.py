@@ -22,7 +22,7 @@ from rekindle.model.machine import Vendor
 Tokens = tuple[str, ...]
 
 _CUT = re.compile(r"[a-z]+|\d+|\+")
-_MARKS = re.compile(r"\((?:r|tm|nvgpu)\)|[®™]|\brev\. ?\w+\b")
+_MARKS = re.compile(r"\((?:r|tm|nvgpu)\)|[®™]|\brev\. ?\w+\b|\bmig (?:\dc\.)?\dg\.\d+gb(?:\+\w+)?")
 _LAPTOP = re.compile(r"\b(?:laptop|notebook)\b")
 _RYZEN = re.compile(r"\bryzen [3579]\b")  # the digit is a class, not a model
 _MAX_Q = re.compile(r"\bmax-?q\b")

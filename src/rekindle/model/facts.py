@@ -359,9 +359,10 @@ class GfxSwitch(Row, frozen=True, kw_only=True):
 
 class Distro(Row, frozen=True, kw_only=True):
     """A Linux distribution: its C library, compiler and Python; or an old Windows: the last Python that runs there and
-    the first branch of NVIDIA's drivers that does not."""
+    the first branch of NVIDIA's drivers that does not. ``names`` are other names it goes by (``amzn``)."""
 
     name: str
+    names: tuple[str, ...] = ()
     glibc: str | None = None
     libc: Literal["glibc", "musl"] = "glibc"
     gcc: int | None = None

@@ -204,13 +204,14 @@ def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
     assert release is not None
     platform, last = question.platform, question.last_python
     if candidate.flavour is not None:
-        made = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
-        return tuple(version for version in made if last is None or key(version) <= key(last))
-    here = release.pythons.get(platform)
-    if here is None or question.tegra:
-        everywhere = {version for versions in release.pythons.values() for version in versions}
-        here = tuple(sorted(everywhere, key=key))
-    return tuple(version for version in here if not version.endswith("t") or version == question.wish.python)
+        here = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
+    else:
+        here = release.pythons.get(platform, ())
+        if not here or question.tegra:
+            everywhere = {version for versions in release.pythons.values() for version in versions}
+            here = tuple(sorted(everywhere, key=key))
+        here = tuple(version for version in here if not version.endswith("t") or version == question.wish.python)
+    return tuple(version for version in here if last is None or key(version) <= key(last))
 
 
 def python_span(versions: tuple[str, ...]) -> str:

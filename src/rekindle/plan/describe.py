@@ -131,7 +131,8 @@ def _system(os: str, facts: Facts) -> tuple[System, str | None]:
         return _SYSTEMS[os], None
     if match := _WINDOWS.fullmatch(os):
         return "windows", f"windows-{match[1]}"
-    if _WSL.search(os) or {row.name.partition(" ")[0] for row in facts.distros.distro} & set(re.split(r"[^a-z]+", os)):
+    known = {name for row in facts.distros.distro for name in (row.name.partition(" ")[0], *row.names)}
+    if _WSL.search(os) or known & set(re.split(r"[^a-z]+", os)):
         return "linux", os
     raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
 

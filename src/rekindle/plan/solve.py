@@ -115,7 +115,8 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()
         }:
             break  # every card has a plan by now
     chosen = outcome
-    if outcome.best is None or question.wish.serve == "newest" or _screen_holds_back(groups, outcome, question):
+    held_back = _screen_holds_back(groups, outcome, question) or _may_not_compute(outcome, groups)
+    if outcome.best is None or question.wish.serve == "newest" or held_back:
         kept, chosen = _for_some(groups, outcome, question)
         chosen.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
     if chosen is not outcome and outcome.best is not None:
@@ -159,6 +160,15 @@ def _screen_holds_back(
     if question.wish.serve == "all" or question.torch is not None or len(large) == len(question.gpus):
         return False
     return any(set(kept) == set(large) and _newness(own) > _newness(outcome) for kept, own in groups)
+
+
+def _may_not_compute(outcome: PlanOutcome, groups: list[tuple[tuple[Gpu, ...], PlanOutcome]]) -> bool:
+    """Serving all cards takes a build whose libraries may lack one of them, and the others have a wheel."""
+    best, wish = outcome.best, outcome.question.wish
+    if best is None or best.candidate.answer != "build" or wish.build or wish.serve == "all":
+        return False
+    gap = any(doubt.code == "rocm-math-gap" for doubt in best.doubts)
+    return gap and any(_newness(own)[0] for _, own in groups)
 
 
 def _newness(outcome: PlanOutcome) -> tuple[bool, tuple[int, ...]]:

@@ -154,6 +154,8 @@ def test_a_gpu_named_by_the_cpu_around_it(name: str, arch: str) -> None:
     [
         ("GRID M10-8Q", "Tesla M10", "sm_50"),
         ("NVIDIA A10-4Q", "A10", "sm_86"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", None, "sm_80"),
+        ("NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb", None, "sm_90"),
         ("NVIDIA L40S-48Q", "L40S", "sm_89"),
         ("GRID V100D-8Q", None, "sm_70"),
         ("NVIDIA A100D-1-10C", None, "sm_80"),

@@ -123,7 +123,21 @@ def test_a_cpu_is_found(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "glibc"), [("ubuntu-22.04", "2.35"), ("Ubuntu 18.04.6 LTS", "2.27"), ("centos-7", "2.17"), ("arch", None)]
+    ("name", "glibc"),
+    [
+        ("ubuntu-22.04", "2.35"),
+        ("Ubuntu 18.04.6 LTS", "2.27"),
+        ("centos-7", "2.17"),
+        ("arch", None),
+        ("amzn-2", "2.26"),
+        ("amazonlinux-2", "2.26"),
+        ("Amazon Linux 2023", "2.34"),
+        ("Red Hat Enterprise Linux 8.10 (Ootpa)", "2.28"),
+        ("Linux Mint 21.3", "2.35"),
+        ("wsl2-ubuntu-24.04", "2.39"),
+        ("openSUSE Leap 15.5", "2.31"),
+        ("openSUSE Leap 15.6", "2.38"),
+    ],
 )
 def test_a_distribution_tells_its_glibc(name: str, glibc: str | None) -> None:
     row = find_distro(name, FACTS)

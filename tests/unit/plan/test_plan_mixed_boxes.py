@@ -79,3 +79,17 @@ def test_packages_are_named_for_the_system_that_was_named(distro: str, words: st
     assert made.build is not None
     told = made.build.toolchain["compiler"]
     assert words in told and (words == "apt" or "apt " not in told)
+
+
+def test_a_build_that_may_lack_one_card_does_not_take_the_wheel_from_the_other() -> None:
+    made = plan("RX 7900 XTX", "RX 580")
+    assert made.answer == "install" and "gfx803" in warned(made, "gpu-not-served")
+    assert plan("RX 7900 XTX", "RX 580", serve="all").answer == "build", "who asks for all gets the build"
+    sure = plan("RX 7900 XTX", "RX 6800")
+    assert sure.answer == "install" and not warned(sure, "gpu-not-served")
+
+
+def test_the_last_torch_is_the_last_for_all_cards_together() -> None:
+    both = plan("RTX 5070", "GTX 1080", os="windows")
+    assert "GeForce GTX 1080 (sm_61) together" in warned(both, "last-torch")
+    assert "together" not in warned(plan("GTX 1080"), "last-torch") != ""

@@ -35,3 +35,18 @@ def test_wsl_is_a_system() -> None:
     assert answer({"gpu": "Arc A770", "os": "wsl2"}, by_name=True).variant == "xpu"
     amd = answer({"gpu": "RX 7900 XTX", "os": "wsl"}, by_name=True)
     assert any("WSL2" in reason.text for reason in amd.warnings)
+
+
+def test_an_old_windows_is_said_to_be_one_and_builds_take_its_python() -> None:
+    made = answer({"gpu": "RTX 2070 SUPER", "os": "windows-7"}, by_name=True)
+    assert any("windows 7" in reason.text and "R470" in reason.text for reason in made.warnings)
+    assert all(other.python in (None, "3.8", "3.7", "3.6") for other in made.alternatives)
+    today = answer({"gpu": "RTX 2070 SUPER", "os": "windows-11"}, by_name=True)
+    assert all(reason.code != "old-windows" for reason in today.warnings)
+
+
+def test_an_arm_cpu_that_nobody_knows_is_not_judged_and_said_so() -> None:
+    strange = answer({"gpu": "none", "arch": "aarch64", "cpu": "Cortex X99", "torch": "2.10.0"}, by_name=True)
+    assert any("Cortex X99" in reason.text and "LSE" in reason.text for reason in strange.warnings)
+    known = answer({"gpu": "none", "arch": "aarch64", "cpu": "Odroid N2", "torch": "2.10.0"}, by_name=True)
+    assert known.torch != "2.10.0" and not any("was not judged" in reason.text for reason in known.warnings)

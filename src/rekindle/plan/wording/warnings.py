@@ -29,6 +29,8 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from _how_long_it_holds(assessed, outcome)
     yield from hopeless_cards(question)
     yield from _driver_needed(candidate, question)
+    if question.old_system is not None:
+        yield say("old-windows", old=question.old_system, source=question.old_system.source[0])
     yield from _intel_gpus(candidate, question)
     yield from _cards_in_doubt(question)
     for refusal in assessed.doubts:
@@ -100,7 +102,8 @@ def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Rea
     drivers = [card_drivers(sm, question.side, question.facts).last for sm in question.sms]
     last = min((branch for branch in drivers if branch), default=None)
     branch = f"; R{last} is the last driver branch too" if last else ""
-    cards = ", ".join(map(card, question.gpus))
+    cards = " and ".join(dict.fromkeys(map(card, question.gpus)))
+    cards += " together" if len({gpu.arch for gpu in question.gpus}) > 1 else ""
     yield say("last-torch", candidate, cards=cards, newest=newest, branch=branch, source=ended[0].source)
 
 
@@ -146,8 +149,8 @@ def _without_card(question: Question) -> Iterator[Reason]:
 def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     cpu = question.machine.cpu
-    if question.arch == "x86_64" and cpu.name and question.cpu_features is None:
-        yield Reason(code=seen.code, text=say("cpu-not-known", cpu=cpu).text)
+    if cpu.name and question.cpu_features is None and question.arch in ("x86_64", "aarch64"):
+        yield Reason(code=seen.code, text=say(f"cpu-not-known/{question.arch}", cpu=cpu).text)
     if candidate.answer != "build" and seen.kind == "partly":
         yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
     if candidate.answer != "build" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
