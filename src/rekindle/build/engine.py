@@ -5,7 +5,11 @@ Phases: clean, environment, configure, compile, finish. Each is safe to cut shor
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -18,11 +22,13 @@ from rekindle.build.companion import (
     torch_requirement,
     with_settings,
 )
-from rekindle.build.environment import chosen_cuda, headers_beside_torch, toolkit_places
+from rekindle.build.environment import BuildEnvironment, chosen_cuda, headers_beside_torch, toolkit_places
 from rekindle.build.failure import BuildLog
+from rekindle.build.farm import opened_cache, opened_farm, remove_objects
 from rekindle.build.governor import elastic_jobs
-from rekindle.build.launchers import find_launcher
+from rekindle.build.launchers import opened_launcher
 from rekindle.build.request import check_inputs
+from rekindle.build.trace import write_trace
 from rekindle.build.tree import (
     TreeState,
     clean,
@@ -37,7 +43,7 @@ from rekindle.build.tree import (
 )
 from rekindle.build.work import Work
 from rekindle.formats.ninja import has_objects
-from rekindle.host.files import hold_lock
+from rekindle.host.files import hold_lock, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
@@ -98,7 +104,51 @@ def build(
             version=wheel_version(plan, tree),
             editable=editable,
         )
-        return _carry_out(work, python)
+        try:
+            with _launching(work):
+                return _carry_out(work, python)
+        finally:
+            if work.options.trace is not None:
+                title = f"{work.tree.project} {work.version}"
+                write_trace(work.options.trace, title, work.spans, front.ninja_tree, work.compiled_where)
+
+
+@contextlib.contextmanager
+def _launching(work: Work) -> Iterator[None]:
+    """With the launcher, and the farm behind it, for as long as the block runs."""
+    recipe = work.plan.build
+    settings = {**recipe.cmake, **recipe.env} if recipe else {}
+    given = (work.host, work.options, settings, work.front.root, work.workspace.logs)
+    if work.options.farm is None:
+        with opened_launcher(*given) as work.launcher:
+            yield
+        return
+    with opened_farm(*given) as (work.launcher, work.farm, first):
+        if first:
+            work.note(first)
+        for text in work.farm.news() if work.farm else ():
+            work.note(text)
+        yield
+
+
+def _redo_wrong(work: Work, env: BuildEnvironment, again: Callable[[], Path | None], wheel: Path | None) -> Path | None:
+    """The wheel without what a worker got wrong: its objects made again here, and put right in the cache."""
+    if work.farm is None:
+        return wheel
+    wrong, names = work.farm.suspects()
+    work.farm.wrong = tuple(wrong)
+    if not wrong:
+        return wheel
+    work.farm.distrust(wrong)
+    gone = remove_objects(work.front.ninja_tree, names)
+    work.farm.redone = len(gone)
+    who = ", ".join(sorted({work.farm.farm.name_of(one.address) for one in wrong}))
+    work.note(f"{wrong[0].object} from {who} differs from what this machine makes: {len(gone)} objects made again here")
+    with opened_cache(work.farm) as (client, more):
+        if work.jobs is not None:
+            work.jobs.governor.server = client.pid
+        env.full.update(more)
+        return again()
 
 
 def _carry_out(work: Work, python: str) -> BuildResult:
@@ -130,8 +180,6 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     torch = pin = named = None
     if compiles_against_torch(plan.project) and not options.as_is:
         torch = torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
-    if options.launcher:
-        work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root, work.workspace.logs)
     now = TreeState(
         project=work.tree.project,
         version=work.version,
@@ -170,11 +218,19 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None
     with elastic_jobs(options, ninja, history, str(build_tree), farm=farm) as work.jobs:
+        if work.launcher and work.launcher.client:
+            work.jobs.governor.server = work.launcher.client.pid
+        if work.farm and not options.jobs:
+            work.farm.governor = work.jobs.governor
         work.jobs.tell(env.full, chooses=work.front.chooses_jobs)
         if work.jobs.note:
             work.note(work.jobs.note)
         with work.phase("compile", spoken_targets(options.target or "") or f"wheel for Python {interpreter.version}"):
-            wheel = steps.compile_tree(work, target, cmake, ninja, env)
+            again = functools.partial(steps.compile_tree, work, target, cmake, ninja, env)
+            wheel = _redo_wrong(work, env, again, again())
+    if work.farm:
+        work.farm.end()
+        work.compilers = {tool.path: sha256_of(Path(os.path.realpath(tool.path))) for tool in compilers}
     save_state(build_tree, msgspec.structs.replace(configured, running=False))
     return finish.finish(work, wheel, env, target)
 

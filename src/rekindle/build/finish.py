@@ -99,6 +99,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         paused=jobs.governor.pauses if jobs else 0,
         retried=tuple(work.retried),
         launcher=statistics(work.host, work.launcher) if work.launcher else {},
+        farm=work.farm.use(work.compilers) if work.farm else None,
         sbom=bill_file,
         provenance=statement_file,
         notes=tuple(work.notes),

@@ -8,6 +8,7 @@ Jobs are the children of Ninja: whole subtrees, since ``g++`` is a shell's child
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 import time
@@ -26,6 +27,9 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.toolkits.programs import Tool
 
 _OUTPUT = re.compile(r"""(?:^|\s)(?:-o\s*|/Fo:?\s*)("[^"]+"|'[^']+'|\S+)""")
+# What Ninja starts behind --launcher sccache and --farm: a client that waits for its server, 8 MiB resident.
+CLIENT_NAME = "sccache"
+CLIENT_BYTES = 64 << 20
 MAX_SAMPLES = 4000
 TIGHT_SECONDS = 0.1
 CALM_SECONDS = 0.25
@@ -39,7 +43,8 @@ FIXED = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 
 @dataclass(kw_only=True)
 class FollowedJob(CompilerJob):
-    """A job as followed over its life; ``looked`` is when its size was read last."""
+    """A job as followed over its life; ``looked`` is when its size was read last. A job of Ninja's may only ``wait``
+    for sccache; what sccache's own server compiles here is nobody's but memory's (``of_server``)."""
 
     output: str
     begun: float
@@ -48,6 +53,8 @@ class FollowedJob(CompilerJob):
     paused_at: float = 0.0
     pids: list[int] = field(default_factory=list)
     marked: set[int] = field(default_factory=set)
+    waits: bool = False
+    of_server: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,8 @@ class Sample:
 
 class Governor:
     """``budget`` bounds the sum of all processes of the build; ``solo`` lets one job run at a time; ``watch_only``
-    leaves every decision to a governor above."""
+    leaves every decision to a governor above. ``server`` is a process outside the build that compiles for it
+    (sccache's): its children count as the build's. ``max_jobs`` may change while a farm's workers come and go."""
 
     def __init__(
         self,
@@ -76,7 +84,8 @@ class Governor:
         self._watch_only = watch_only
         self._jobserver = jobserver
         self._learnt = learnt
-        self._max_jobs = max_jobs
+        self.max_jobs = max_jobs
+        self.server: int | None = None
         self._budget = budget
         self._seen: dict[int, FollowedJob] = {}
         self._begun = time.monotonic()
@@ -108,6 +117,8 @@ class Governor:
 
     def _tick(self, root: int) -> JobDecision | None:
         tree = processes.tree_of(root)
+        if self.server is not None:
+            tree += processes.tree_of(self.server)
         memory = read_memory()
         used = sum(process.rss for process in tree)
         self.peak_bytes = max(self.peak_bytes, used)
@@ -119,16 +130,21 @@ class Governor:
             self._sample(now, used, memory.available)
             return None
         available, total = self._bounds(memory, used)
+        waiting = sum(seen.waits for seen in self._seen.values())
+        served = sum(seen.of_server for seen in self._seen.values())
         decision = decide(
             Situation(
                 available=available,
                 total=total,
-                jobs=tuple(self._seen.values()),
-                max_jobs=1 if self.solo else self._max_jobs,
-                typical=self._learnt.typical(),
+                jobs=tuple(seen for seen in self._seen.values() if not seen.waits),
+                max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
+                # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
+                typical=CLIENT_BYTES if self.server is not None else self._learnt.typical(),
                 pressure=memory.pressure if self._budget is None else 0.0,
             )
         )
+        if waiting or served:
+            decision = dataclasses.replace(decision, jobs=max(1, decision.jobs + waiting - served))
         self._carry_out(decision, now)
         self._sample(now, used, available)
         return decision
@@ -144,7 +160,7 @@ class Governor:
     def _follow(self, tree: list[Proc], now: float) -> None:
         children = processes.by_parent(tree)
         there = set()
-        for root in job_roots(tree, children):
+        for root in job_roots(tree, children, self.server):
             there.add(root.pid)
             family = [root, *processes.below(root.pid, children)]
             seen = self._seen.get(root.pid)
@@ -158,6 +174,8 @@ class Governor:
                     begun=now,
                     looked=now - 1.0,
                 )
+            seen.waits = any(process.name == CLIENT_NAME for process in family)
+            seen.of_server = self.server is not None and root.parent == self.server
             seen.pids = [process.pid for process in family]
             rss = sum(process.rss for process in family)
             largest = max(family, key=lambda process: process.rss)
@@ -169,7 +187,7 @@ class Governor:
                 seen.marked.add(pid)
         for key in [key for key in self._seen if key not in there]:
             gone = self._seen.pop(key)
-            if gone.output and gone.peak:
+            if gone.output and gone.peak and not gone.waits:
                 self._learnt.record(gone.output, gone.peak, now - gone.begun)
 
     def _foresee(self, seen: FollowedJob, rss: int, now: float) -> None:
@@ -179,6 +197,8 @@ class Governor:
         if not seen.paused:
             # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
             seen.expected = foretell(known, rss, rss - seen.rss, now - seen.looked, learnt=learnt)
+        if seen.waits:
+            seen.expected = rss
         if seen.peak >= known * 0.8 and rss < seen.peak // 4:
             # It has had its peak and is letting go: on its way out, it will not grow again.
             seen.expected = rss
@@ -207,8 +227,8 @@ class Governor:
         if self._ticks % self._keep_every:
             return
         paused = sum(seen.paused for seen in self._seen.values())
-        allowed = self._jobserver.level + 1 if self._jobserver else self._max_jobs
-        self.samples.append(Sample(now - self._begun, used, available, len(self._seen) - paused, paused, allowed))
+        allowed = self._jobserver.level + 1 if self._jobserver else self.max_jobs
+        self.samples.append(Sample(now - self._begun, used, available, self.running, paused, allowed))
         if len(self.samples) > MAX_SAMPLES:
             self.samples = self.samples[::2]
             self._keep_every *= 2
@@ -216,17 +236,19 @@ class Governor:
     def jobs(self) -> list[tuple[str, float, int, bool]]:
         """What compiles now, the longest first: its object, seconds, bytes, and whether it is paused."""
         now = time.monotonic()
-        oldest = sorted((seen for seen in self._seen.values() if seen.output), key=lambda seen: seen.begun)
+        named = (seen for seen in self._seen.values() if seen.output and not seen.of_server)
+        oldest = sorted(named, key=lambda seen: seen.begun)
         return [(seen.output, now - seen.begun, seen.rss, seen.paused) for seen in oldest]
 
     @property
     def running(self) -> int:
-        return sum(not seen.paused for seen in self._seen.values())
+        """Ninja's jobs that are not paused."""
+        return sum(not seen.paused and not seen.of_server for seen in self._seen.values())
 
 
-def job_roots(tree: list[Proc], children: dict[int, list[Proc]]) -> list[Proc]:
-    """Children of Ninja (or make) that do not themselves contain another one."""
-    drivers = {process.pid for process in tree if is_driver(process.name)}
+def job_roots(tree: list[Proc], children: dict[int, list[Proc]], server: int | None = None) -> list[Proc]:
+    """Children of Ninja (or make) that do not themselves contain another one, and those of a compiling ``server``."""
+    drivers = {process.pid for process in tree if is_driver(process.name)} | ({server} if server else set())
     roots = []
     for process in tree:
         if process.parent in drivers and process.pid not in drivers:
@@ -304,7 +326,7 @@ def elastic_jobs(
 ) -> Iterator[Jobs]:
     """The jobs of one build. ``farm`` is how many jobs other machines take."""
     most, budget = options.jobs or farm or cores(), options.memory_bytes
-    shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None else None
+    shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None and options.farm is None else None
     if ninja.release >= JOBSERVER_NINJA and not shared:
         with governed_jobs(history, key, most, budget) as jobs:
             yield jobs
@@ -316,7 +338,8 @@ def elastic_jobs(
             yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=most)
             return
         memory = read_memory()
-        count = fixed_jobs(most, budget or (memory.available if memory else None), learnt.typical())
+        typical = learnt.typical() if options.farm is None else CLIENT_BYTES
+        count = fixed_jobs(most, budget or (memory.available if memory else None), typical)
         yield Jobs(
             governor=Governor(None, learnt, max_jobs=most, budget=budget),
             learnt=learnt,

@@ -7,16 +7,19 @@ gave a torch without CUDA and no error). Caches also launch nvcc and hipcc; farm
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rekindle.build.governor import cores
 from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
+from rekindle.model.build_options import BuildOptions
+from rekindle.toolkits.programs import probe_program
+from rekindle.toolkits.sccache import FIRST_WITH_NVCC, SccacheClient, read_counts, run_client
 
 CACHES = ("ccache", "sccache")
 _MASQUERADE = ("ccache", "sccache", "distcc", "icecc")
@@ -27,13 +30,45 @@ _PCH_SLOPPINESS = "pch_defines,time_macros,include_file_mtime,include_file_ctime
 
 @dataclass(frozen=True, kw_only=True)
 class Launcher:
-    """``env`` joins the build's environment; ``jobs`` is how many a farm takes at once, where it says so."""
+    """``env`` joins the build's environment; ``private`` that of its processes alone, since it is another each time;
+    ``jobs`` is how many a farm takes at once, where it says so. ``client`` is the sccache that works for us alone;
+    ``scripts`` stand before the compilers instead of the launcher itself, by their names."""
 
     name: str
     path: str
     env: dict[str, str] = field(default_factory=dict)
+    private: Mapping[str, str] = field(default_factory=dict)
     jobs: int | None = None
     before: dict[str, int] = field(default_factory=dict)
+    client: SccacheClient | None = None
+    scripts: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def opened_launcher(
+    host: Host, options: BuildOptions, settings: Mapping[str, str], root: Path, logs: Path
+) -> Iterator[Launcher | None]:
+    """The launcher that the options name, for as long as the block runs; None where they name none.
+
+    An sccache of our time gets a server of its own: what it compiles here is then the governor's to see, and its counts
+    are of this build alone.
+    """
+    path = host.which("sccache") if options.launcher == "sccache" else None
+    tool = probe_program(host, "sccache", path) if path else None
+    if tool is None or tool.release < FIRST_WITH_NVCC:
+        yield find_launcher(host, options.launcher, settings, root, logs) if options.launcher else None
+        return
+    own = {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
+    with run_client(host, tool, None, logs / "sccache.log", own) as client:
+        slots = client.status(host).slots
+        yield launcher_of(client, own, slots + cores() if slots else None)
+
+
+def launcher_of(client: SccacheClient, own: Mapping[str, str], jobs: int | None) -> Launcher:
+    """A running sccache as a launcher; ``own`` are its settings by the plan, ``jobs`` what its farm takes."""
+    path = client.tool.path
+    env = before_each_compiler("sccache", path) | dict(own)
+    return Launcher(name="sccache", path=path, env=env, private=client.env, jobs=jobs, client=client)
 
 
 def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path, logs: Path) -> Launcher:
@@ -74,7 +109,7 @@ def before_each_compiler(name: str, program: str) -> dict[str, str]:
     return {f"CMAKE_{language}_COMPILER_LAUNCHER": program for language in languages} | {"USE_CCACHE": "0"}
 
 
-def behind_one_name(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+def behind_one_name(env: Mapping[str, str], folder: Path, scripts: Mapping[str, str] | None = None) -> dict[str, str]:
     """The same settings through scripts of one name each, with or without a launcher.
 
     Ninja compiles again what has another command. With the launcher itself in the command, a cache that is switched
@@ -88,6 +123,7 @@ def behind_one_name(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         name = f"CMAKE_{language}_COMPILER_LAUNCHER"
         script = folder / ("launch-gpu" if language in ("CUDA", "HIP") else "launch")
         text = f'#!/bin/sh\nexec {shlex.quote(env[name])} "$@"\n' if name in env else '#!/bin/sh\nexec "$@"\n'
+        text = (scripts or {}).get(script.name, text)
         if not script.is_file() or script.read_text(encoding="utf-8") != text:
             write_atomically(script, text)
         script.chmod(0o755)
@@ -97,7 +133,7 @@ def behind_one_name(env: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     """What the cache did during this build, in words; empty where it does not count."""
-    after = _counts(host, launcher.name, launcher.path, launcher.env)
+    after = _counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
     change = {key: after[key] - launcher.before.get(key, 0) for key in after}
     hits, misses = change.get("hits", 0), change.get("misses", 0)
     if not after:
@@ -140,18 +176,17 @@ def _split(change: Mapping[str, int]) -> dict[str, tuple[int, int]]:
 def _counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, int]:
     if name == "ccache":
         said = host.run([path, "--print-stats"], timeout=20.0, env=env)
-        counts = dict(line.split("\t", 1) for line in said.out.splitlines() if "\t" in line) if said.ok else {}
-        hits = sum(int(counts.get(key, 0)) for key in ("direct_cache_hit", "preprocessed_cache_hit"))
-        return {"hits": hits, "misses": int(counts.get("cache_miss", 0))} if counts else {}
+        lines = dict(line.split("\t", 1) for line in said.out.splitlines() if "\t" in line) if said.ok else {}
+        hits = sum(int(lines.get(key, 0)) for key in ("direct_cache_hit", "preprocessed_cache_hit"))
+        return {"hits": hits, "misses": int(lines.get("cache_miss", 0))} if lines else {}
     if name == "sccache":
         said = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
-        try:
-            stats = json.loads(said.out)["stats"]
-            kinds = {"hits": stats["cache_hits"]["counts"], "misses": stats["cache_misses"]["counts"]}
-            split = {f"{kind}: {name}": int(n) for kind, counts in kinds.items() for name, n in counts.items()}
-            return {kind: sum(counts.values()) for kind, counts in kinds.items()} | split
-        except (ValueError, KeyError, TypeError, AttributeError):
+        counts = read_counts(said.out)
+        if counts is None:
             return {}
+        split = {f"hits: {name}": each.cached for name, each in counts.languages.items() if each.cached}
+        split |= {f"misses: {name}": each.compiled for name, each in counts.languages.items() if each.compiled}
+        return {"hits": counts.cached, "misses": sum(each.compiled for each in counts.languages.values())} | split
     if name == "icecc":
         log = host.read(env["ICECC_LOGFILE"], limit=256 << 20) or b""
         return {"sent": log.count(b"</send compile_file")}

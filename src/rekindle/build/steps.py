@@ -59,15 +59,17 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
     for folder in disguised:
         work.note(f"left {folder} out of PATH: its compilers are a cache in disguise (--launcher does that openly)")
     extra, tools = work.launcher.env if work.launcher else {}, work.workspace.root / "tools"
+    scripts = work.launcher.scripts if work.launcher else {}
     env = make_environment(
         work.plan,
         shell,
         path_first=[*link_tools(tools, cmake, ninja), target.bin],
-        extra=behind_one_name(extra, tools) if work.front.takes_cmake_settings else extra,
+        extra=behind_one_name(extra, tools, scripts) if work.front.takes_cmake_settings else extra,
         version=work.version,
         epoch=ZIP_EPOCH,
         project=work.tree.project,
     )
+    env.full.update(work.launcher.private if work.launcher else {})
     if work.tree.project == "torch" and work.plan.build is not None:
         env.cache_settings.update(driver_stub(work.host, work.plan, {**work.plan.build.cmake, **work.plan.build.env}))
     if env.dropped:

@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.build.failure import BuildLog, account_for, failed_commands, killed_for_memory
+from rekindle.build.farm import FarmWork
 from rekindle.build.frontend import FrontEnd
 from rekindle.build.governor import Governor, Jobs, elastic_jobs
 from rekindle.build.history import Estimate, make_estimate
 from rekindle.build.launchers import CACHES, Launcher, statistics
+from rekindle.build.trace import TimedSpan
 from rekindle.build.tree import stop_before_full
 from rekindle.errors import StageFailed
 from rekindle.host.process import Ended, Running, run_long, stop_signals_as_interrupt
@@ -56,7 +58,11 @@ class Supervisor:
         max_jobs: int = 1,
         disk: Path | None = None,
         cache: Callable[[], Mapping[str, str]] | None = None,
+        farm: FarmWork | None = None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
+        self._farm = farm
+        self._say = say
         self._log = log
         self._progress = progress
         self._governor = governor
@@ -110,6 +116,8 @@ class Supervisor:
         if self._disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
             self._disk_at = now
             stop_before_full(self._disk)
+        for text in self._farm.news() if self._farm is not None else ():
+            self._say(text)
         self._show()
         return wait
 
@@ -143,6 +151,9 @@ class Supervisor:
             hits=hits,
             misses=misses,
         )
+        if self._farm is not None:
+            counts, slots = self._farm.counts, self._farm.status.slots
+            view = dataclasses.replace(view, elsewhere=counts.elsewhere, here=counts.local, slots=slots)
         if last is None:
             return view
         view = dataclasses.replace(view, used=last.used, free=last.available)
@@ -226,6 +237,9 @@ class Work:
     editable: bool = False
     jobs: Jobs | None = None
     launcher: Launcher | None = None
+    farm: FarmWork | None = None
+    compilers: dict[str, str] = field(default_factory=dict)
+    spans: list[TimedSpan] = field(default_factory=list)
     resumed: bool = False
     steps: int = 0
     retried: list[str] = field(default_factory=list)
@@ -233,6 +247,14 @@ class Work:
     phases: list[Phase] = field(default_factory=list)
     toolchain: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def compiled_where(self) -> dict[str, str]:
+        """Objects by file name → who compiled them, on a farm."""
+        if self.farm is None:
+            return {}
+        known = [one for one in self.farm.compilations() if one.where is not None]
+        return {one.object: self.farm.farm.name_of(one.where) if one.where else "here" for one in known}
 
     def note(self, text: str) -> None:
         """A sentence for the screen, the log and the result."""
@@ -243,13 +265,14 @@ class Work:
     @contextlib.contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
         """A part of the build: told, and timed however it ends."""
-        begun = time.monotonic()
+        begun, at = time.monotonic(), time.time()
         self.progress.stage(name, detail)
         self.log.write(f"== {name} {detail}".rstrip())
         try:
             yield
         finally:
             self.phases.append(Phase(name=name, seconds=round(time.monotonic() - begun, 3)))
+            self.spans.append(TimedSpan(name=name, begun=at, seconds=time.monotonic() - begun))
 
     def run(
         self, phase: str, argv: list[str], env: dict[str, str], *, watch: Callable[[str], None] = lambda line: None
@@ -286,6 +309,8 @@ class Work:
             max_jobs=self.jobs.max_jobs,
             disk=self.front.build_tree,
             cache=functools.partial(statistics, self.host, cache) if cache and cache.name in CACHES else None,
+            farm=self.farm,
+            say=self.note,
         )
 
 

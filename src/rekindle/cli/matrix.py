@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.cli.plan import add_farm, add_trace
 from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, read_options
 from rekindle.errors import WorkspaceBusy
 
@@ -53,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             sub.add_argument("--trust", action="store_true", help=unasked)
         if name in ("run", "cell"):
             sub.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
+            add_farm(sub)
+            add_trace(sub)
         _add_own(name, sub)
 
 

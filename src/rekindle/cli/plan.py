@@ -6,7 +6,7 @@ import argparse
 import functools
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, add_repeatable
+from rekindle.cli.verb import Answer, Session, add_repeatable, path
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
@@ -88,6 +88,22 @@ def add_compiling(parser: argparse.ArgumentParser) -> None:
     most = "never more than N compilers at once (default: all cores)"
     parser.add_argument("--jobs", "-j", type=int, metavar="N", help=most)
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
+    add_farm(parser)
+    add_trace(parser)
+
+
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """A time line of a build."""
+    line = "write a time line of the build there, for ui.perfetto.dev or chrome://tracing"
+    parser.add_argument("--trace", type=path, metavar="FILE", help=line)
+
+
+def add_farm(parser: argparse.ArgumentParser) -> None:
+    """Other machines that compile: the same for every verb that builds."""
+    farm = "compile on the farm's machines as well (rekindle farm up); FOLDER: another farm than the user's own"
+    parser.add_argument("--farm", nargs="?", const="", metavar="FOLDER", help=farm)
+    check = "compile one in N of the farm's objects here too and compare (default: 50; 0: none)"
+    parser.add_argument("--farm-check", type=int, metavar="N", help=check)
 
 
 def read_settings(given: list[str]) -> tuple[tuple[str, str], ...]:

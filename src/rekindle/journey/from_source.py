@@ -81,6 +81,9 @@ class SourceBuilds:
             memory=self.options.memory,
             jobs=self.options.jobs,
             launcher=self.options.launcher,
+            farm=self.options.farm,
+            farm_check=self.options.farm_check,
+            trace=self.options.trace,
             **chosen,
         )
 

@@ -151,6 +151,7 @@ def matrix_run(
     Cells that were not frozen here, or whose table names programs, are refused
     (:class:`rekindle.errors.Untrusted`) unless ``trust`` is given.
     """
+    from rekindle.build.trace import join_traces
     from rekindle.host.process import stop_signals_as_interrupt
     from rekindle.journey.matrix_work import admit_cells
     from rekindle.matrix.run import Loop
@@ -161,11 +162,14 @@ def matrix_run(
     cells = _chosen(lock, chosen.only)
     admit_cells(cells, trust=trust)
     ledger = _ledger(lock, [cell.id for cell in cells] if chosen.force else ())
+    ledger.farm, ledger.farm_check, ledger.traces = chosen.farm, chosen.farm_check, chosen.trace is not None
     begun = time.monotonic()
     before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
     wait = lock.defaults.wait_for_workers_minutes * 60
     with stop_signals_as_interrupt(), _engine(lock, chosen) as port:
         tally = Loop(cells, ledger, port, time.monotonic, wait_seconds=wait, say=listener.note).run()
+    if chosen.trace is not None:
+        join_traces(chosen.trace, [(cell.name, ledger.folder(cell).trace) for cell in cells])
     status = _status(lock, cells, fresh_run=False)
     own = sum(_spent(row.state, before[row.cell]) for row in status.rows)
     report = Path(lock.root) / "report.html"
@@ -210,11 +214,13 @@ def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     size = options.memory or lock.defaults.memory
     # Every cell's Ninja has one job of its own besides what it takes from the common pool.
     most, budget = lock.defaults.jobs or cores(), memory_budget(size) if size else None
+    # A farm's build governs its own compilers: one at a time.
+    at_once = max(1, min(4, cores())) if options.farm is None else 1
     with governed_jobs(root / "history.json", f"matrix {lock.root}", most, budget) as jobs:
         engine = LocalEngine(
-            msgspec.structs.replace(this_worker(), slots=options.slots or max(1, min(4, cores()))),
+            msgspec.structs.replace(this_worker(), slots=options.slots or at_once),
             env={SHARED_JOBSERVER: jobs.env["MAKEFLAGS"]},
-            tick=jobs.governor.look,
+            tick=jobs.governor.look if options.farm is None else None,
             cancelled=lambda cell: CellFolder(root, cell).cancel_file.exists(),
         )
         with contextlib.closing(engine):
@@ -242,6 +248,9 @@ def matrix_cell(
     jobs: int | None = None,
     memory: str | None = None,
     launcher: str | None = None,
+    farm: str | None = None,
+    farm_check: int | None = None,
+    trace: Path | None = None,
     force: bool = False,
     trust: bool = False,
     progress: Progress | None = None,
@@ -249,7 +258,7 @@ def matrix_cell(
     """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told."""
     from rekindle.journey.matrix_work import carry_out_cell
 
-    options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
+    options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher, farm=farm, farm_check=farm_check, trace=trace)
     return carry_out_cell(root.absolute(), cell, options, force=force, trust=trust, progress=progress or Silent())
 
 

@@ -39,7 +39,7 @@ def carry_out_cell(
     progress: Progress,
 ) -> CellState:
     """Build, read back and prove one cell; one that is done already stays as it is, since a task that was thought
-    lost may come a second time. Of the options only jobs, memory and launcher count, the cell says the rest. Raises
+    lost may come a second time. Of the options only those for the compilers count, the cell says the rest. Raises
     WorkspaceBusy where somebody else builds it, Untrusted where the cell was not frozen here and ``trust`` is not
     given."""
     folder = CellFolder(root, cell_id)

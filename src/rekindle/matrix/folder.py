@@ -46,6 +46,7 @@ class CellFolder:
         self.cancel_file = self.place / "cancel"
         self.wheels = self.place / "wheels"
         self.log = self.place / "cell.log"
+        self.trace = self.place / "trace.json"
 
     def cell(self) -> Cell:
         """The frozen cell; one from elsewhere, whose id is not its folder's name, is refused."""

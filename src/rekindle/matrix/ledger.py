@@ -100,12 +100,16 @@ def is_done(cell: Cell, state: CellState) -> bool:
 
 @dataclass(kw_only=True)
 class DirectoryLedger:
-    """``cores`` is what one worker has, to cut jobs from where memory ran out."""
+    """``cores`` is what one worker has, to cut jobs from where memory ran out. ``farm`` and ``farm_check`` are what
+    each build is told of a farm; with ``traces`` each leaves a time line in its folder."""
 
     root: Path
     defaults: Defaults
     cores: int
     force: frozenset[str] = frozenset()
+    farm: str | None = None
+    farm_check: int | None = None
+    traces: bool = False
 
     def folder(self, cell: Cell) -> CellFolder:
         """The cell's directory."""
@@ -148,6 +152,12 @@ class DirectoryLedger:
             jobs = max(1, (jobs or self.cores) // decision.jobs_divisor)
         given = {"--jobs": jobs, "--memory": self.defaults.memory, "--launcher": self.defaults.launcher}
         options = [word for name, value in given.items() if value for word in (name, str(value))]
+        if self.farm is not None:
+            options.append(f"--farm={self.farm}" if self.farm else "--farm")
+        if self.farm_check is not None:
+            options.append(f"--farm-check={self.farm_check}")
+        if self.traces:
+            options.append(f"--trace={folder.trace}")
         if cell.id in self.force:
             options.append("--force")
         # Whoever runs the matrix admitted its cells; a worker on another machine cannot know that.

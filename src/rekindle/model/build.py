@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
+from rekindle.model.farm import FarmUse
 from rekindle.model.plan import Plan
 from rekindle.model.source import AppliedPatch
 
@@ -63,6 +64,7 @@ class BuildResult(Document, frozen=True, kw_only=True):
     paused: int = 0
     retried: tuple[str, ...] = ()
     launcher: dict[str, str] = {}
+    farm: FarmUse | None = None
     sbom: str | None = None
     provenance: str | None = None
     notes: tuple[str, ...] = ()

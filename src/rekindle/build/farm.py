@@ -1,0 +1,314 @@
+"""A build on a farm: its sccache for as long as the build runs, how many jobs the farm takes now, who compiled what,
+and whether what came back is what this machine's compiler makes.
+
+Nothing a farm does can fail a build: what does not compile there is compiled here, and where no worker is left, all of
+it. One object in N is compiled here as well. A worker whose object differs is written down (``distrusted.json`` in the
+farm's folder), the farm is left alone from that moment, and all that this worker made is made again here; where it
+cannot be told who made it, all that came from the farm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import importlib.resources
+import queue
+import shlex
+import tempfile
+import threading
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rekindle.build.governor import Governor, cores
+from rekindle.build.history import kind_of
+from rekindle.build.launchers import Launcher, launcher_of
+from rekindle.errors import BadInput
+from rekindle.formats.ninja import latest, read_ninja_log
+from rekindle.host.files import write_atomically
+from rekindle.host.protocol import Host
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.document import encode, load_kept
+from rekindle.model.farm import (
+    CHECKED_ONE_IN,
+    DistrustedWorker,
+    DistrustedWorkers,
+    Farm,
+    FarmCompilation,
+    FarmCounts,
+    FarmFolder,
+    FarmRow,
+    FarmStatus,
+    FarmUse,
+)
+from rekindle.model.toml import render_table
+from rekindle.toolkits.sccache import (
+    SccacheClient,
+    farm_at,
+    find_sccache,
+    load_farm,
+    read_compilations,
+    run_client,
+)
+
+LOOK_SECONDS = 5.0
+# So many came back undone and none was compiled: the farm refuses us (a wrong token), or cannot run our compiler.
+HOPELESS = 20
+_OFTEN = ("cache hit", "cache error")
+
+
+class FarmWork:
+    """A farm while a build uses it; looked at from a thread of its own, since a scheduler may take its time."""
+
+    def __init__(
+        self, host: Host, place: FarmFolder, farm: Farm, client: SccacheClient, folder: Path, log: Path
+    ) -> None:
+        self.host, self.place, self.farm, self.client, self.folder = host, place, farm, client, folder
+        self._log = log
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.status = FarmStatus()
+        self.counts = FarmCounts()
+        self.servers = self.slots = self.redone = 0
+        self.wrong: tuple[DistrustedWorker, ...] = ()
+        self.governor: Governor | None = None
+        self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._told: set[str] = set()
+
+    @property
+    def jobs(self) -> int:
+        """How many may run at once: what the workers take, and what this machine preprocesses meanwhile."""
+        return cores() + (0 if self.stopped else self.status.slots)
+
+    @property
+    def stopped(self) -> bool:
+        """Is the farm left alone for the rest of this build?"""
+        return (self.folder / "stop").exists()
+
+    def stop(self) -> None:
+        """Compile everything here from now on."""
+        (self.folder / "stop").touch()
+
+    def look(self) -> None:
+        """Ask once, take the jobs that there are, and say what has changed."""
+        status = self.client.status(self.host)
+        counts = self.client.counts(self.host) or self.counts
+        self.status, self.counts = status, counts
+        self.servers, self.slots = max(self.servers, status.servers), max(self.slots, status.slots)
+        if self.governor is not None:
+            self.governor.max_jobs = self.jobs
+        if not status.slots:
+            why = f" ({status.why})" if status.why else ""
+            self._say_once("none", f"the farm has no worker now{why}: compiling here until one comes")
+        else:
+            self._told.discard("none")
+        undone = max(counts.returned, len(self.lines("failed")))
+        if undone >= HOPELESS and not counts.elsewhere and not self.stopped:
+            self.stop()
+            reason = next((line.partition("\t")[2] for line in self.lines("failed")), "") or "see its log"
+            self._say_once("hopeless", f"{undone} compilations came back undone and none was done ({reason}): "
+                           "the farm is left alone")  # fmt: skip
+        if self.lines("wrong"):
+            self._say_once("wrong", "the farm returned other bytes than this machine's compiler: it is left alone")
+
+    def _say_once(self, about: str, text: str) -> None:
+        if about not in self._told:
+            self._told.add(about)
+            self._news.put(text)
+
+    def news(self) -> Iterator[str]:
+        """What there is to say since the last time."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                yield self._news.get_nowait()
+
+    def lines(self, name: str) -> list[str]:
+        """What the launcher noted: ``failed``, ``checked``, ``wrong`` or ``unsteady`` objects."""
+        try:
+            return (self.folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return []
+
+    def start(self) -> None:
+        """Look now, and from now on every few seconds."""
+        self.look()
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more; what is counted now is final."""
+        if not self._done.is_set():
+            self.counts = self.client.counts(self.host) or self.counts
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(LOOK_SECONDS):
+            self.look()
+
+    def compilations(self) -> list[FarmCompilation]:
+        """Everything that sccache was asked for, in the order it ended."""
+        if not self._done.is_set():
+            self.counts = self.client.counts(self.host) or self.counts
+        with contextlib.suppress(OSError), self._log.open(encoding="utf-8", errors="replace") as lines:
+            return read_compilations(lines, self.counts)
+        return []
+
+    def suspects(self) -> tuple[list[DistrustedWorker], set[str]]:
+        """Who returned wrong bytes, as far as can be told, and the names of all objects that must be made again."""
+        wrong = self.lines("wrong")
+        if not wrong:
+            return [], set()
+        all_of_them = self.compilations()
+        made_by = {name: {one.where for one in all_of_them if one.object == name} for name in map(_file_name, wrong)}
+        date = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
+        named: list[DistrustedWorker] = []
+        for path in wrong:
+            results = [one for one in all_of_them if one.object == _file_name(path)]
+            if any(one.result in _OFTEN for one in results) or len(made_by[_file_name(path)]) != 1:
+                address = "the cache" if results and all(one.result in _OFTEN for one in results) else "unknown"
+            else:
+                address = results[0].where or "unknown"
+            named.append(DistrustedWorker(address=address, object=path, date=date))
+        liars = {one.address for one in named}
+        if liars & {"unknown", "the cache"}:
+            return named, {one.object for one in all_of_them if one.where != "" or one.result in _OFTEN}
+        return named, {one.object for one in all_of_them if one.where is None or one.where in liars}
+
+    def distrust(self, workers: Sequence[DistrustedWorker]) -> None:
+        """Write down who returned wrong bytes, for every later build."""
+        before = load_kept(self.place.distrusted, DistrustedWorkers) or DistrustedWorkers()
+        known = {one.address for one in before.workers}
+        more = {one.address: one for one in workers if one.address not in known | {"unknown"}}
+        if more:
+            write_atomically(
+                self.place.distrusted, encode(DistrustedWorkers(workers=(*before.workers, *more.values())))
+            )
+
+    def use(self, compilers: Mapping[str, str]) -> FarmUse:
+        """The account of it, for the report."""
+        return FarmUse(
+            scheduler=self.farm.scheduler,
+            servers=self.servers,
+            slots=self.slots,
+            counts=self.counts,
+            rows=count_rows(self.compilations(), self.farm),
+            failed=len(self.lines("failed")),
+            checked=len(self.lines("checked")),
+            unsteady=tuple(self.lines("unsteady")),
+            wrong=self.wrong,
+            redone=self.redone,
+            compilers=dict(compilers),
+        )
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[FarmRow, ...]:
+    """By language and place, the most first. A language is told where it was compiled alone; else by the name."""
+    objects: Counter[tuple[str, str]] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    for one in compilations:
+        where = "cache" if one.result in _OFTEN else "unknown" if one.where is None else one.where or "here"
+        key = one.language or _language_of(one.object), farm.name_of(where)
+        objects[key] += 1
+        failed[key] += one.result == "compile failed"
+    return tuple(
+        FarmRow(language=language, where=where, objects=count, failed=failed[language, where])
+        for (language, where), count in sorted(objects.items(), key=lambda row: (-row[1], row[0]))
+    )
+
+
+def _language_of(name: str) -> str:
+    return "CUDA" if ".cu." in name else "C/C++" if name.endswith((".o", ".obj")) else "others"
+
+
+@contextlib.contextmanager
+def opened_farm(
+    host: Host, options: BuildOptions, settings: Mapping[str, str], root: Path, logs: Path
+) -> Iterator[tuple[Launcher, FarmWork | None, str]]:
+    """The farm that the options name, as a launcher, for as long as the block runs; and what there is to say first.
+
+    One with a distrusted worker is not used: only its cache is, by compilers of this machine.
+    """
+    place = farm_at(options.farm or "")
+    farm = load_farm(place)
+    if not place.client.is_file():
+        raise BadInput(
+            f"{place.root} has no client.conf, so nobody can build with it",
+            remedy="rekindle farm join with the line that rekindle farm up printed",
+        )
+    tool = find_sccache(host)
+    own = {"SCCACHE_BASEDIRS": str(root)} if not host.env.get("SCCACHE_BASEDIRS") else {}
+    own |= {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
+    log = logs / "sccache.log"
+    log.unlink(missing_ok=True)
+    liars = load_kept(place.distrusted, DistrustedWorkers)
+    with tempfile.TemporaryDirectory(prefix="rekindle-farm-") as scratch:
+        folder = Path(scratch)
+        if liars and liars.workers:
+            names = ", ".join(f"{farm.name_of(one.address)} ({one.date})" for one in liars.workers)
+            with run_client(host, tool, without_farm(place.client, folder), log, own) as client:
+                first = (
+                    f"the farm is not used: {names} returned other bytes than this machine's compiler. Take it out of "
+                    f"the farm, then remove {place.distrusted}"
+                )
+                yield launcher_of(client, own, None), None, first
+            return
+        with run_client(host, tool, place.client, log, own) as client:
+            work = FarmWork(host, place, farm, client, folder, log)
+            work.start()
+            try:
+                one_in = CHECKED_ONE_IN if options.farm_check is None else options.farm_check
+                launcher = dataclasses.replace(
+                    launcher_of(client, own, work.jobs),
+                    private={**client.env, "REKINDLE_FARM": scratch},
+                    scripts=render_scripts(tool.path, one_in),
+                )
+                workers = f"{work.status.servers} workers with {work.status.slots} slots"
+                yield launcher, work, f"the farm at {farm.scheduler}: {workers}" if work.status.slots else ""
+            finally:
+                work.end()
+
+
+def remove_objects(ninja_tree: Path, names: set[str]) -> list[str]:
+    """Objects of these file names are gone afterwards, wherever in the tree they lay. Names that no object has are of
+    nvcc's parts: then what nvcc made goes as well, all of it."""
+    outputs = {output: _file_name(output) for output in latest(read_ninja_log(ninja_tree / ".ninja_log"))}
+    parts = names - set(outputs.values())
+    gone = [path for path, name in outputs.items() if name in names or (parts and kind_of(path) == "gpu")]
+    for path in gone:
+        (ninja_tree / path).unlink(missing_ok=True)
+    return gone
+
+
+@contextlib.contextmanager
+def opened_cache(work: FarmWork) -> Iterator[tuple[SccacheClient, dict[str, str]]]:
+    """The farm's cache without the farm, and the environment that compiles here and replaces what the cache holds."""
+    tool = work.client.tool
+    with tempfile.TemporaryDirectory(prefix="rekindle-farm-") as scratch:
+        log, conf = Path(scratch) / "log", without_farm(work.place.client, Path(scratch))
+        more = {name: value for name, value in work.client.env.items() if name == "SCCACHE_BASEDIRS"}
+        with run_client(work.host, tool, conf, log, more) as client:
+            yield client, {**client.env, "SCCACHE_RECACHE": "1", "REKINDLE_FARM": scratch}
+
+
+def render_scripts(sccache: str, one_in: int) -> dict[str, str]:
+    """What stands before each compiler, by the name of the script. What nvcc makes is not compared: it is not the same
+    twice (names of its temporary files are in it)."""
+    text = importlib.resources.files(__package__).joinpath("farm_launch.sh").read_text(encoding="utf-8")
+    filled = text.replace("@SCCACHE@", shlex.quote(sccache))
+    return {"launch": filled.replace("@EVERY@", str(one_in)), "launch-gpu": filled.replace("@EVERY@", "0")}
+
+
+def without_farm(configuration: Path, folder: Path) -> Path:
+    """A copy of a client's configuration that knows the cache alone, in a folder that nobody else can enter."""
+    told = tomllib.loads(configuration.read_text(encoding="utf-8"))
+    copy = folder / "cache.conf"
+    copy.touch(mode=0o600)
+    copy.write_text(render_table({key: value for key, value in told.items() if key != "dist"}), encoding="utf-8")
+    return copy
