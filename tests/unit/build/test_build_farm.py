@@ -138,7 +138,8 @@ def test_only_one_in_so_many_is_compared(tmp_path: Path) -> None:
     launch = Launch(tmp_path, one_in=4)
     compared = sum(launch.run(output=f"{number}.o").returncode == 0 and "g++" in launch.called for number in range(40))
     assert 2 <= compared <= 20
-    none = Launch(tmp_path / "none" if (tmp_path / "none").mkdir() is None else tmp_path, one_in=0)
+    (tmp_path / "none").mkdir()
+    none = Launch(tmp_path / "none", one_in=0)
     assert none.run().returncode == 0 and none.called == ["sccache"]
 
 
