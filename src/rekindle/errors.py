@@ -41,6 +41,10 @@ class OtherPlan(BadInput):
     """A build tree holds what another plan compiled; only removing it lets this one begin."""
 
 
+class NeedsInvitation(BadInput):
+    """A worker of a farm has neither an invitation nor the farm's own keys."""
+
+
 class NotYet(RekindleError):
     """A verb or option that does not exist yet; says so instead of pretending."""
 

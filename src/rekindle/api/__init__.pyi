@@ -29,6 +29,13 @@ from rekindle.api.facts import (
     facts_show as facts_show,
     facts_sources as facts_sources,
 )
+from rekindle.api.farm import (
+    farm_down as farm_down,
+    farm_join as farm_join,
+    farm_slurm as farm_slurm,
+    farm_status as farm_status,
+    farm_up as farm_up,
+)
 from rekindle.api.graft import graft as graft, graft_apply as graft_apply
 from rekindle.api.guard_torch import guard as guard
 from rekindle.api.guide_pages import guide as guide

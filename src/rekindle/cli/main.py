@@ -42,6 +42,7 @@ VERBS = {
     "export": "the plan as a script, Dockerfile, workflow or environment",
     "facts": "the tables behind every answer, with their sources",
     "matrix": "many wheels from one table",
+    "farm": "one build on many machines: up, join, status, down",
     "list": "what Rekindle keeps on this machine, with sizes and ages",
     "clean": "remove some of it, after asking",
     "completion": "tab completion for bash, zsh, fish and PowerShell",

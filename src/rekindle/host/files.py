@@ -67,8 +67,8 @@ def refuse_changed(path: Path, state: tuple[int, ...], doing: str = "verified") 
         )
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write beside the target, flush to disk, then rename over it."""
+def write_atomically(path: Path, content: bytes | str, *, private: bool = False) -> None:
+    """Write beside the target, flush to disk, then rename over it. ``private``: its owner alone may ever read it."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -78,11 +78,12 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes private files; what we write is meant to be read like any other.
-        umask = os.umask(0)
-        os.umask(umask)
-        with contextlib.suppress(OSError):
-            temporary.chmod(0o666 & ~umask)
+        if not private:
+            # mkstemp makes private files; what we write is meant to be read like any other.
+            umask = os.umask(0)
+            os.umask(umask)
+            with contextlib.suppress(OSError):
+                temporary.chmod(0o666 & ~umask)
         rename_patiently(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)

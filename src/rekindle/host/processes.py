@@ -115,6 +115,15 @@ def peak_rss(pid: int) -> int:
     return 0
 
 
+def process_mark(pid: int) -> str | None:
+    """What tells a process of Linux from any other that ever had its number: this start of the system, and the tick
+    at which it began; None where it is gone."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{process.started:.0f}" if (process := _read(str(pid))) else None
+    return None
+
+
 def command_line(pid: int) -> list[str]:
     """The words it was started with; none where they cannot be read."""
     import psutil

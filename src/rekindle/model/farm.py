@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from rekindle.model.document import Address, Document, Name, Part, Place, ShortLine
+from rekindle.model.machine import Check
 
 # How many objects of a farm stand behind one that is compiled here as well, and compared.
 CHECKED_ONE_IN = 50
@@ -190,3 +192,90 @@ class DistrustedWorkers(Document, frozen=True, kw_only=True):
     """Kept in the farm's folder until the user removes it."""
 
     workers: tuple[DistrustedWorker, ...] = ()
+
+
+class FarmInvitation(Part, frozen=True, kw_only=True):
+    """What lets one worker (or one who builds) into the farm: ``line`` holds a token and is given to them alone."""
+
+    kind: Literal["worker", "client"]
+    address: ShortLine | None = None
+    line: str
+
+
+class FarmJoin(Document, frozen=True, kw_only=True):
+    """A worker that was let in, or why it cannot be one. ``script`` is what a cluster is to run instead."""
+
+    folder: str
+    scheduler: str
+    address: str | None = None
+    state: Literal["joined", "running", "client", "checked", "refused", "ended", "script"]
+    checks: tuple[Check, ...] = ()
+    pid: int | None = None
+    slots: int | None = None
+    memory_gib: float | None = None
+    script: str | None = None
+
+
+class FarmUp(Document, frozen=True, kw_only=True):
+    """A farm whose scheduler runs. ``written`` are the files of its folder that were new or changed."""
+
+    folder: str
+    scheduler: str
+    state: Literal["started", "running", "planned"]
+    pid: int | None = None
+    written: tuple[str, ...] = ()
+    invitations: tuple[FarmInvitation, ...] = ()
+    worker: FarmJoin | None = None
+    notes: tuple[str, ...] = ()
+
+
+class FarmMachine(Part, frozen=True, kw_only=True):
+    """A worker as the scheduler's log knows it: ``lost`` are compilations that it took and never returned.
+
+    ``expected``: invited and not seen yet; ``silent``: counted as here, but its port does not answer.
+    """
+
+    name: str
+    address: str
+    state: Literal["up", "silent", "lost", "expected"]
+    slots: int | None = None
+    compiled: int = 0
+    running: int = 0
+    lost: int = 0
+    last: str | None = None
+
+
+class FarmFailure(Part, frozen=True, kw_only=True):
+    """What went wrong, as a log has it, with its meaning where that is known; ``count`` times, ``when`` the last."""
+
+    where: str
+    when: str
+    what: str
+    why: str | None = None
+    fix: str | None = None
+    count: int = 1
+
+
+class FarmReport(Document, frozen=True, kw_only=True):
+    """The farm now: what its scheduler says, its machines, and what failed."""
+
+    folder: str
+    status: FarmStatus
+    pid: int | None = None
+    cache: str | None = None
+    machines: tuple[FarmMachine, ...] = ()
+    failures: tuple[FarmFailure, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        """Would a build that starts now find somebody to compile for it?"""
+        return self.status.why is None and self.status.slots > 0
+
+
+class FarmDown(Document, frozen=True, kw_only=True):
+    """What was ended; empty where nothing ran. ``left`` is what could not be reached, with the reason."""
+
+    folder: str
+    ended: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    forgotten: bool = False

@@ -93,7 +93,9 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
     return None
 
 
-_COUNTED = "cells|checks|files|keys|lines|packages|pages|projects|records|requests|units|wheels"
+_COUNTED = (
+    "cells|checks|compilations|files|keys|lines|machines|packages|pages|projects|records|requests|slots|units|wheels"
+)
 _ONE_OF_MANY = re.compile(rf"(?<![\d.,:_-])1 ((?:native |project )?)({_COUNTED})\b")
 
 

@@ -1,0 +1,110 @@
+"""Addresses of a farm: where its scheduler listens, where its workers answer, and who else may hear what passes there.
+
+sccache's scheduler speaks plain HTTP, so whoever can read the network between it, its workers and its builders can
+read their tokens; what builders and workers say to each other is encrypted by certificates that pass there, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+from rekindle.errors import BadInput, StageFailed
+
+SCHEDULER_PORT = 10600
+WORKER_PORT = 10501
+_SAFE_WAYS = (
+    "a private network between the machines (WireGuard, or ssh -L), or HTTPS before the scheduler (--url https://…, "
+    "docs/farm.md); --private-network says that you have one"
+)
+
+
+def read_address(text: str, port: int) -> str:
+    """``192.168.1.10``, ``desk.local:10600`` or ``[fd00::1]:10600`` as sccache wants it: numbers, with a port."""
+    split = urlsplit(f"//{text}" if text.count(":") < 2 or text.startswith("[") else f"//[{text}]")
+    try:
+        host, asked = split.hostname, split.port
+        if not host or split.path or split.username:
+            raise ValueError(text)
+        found = socket.getaddrinfo(host, asked if asked is not None else port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{text!r} is no address of a machine: {error}", remedy="192.168.1.10 or 192.168.1.10:10600"
+        ) from None
+    numbers, number = str(found[0][4][0]), int(found[0][4][1])
+    if ipaddress.ip_address(numbers).is_unspecified:
+        raise BadInput(
+            f"{text} means every address of this machine; the others must know one that they reach",
+            remedy=f"one of: {', '.join(own_addresses()) or 'ip address lists them'}",
+        )
+    return write_address(numbers, number)
+
+
+def write_address(host: str, port: int) -> str:
+    """A host and a port in one word; IPv6 stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """The host and the port of what :func:`read_address` wrote, or of an address of HTTP."""
+    split = urlsplit(address if "//" in address else f"//{address}")
+    return split.hostname or "", split.port or (443 if split.scheme == "https" else 80)
+
+
+def own_addresses() -> list[str]:
+    """Where other machines may reach this one."""
+    import psutil
+
+    texts = {str(row.address) for rows in psutil.net_if_addrs().values() for row in rows}
+    numbers = []
+    for text in sorted(texts):
+        with contextlib.suppress(ValueError):
+            number = ipaddress.ip_address(text)
+            numbers += [text] if not (number.is_loopback or number.is_link_local) else []
+    return numbers
+
+
+def address_towards(url: str) -> str:
+    """Which address of this machine the scheduler sees when we speak to it; nothing is sent."""
+    host, port = split_address(url)
+    try:
+        family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise StageFailed(f"there is no way to {host} from here: {error.strerror or error}") from error
+
+
+def judge_network(url: str, *, private_network: bool = False) -> str | None:
+    """What is to be said about tokens on the way to ``url``; refused where strangers could read them."""
+    host, _ = split_address(url)
+    if url.startswith("https:") or ipaddress.ip_address(host).is_loopback or private_network:
+        return None
+    if ipaddress.ip_address(host).is_global:
+        raise BadInput(f"{host} is open to the world, and tokens would travel there in clear", remedy=_SAFE_WAYS)
+    where = f"tokens travel in clear on the network of {host}"
+    return f"{where}: right only where everybody on it is trusted; else {_SAFE_WAYS}"
+
+
+def answers(address: str, seconds: float = 2.0) -> bool:
+    """Does something take connections there?"""
+    try:
+        socket.create_connection(split_address(address), timeout=seconds).close()
+    except OSError:
+        return False
+    return True
+
+
+def is_free(address: str) -> bool:
+    """Could a server of ours listen there?"""
+    host, port = split_address(address)
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,208 @@
+"""What a worker needs before it can compile for others: each need tried, with what to do where it is not met.
+
+sccache-dist's sandbox wants to be root: it mounts an overlay of the toolchain and calls bubblewrap in it. Being root
+in a user namespace of one's own is enough (overlays can be mounted there since Linux 5.11), so root is not needed
+where the kernel allows such namespaces. Both are tried for real, in the folder where the work will be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import MissingTool
+from rekindle.farm.addresses import is_free, own_addresses, split_address
+from rekindle.host.protocol import Host
+from rekindle.host.text import version_in, version_key
+from rekindle.model.farm import FarmStatus
+from rekindle.model.machine import Check, CheckStatus
+from rekindle.model.spoken import GIB
+from rekindle.toolkits.programs import Tool
+from rekindle.toolkits.sccache import find_sccache
+
+BUBBLEWRAP = "0.3.0"  # what sccache-dist asks for
+GLIBC = "2.17"  # what the package index's sccache-dist is built against
+_LEAST_GIB, _GOOD_GIB = 2.0, 12.0
+# A worker's certificate counts from the second it was made: a builder whose clock is behind refuses it.
+_CLOCK_SECONDS = 30.0
+_ASK_SECONDS = 5.0
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "--")
+# As sccache-dist does it for each compilation.
+_TRIAL = """
+cd "$1" && mkdir low up work top && mount -t overlay -o lowerdir=low,upperdir=up,workdir=work overlay top &&
+: > top/file && exec bwrap --die-with-parent --cap-drop ALL --unshare-user --unshare-cgroup --unshare-ipc \\
+    --unshare-pid --unshare-net --unshare-uts --ro-bind / / --bind top "$1/top" --proc /proc --dev /dev -- true"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerNeeds:
+    """Who would work where: ``machine`` is the architecture of the farm's toolchains."""
+
+    scheduler: str
+    address: str
+    machine: str
+    scratch: Path
+
+
+def start_words(host: Host, root: bool | None = None) -> list[str]:
+    """What stands before ``sccache-dist server``: nothing for root, a user namespace for everybody else."""
+    is_root = os.geteuid() == 0 if root is None else root
+    return [] if is_root else [host.which(NAMESPACE[0]) or NAMESPACE[0], *NAMESPACE[1:]]
+
+
+def ask_scheduler(url: str) -> tuple[FarmStatus, float | None]:
+    """What the scheduler says, and how many seconds its clock is ahead of ours (None: it does not tell)."""
+    if not url.startswith(("http://", "https://")):
+        return FarmStatus(scheduler=url, why=f"{url} is no address of a scheduler"), None
+    place, form = f"{url.rstrip('/')}/api/v1/scheduler/status", {"Accept": "application/json"}
+    asked = urllib.request.Request(place, headers=form)  # noqa: S310 (the scheme is looked at above)
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with direct.open(asked, timeout=_ASK_SECONDS) as answer:
+            said = msgspec.json.decode(answer.read(1 << 16), type=dict[str, int])
+            dated = answer.headers.get("Date")
+        status = FarmStatus(
+            scheduler=url, servers=said["num_servers"], slots=said["num_cpus"], in_progress=said["in_progress"]
+        )
+    except (OSError, urllib.error.URLError, msgspec.MsgspecError, KeyError) as error:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        return FarmStatus(scheduler=url, why=f"no scheduler answers at {url}: {reason}"), None
+    ahead = None
+    with contextlib.suppress(TypeError, ValueError):
+        ahead = parsedate_to_datetime(dated).timestamp() - time.time() if dated else None
+    return status, ahead
+
+
+def check_worker(host: Host, needs: WorkerNeeds) -> tuple[Check, ...]:
+    """Every need of a worker here; ``fail`` means that it would take work and return none."""
+    if host.system != "linux":
+        only = "sccache-dist's server runs on Linux alone; from Windows and macOS one can build, not help building"
+        return (_check("system", "fail", host.system, "linux", only),)
+    return (
+        _architecture(host, needs),
+        _program(host),
+        _glibc(host),
+        _bubblewrap(host),
+        _sandbox(host, needs.scratch),
+        _disk(host, needs.scratch),
+        *_network(needs),
+    )
+
+
+def _check(name: str, status: CheckStatus, found: str | None, want: str | None = None, fix: str | None = None) -> Check:
+    return Check(id=name, status=status, found=found, want=want, fix=None if status == "ok" else fix)
+
+
+def _architecture(host: Host, needs: WorkerNeeds) -> Check:
+    same = host.machine == needs.machine
+    fix = "toolchains come from the machine that builds; a worker must be able to run them"
+    return _check("architecture", "ok" if same else "fail", host.machine, needs.machine, fix)
+
+
+def _program(host: Host) -> Check:
+    try:
+        tool: Tool = find_sccache(host, "sccache-dist")
+    except MissingTool as error:
+        return _check("sccache-dist", "fail", error.message, None, error.remedy)
+    return _check("sccache-dist", "ok", f"{tool.version} ({tool.path})")
+
+
+def _glibc(host: Host) -> Check:
+    said = host.run(["getconf", "GNU_LIBC_VERSION"])
+    version = version_in(said.out) if said.ok else None
+    if version is None:
+        return _check("glibc", "warn", "none was found", GLIBC, "a system with musl needs a sccache-dist built for it")
+    new = version_key(version) >= version_key(GLIBC)
+    return _check("glibc", "ok" if new else "fail", version, f"{GLIBC} or newer", "a newer system")
+
+
+def _bubblewrap(host: Host) -> Check:
+    said = host.run(["bwrap", "--version"])
+    version = version_in(said.out) if said.ok else None
+    fix = "install the package bubblewrap (apt, dnf, pacman, zypper)"
+    if version is None:
+        return _check("bubblewrap", "fail", None, f"{BUBBLEWRAP} or newer", fix)
+    new = version_key(version) >= version_key(BUBBLEWRAP)
+    return _check("bubblewrap", "ok" if new else "fail", version, f"{BUBBLEWRAP} or newer", fix)
+
+
+def _sandbox(host: Host, scratch: Path) -> Check:
+    """The overlay and the sandbox, as a compilation will want them, on the very disk."""
+    who = "as root" if not start_words(host) else "without root, in a user namespace"
+    try:
+        there = next(place for place in (scratch, *scratch.parents) if place.is_dir())
+        with tempfile.TemporaryDirectory(prefix=".rekindle-trial-", dir=there) as folder:
+            said = host.run([*_mounting(host), "sh", "-c", _TRIAL, "sh", folder], timeout=20.0)
+    except OSError as error:
+        return _check("sandbox", "fail", f"{scratch}: {error.strerror or error}", None, "another folder: --scratch DIR")
+    if said.ok:
+        return _check("sandbox", "ok", f"works {who}")
+    words = (said.err.strip() or "no answer").splitlines()[-1]
+    return _check("sandbox", "fail", f"{who}: {words}", "an overlay and user namespaces", _sandbox_fix(host, words))
+
+
+def _mounting(host: Host) -> list[str]:
+    return start_words(host) or ["unshare", "--mount", "--propagation", "private", "--"]
+
+
+def _sandbox_fix(host: Host, words: str) -> str:
+    if "overlay" in words:
+        return "overlays do not lie on NFS or on another overlay: a folder on a local disk (--scratch DIR), or sudo"
+    for path in (
+        "kernel/unprivileged_userns_clone",
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "user/max_user_namespaces",
+    ):
+        value = (host.read(f"/proc/sys/{path}") or b"").strip()
+        allowed = b"0" if "apparmor" in path else b"1"
+        if value and (value == b"0") != (allowed == b"0"):
+            return f"sudo sysctl {path.replace('/', '.')}={'0' if allowed == b'0' else '1'}, or run it with sudo"
+    return "run it with sudo; a container needs CAP_SYS_ADMIN (podman run --privileged)"
+
+
+def _disk(host: Host, scratch: Path) -> Check:
+    disk = host.disk(str(scratch))
+    if disk is None:
+        return _check("disk", "warn", "unknown", f"{_GOOD_GIB:.0f} GiB")
+    free = disk.free / GIB
+    status: CheckStatus = "ok" if free >= _GOOD_GIB else "warn" if free >= _LEAST_GIB else "fail"
+    return _check(
+        "disk", status, f"{free:.1f} GiB free", f"{_GOOD_GIB:.0f} GiB for toolchains", "--scratch DIR on a larger disk"
+    )
+
+
+def _network(needs: WorkerNeeds) -> list[Check]:
+    host_name, port = split_address(needs.address)
+    ours = host_name in own_addresses() or host_name.startswith("127.") or host_name == "::1"
+    fix = f"invite the address it has: rekindle farm up --invite {(own_addresses() or ['ADDRESS'])[0]}:{port}"
+    checks = [
+        _check(
+            "address", "ok" if ours else "fail", host_name if ours else f"{host_name} is not this machine's", None, fix
+        )
+    ]
+    free = is_free(needs.address) if ours else True
+    taken = f"another port: rekindle farm up --invite {host_name}:{port + 1}"
+    checks.append(
+        _check("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", taken)
+    )
+    status, ahead = ask_scheduler(needs.scheduler)
+    way = "is it up (rekindle farm status there), and does its firewall let this machine in?"
+    checks.append(_check("scheduler", "fail" if status.why else "ok", status.why or needs.scheduler, None, way))
+    if ahead is not None:
+        near = abs(ahead) <= _CLOCK_SECONDS
+        words = f"{abs(ahead):.0f} s {'behind' if ahead > 0 else 'ahead of'} the scheduler's"
+        checks.append(
+            _check(
+                "clock", "ok" if near else "fail", words, f"within {_CLOCK_SECONDS:.0f} s", "timedatectl set-ntp true"
+            )
+        )
+    return checks

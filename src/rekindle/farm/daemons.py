@@ -1,0 +1,115 @@
+"""Servers that outlive the command that started them, ended by what was noted of them and by nothing else.
+
+A *note* lies beside the server's log: its number and :func:`process_mark`, which no other process ever has, neither
+after a restart of the machine nor on another machine that sees the same folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.host.process import start_background
+from rekindle.host.processes import process_mark
+
+_GRACE_SECONDS = 6.0
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A server called ``name`` with its log and its note in ``folder``; ``conf`` is the file it is started with."""
+
+    folder: Path
+    name: str
+    conf: Path
+
+    @property
+    def log(self) -> Path:
+        """What it says; that of the start before is kept beside it."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def note(self) -> Path:
+        """Which process it is."""
+        return self.folder / f"{self.name}.json"
+
+    def find(self) -> int | None:
+        """Its process, where it runs on this machine."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            noted = json.loads(self.note.read_bytes())
+            if process_mark(int(noted["pid"])) == noted["mark"]:
+                return int(noted["pid"])
+        return self._find_unnoted()
+
+    def _find_unnoted(self) -> int | None:
+        """One that was started with this very file, and whose note a kill in that moment took."""
+        import psutil
+
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            if "--config" in words[:-1] and words[words.index("--config") + 1] == str(self.conf):
+                return int(process.pid)
+        return None
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> int:
+        """Start it and note it; what cannot be noted is ended again."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.log.exists():
+            self.log.replace(Path(f"{self.log}.before"))
+        self.log.touch(mode=0o600)
+        # A server that goes to the background by itself would have another number than the one noted here.
+        own = {"SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": "info"}
+        process = start_background([*argv, "--config", str(self.conf)], {**env, **own}, self.log)
+        try:
+            write_atomically(self.note, json.dumps({"pid": process.pid, "mark": process_mark(process.pid)}))
+        except BaseException:
+            end_group(process.pid)
+            raise
+        finally:
+            process.returncode = 0  # nobody waits for it: it stays when we end
+        return process.pid
+
+    def wait_until(self, ready: Callable[[], bool], pid: int, seconds: float) -> None:
+        """Until ``ready`` says so; its own last words where it ends before, or takes too long."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            ended = process_mark(pid) is None
+            if ended or time.monotonic() > deadline:
+                why = "ended at once" if ended else f"did not answer in {seconds:.0f} seconds"
+                raise StageFailed(f"the {self.name} {why}: {self.last_words()}", remedy=f"its log: {self.log}")
+            time.sleep(0.1)
+
+    def last_words(self) -> str:
+        """The last line of the log."""
+        with contextlib.suppress(OSError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return "it has no log"
+
+    def end(self) -> bool:
+        """End it with all it started; False where it does not run here."""
+        pid = self.find()
+        if pid is not None:
+            end_group(pid)
+            self.note.unlink(missing_ok=True)
+        return pid is not None
+
+
+def end_group(pid: int) -> None:
+    """Ask a server and its compilers to end; after a while they must."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(OSError):
+            os.killpg(pid, number)
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while time.monotonic() < deadline:
+            if process_mark(pid) is None:
+                return
+            time.sleep(0.05)

@@ -1,0 +1,209 @@
+"""A farm's scheduler: set up and started, asked how it goes, ended; the same command again changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput, RekindleError
+from rekindle.farm import addresses
+from rekindle.farm.checks import ask_scheduler
+from rekindle.farm.daemons import Daemon
+from rekindle.farm.folder import (
+    cache_settings,
+    load_farm,
+    load_secrets,
+    new_secrets,
+    scheduler_files,
+    write_files,
+    write_invitation,
+)
+from rekindle.farm.watch import SeenFarm, SeenWorker, read_log, read_scheduler_log, read_worker_log
+from rekindle.farm.worker import (
+    call_by_ssh,
+    end_worker,
+    invitation_for,
+    worker_name,
+    worker_places,
+)
+from rekindle.host.files import hold_lock
+from rekindle.host.protocol import Host
+from rekindle.model.farm import Farm, FarmDown, FarmFolder, FarmMachine, FarmReport, FarmUp, FarmWorker
+from rekindle.model.progress import Progress, tell_while
+from rekindle.toolkits.sccache import find_sccache
+
+_START_SECONDS = 30.0
+
+
+def scheduler_daemon(folder: FarmFolder) -> Daemon:
+    """The scheduler of this folder's farm."""
+    return Daemon(folder.root, "scheduler", folder.scheduler)
+
+
+def raise_farm(
+    host: Host,
+    folder: FarmFolder,
+    *,
+    listen: str | None = None,
+    url: str | None = None,
+    cache: str | None = None,
+    invite: Sequence[str] = (),
+    client: bool = False,
+    private_network: bool = False,
+    dry_run: bool = False,
+    progress: Progress,
+) -> FarmUp:
+    """Write what is missing, start the scheduler where it does not run, and invite whom was named."""
+    known = load_farm(folder) if folder.table.is_file() else None
+    before = _listening(folder)
+    address = addresses.read_address(listen or before or "127.0.0.1", addresses.SCHEDULER_PORT)
+    reached = (url or (known.scheduler if known and address == before else f"http://{address}")).rstrip("/")
+    notes = []
+    if known is None or reached != known.scheduler:
+        note = addresses.judge_network(reached, private_network=private_network)
+        notes += [note] if note else []
+    if cache:
+        cache_settings(cache)
+    asked = [addresses.read_address(text, addresses.WORKER_PORT) for text in invite]
+    workers = {worker.address: worker for worker in known.workers} if known else {}
+    workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in asked if place not in workers}
+    farm = Farm(scheduler=reached, cache=cache or (known.cache if known else None), workers=tuple(workers.values()))
+    daemon = scheduler_daemon(folder)
+    pid = daemon.find()
+    if pid and address != before:
+        raise BadInput(f"the scheduler runs at {before}, not at {address}", remedy="rekindle farm down, then up again")
+    if host.system != "linux":
+        raise BadInput(
+            "sccache-dist's scheduler runs on Linux alone", remedy="docs/farm.md says how Windows takes part"
+        )
+    tool = find_sccache(host, "sccache-dist")
+    plan = FarmUp(folder=str(folder.root), scheduler=reached, state="planned", notes=tuple(notes))
+    if dry_run:
+        files = scheduler_files(folder, farm, address, load_secrets(folder) or new_secrets())
+        return msgspec.structs.replace(plan, written=tuple(path.name for path in files))
+    folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with hold_lock(folder.root / ".lock", lambda: f"another command works on the farm in {folder.root}"):
+        files = scheduler_files(folder, farm, address, load_secrets(folder) or new_secrets())
+        written = write_files(files)
+        if pid is None:
+            if not addresses.is_free(address):
+                another = f"{address.rpartition(':')[0]}:{addresses.SCHEDULER_PORT + 1}"
+                raise BadInput(f"{address} is taken by another program", remedy=f"another port: --listen {another}")
+            started = daemon.start([tool.path, "scheduler"], host.env)
+            try:
+                with tell_while(progress, "the scheduler starts"):
+                    ready = lambda: ask_scheduler(f"http://{address}")[0].why is None  # noqa: E731
+                    daemon.wait_until(ready, started, _START_SECONDS)
+            except BaseException:
+                daemon.end()
+                raise
+    wanted = [*asked, *[None] * client]
+    invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in wanted)
+    return msgspec.structs.replace(
+        plan,
+        state="running" if pid else "started",
+        pid=pid or started,
+        written=written,
+        invitations=invitations,
+    )
+
+
+def _listening(folder: FarmFolder) -> str | None:
+    """Where the scheduler of this folder listens."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        return str(tomllib.loads(folder.scheduler.read_text(encoding="utf-8"))["public_addr"])
+    return None
+
+
+def report_farm(folder: FarmFolder) -> FarmReport:
+    """The farm as its scheduler and the logs of this folder tell it."""
+    farm = load_farm(folder)
+    listening = _listening(folder)
+    status, _ = ask_scheduler(f"http://{listening}" if listening else farm.scheduler)
+    daemon = scheduler_daemon(folder)
+    seen = SeenFarm()
+    read_scheduler_log(read_log(daemon.log), seen)
+    names = {worker.address: worker for worker in farm.workers}
+    for place in worker_places(folder):
+        own = tomllib.loads(place.daemon.conf.read_text(encoding="utf-8")) if place.daemon.conf.is_file() else {}
+        where = str(own.get("public_addr", place.root.name))
+        read_worker_log(read_log(place.daemon.log), where, seen)
+        if own and not listening:
+            seen.workers.setdefault(where, SeenWorker(here=place.daemon.find() is not None))
+    every = sorted({*names, *seen.workers})
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        heard = dict(zip(every, pool.map(addresses.answers, every), strict=True))
+    machines = tuple(_machine(place, names.get(place), seen.workers.get(place), heard[place]) for place in every)
+    return FarmReport(
+        folder=str(folder.root),
+        status=status,
+        pid=daemon.find() if listening else None,
+        cache=_without_password(farm.cache),
+        machines=machines,
+        failures=tuple(sorted(seen.failures.values(), key=lambda failure: failure.when, reverse=True)),
+    )
+
+
+def _machine(address: str, known: FarmWorker | None, seen: SeenWorker | None, answers: bool) -> FarmMachine:
+    name, slots = (known.name, known.slots) if known else (worker_name(address), None)
+    if seen is None:
+        return FarmMachine(name=name, address=address, slots=slots, state="expected")
+    return FarmMachine(
+        name=name,
+        address=address,
+        slots=slots,
+        state="lost" if not seen.here else "up" if answers else "silent",
+        compiled=seen.compiled,
+        running=len(seen.jobs),
+        lost=seen.lost,
+        last=seen.last,
+    )
+
+
+def _without_password(cache: str | None) -> str | None:
+    head, mark, tail = (cache or "").partition("://")
+    return f"{head}://{tail.rpartition('@')[2]}" if mark else cache
+
+
+def end_farm(folder: FarmFolder, *, forget: bool = False, progress: Progress) -> FarmDown:
+    """End what was started from this folder, and what was started by ssh; nothing else. Twice is as good as once."""
+    ended, left = [], []
+    with tell_while(progress, "waiting for them to end"):
+        for place in worker_places(folder):
+            if end_worker(place):
+                ended.append(f"worker {place.root.name}")
+            elif place.ssh.is_file():
+                words = json.loads(place.ssh.read_bytes())
+                try:
+                    gone = json.loads(call_by_ssh([*words, "farm", "down", "--json"]))["ended"]
+                    ended += [f"{one} on {words[3]}" for one in gone]
+                except (RekindleError, ValueError, KeyError) as error:
+                    left.append(f"{place.root.name} on {words[3]}: {getattr(error, 'message', error)}")
+        if scheduler_daemon(folder).end():
+            ended.append("scheduler")
+    if forget and not left:
+        _forget(folder)
+    return FarmDown(folder=str(folder.root), ended=tuple(ended), left=tuple(left), forgotten=forget and not left)
+
+
+def _forget(folder: FarmFolder) -> None:
+    """Remove what we wrote, by its names; whatever else lies in the folder stays, and the folder with it."""
+    for place in worker_places(folder):
+        if place.scratch:
+            for name in ("build", "toolchains"):
+                shutil.rmtree(place.scratch / name, ignore_errors=True)
+    shutil.rmtree(folder.root / "workers", ignore_errors=True)
+    daemon = scheduler_daemon(folder)
+    logs = (daemon.log, Path(f"{daemon.log}.before"), daemon.note, folder.root / ".lock")
+    # The secrets go last: a farm that lost the rest is made whole again from them.
+    for path in (*logs, folder.distrusted, folder.client, folder.table, folder.scheduler):
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.root.rmdir()

@@ -1,0 +1,117 @@
+"""What became of a farm's work, read from the logs of its scheduler and of the workers whose logs lie here.
+
+The scheduler tells by HTTP only how many workers and slots there are and how many compilations run; which worker had
+which of them, and what went wrong, stands in its log.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rekindle.model.farm import FarmFailure
+
+_LINE = re.compile(r"\[(?P<when>\S+) (?P<level>[A-Z]+) +(?P<module>\S+?)\] (?P<text>.*)")
+_CREATED = re.compile(r"Job (\d+) created and will be assigned to server ServerId\((.+)\)")
+_STATE = re.compile(r"Job (\d+) updated state to (\w+)")
+_REGISTERED = re.compile(r"Registered new server ServerId\((.+)\)")
+_DEAD = re.compile(r"Server (\S+) appears to be dead")
+_NUMBERS = re.compile(r"\d+")
+_MAX_LINE = 2000
+
+
+@dataclass
+class SeenWorker:
+    """A worker in the scheduler's log. ``jobs`` are those it has now."""
+
+    here: bool = False
+    compiled: int = 0
+    lost: int = 0
+    last: str | None = None
+    jobs: set[str] = field(default_factory=set)
+
+
+@dataclass
+class SeenFarm:
+    """All that was read: workers by address, and failures of one kind and place together."""
+
+    workers: dict[str, SeenWorker] = field(default_factory=dict)
+    failures: dict[tuple[str, str], FarmFailure] = field(default_factory=dict)
+
+    def fail(self, where: str, when: str, text: str) -> None:
+        """Note a failure; numbers in it do not make it another one."""
+        from msgspec.structs import replace
+
+        why, fix = explain_failure(text)
+        key = (where, why or _NUMBERS.sub("N", text))
+        known = self.failures.get(key)
+        row = FarmFailure(where=where, when=when, what=text[:300], why=why, fix=fix)
+        self.failures[key] = replace(row, count=known.count + 1) if known else row
+
+
+def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
+    """Who took which compilation, and who was lost."""
+    owner: dict[str, SeenWorker] = {}
+    for when, level, text in _records(lines):
+        if match := _CREATED.match(text):
+            worker = owner[match[1]] = seen.workers.setdefault(match[2], SeenWorker(here=True))
+            worker.jobs.add(match[1])
+            worker.last = when
+        elif match := _STATE.match(text):
+            if match[2] == "Complete" and (done := owner.pop(match[1], None)):
+                done.jobs.discard(match[1])
+                done.compiled += 1
+                done.last = when
+        elif match := _REGISTERED.match(text):
+            worker = seen.workers.setdefault(match[1], SeenWorker())
+            # One that registers again was started again: what it had is gone.
+            worker.lost += len(worker.jobs)
+            worker.jobs.clear()
+            worker.here, worker.last = True, when
+        if match := _DEAD.match(text):
+            worker = seen.workers.setdefault(match[1], SeenWorker())
+            worker.lost += len(worker.jobs)
+            worker.jobs.clear()
+            worker.here = False
+        if level in ("WARN", "ERROR"):
+            seen.fail(match[1] if match and level == "WARN" else "scheduler", when, text)
+
+
+def read_worker_log(lines: Iterable[str], where: str, seen: SeenFarm) -> None:
+    """What a worker itself says went wrong."""
+    for when, level, text in _records(lines):
+        if level in ("WARN", "ERROR"):
+            seen.fail(where, when, text)
+
+
+def _records(lines: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+    for line in lines:
+        if match := _LINE.match(line[:_MAX_LINE].rstrip()):
+            yield match["when"], match["level"], match["text"]
+
+
+def read_log(path: Path) -> Iterable[str]:
+    """The lines of a log that may be long, and may not be there."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from file
+    except OSError:
+        return
+
+
+def explain_failure(text: str) -> tuple[str | None, str | None]:
+    """What a line means and what to do; None where nobody knows."""
+    for pattern, why, fix in _failures():
+        if pattern.search(text):
+            return why, fix
+    return None, None
+
+
+@functools.cache
+def _failures() -> list[tuple[re.Pattern[str], str, str | None]]:
+    table = tomllib.loads(Path(__file__).with_name("failures.toml").read_text(encoding="utf-8"))
+    return [(re.compile(row["pattern"]), row["why"], row.get("fix")) for row in table["failure"]]

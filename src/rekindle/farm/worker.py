@@ -1,0 +1,302 @@
+"""A worker enters a farm: here, on a machine reached by ssh, or wherever a cluster starts it.
+
+A worker's files lie in ``workers/ADDRESS`` of the folder, so that many machines may share one folder: its
+configuration, its note, its log and, unless another place was named, its scratch folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput, CommandFailed, NeedsInvitation, StageFailed
+from rekindle.farm.addresses import WORKER_PORT, address_towards, is_free, read_address, write_address
+from rekindle.farm.checks import WorkerNeeds, check_worker, start_words
+from rekindle.farm.daemons import Daemon
+from rekindle.farm.folder import (
+    InvitationText,
+    client_text,
+    farm_text,
+    load_farm,
+    load_secrets,
+    read_invitation,
+    server_text,
+    worker_token,
+    write_files,
+    write_invitation,
+)
+from rekindle.farm.watch import explain_failure
+from rekindle.host.files import hold_lock, write_atomically
+from rekindle.host.process import stop_signals_as_interrupt
+from rekindle.host.protocol import Host
+from rekindle.model.document import decode
+from rekindle.model.farm import Farm, FarmFolder, FarmJoin, FarmWorker
+from rekindle.model.matrix import slurm_head
+from rekindle.model.progress import Progress, tell_while
+from rekindle.model.spoken import gib
+from rekindle.toolkits.sccache import find_sccache
+
+_START_SECONDS = 60.0
+_SSH_SECONDS = 180.0
+_MOST_TOOLCHAIN_BYTES = 10 << 30
+_JOINED = "Server connected to scheduler"
+_TURNED_AWAY = "Failed to send heartbeat"
+
+
+@dataclass(frozen=True)
+class WorkerPlace:
+    """Where a worker's files lie."""
+
+    root: Path
+
+    @property
+    def daemon(self) -> Daemon:
+        """The server itself."""
+        return Daemon(self.root, "worker", self.root / "server.conf")
+
+    @property
+    def ssh(self) -> Path:
+        """Of a worker that was started by ssh: the words that reach its Rekindle."""
+        return self.root / "ssh.json"
+
+    @property
+    def scratch(self) -> Path | None:
+        """Its folder for toolchains and compilations, as its configuration has it."""
+        try:
+            return Path(tomllib.loads(self.daemon.conf.read_text(encoding="utf-8"))["cache_dir"]).parent
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+def worker_places(folder: FarmFolder) -> Iterator[WorkerPlace]:
+    """Every worker that has files here."""
+    if (folder.root / "workers").is_dir():
+        yield from (WorkerPlace(path) for path in sorted((folder.root / "workers").iterdir()) if path.is_dir())
+
+
+def place_of(folder: FarmFolder, address: str) -> WorkerPlace:
+    """Of the worker with this address."""
+    return WorkerPlace(folder.root / "workers" / worker_name(address))
+
+
+def worker_name(address: str) -> str:
+    """An address as a name: of a folder, and in ``farm.toml``."""
+    return address.strip("[").replace("]", "").replace(":", "-")
+
+
+def invitation_for(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
+    """What lets a worker (or, without an address, a builder) into the farm of this folder."""
+    farm, hidden = load_farm(folder), load_secrets(folder)
+    if hidden is None:
+        raise needs_invitation(folder)
+    token = worker_token(hidden.server_key, address) if address else hidden.client_token
+    return InvitationText(
+        scheduler=farm.scheduler, token=token, machine=host.machine, address=address, cache=farm.cache
+    )
+
+
+def needs_invitation(folder: FarmFolder) -> NeedsInvitation:
+    """There is nothing here that lets a worker in."""
+    remedy = "pipe in the line that 'rekindle farm up --invite ADDRESS' printed: echo LINE | rekindle farm join"
+    return NeedsInvitation(f"{folder.root} has no keys of a farm, so an invitation is needed", remedy=remedy)
+
+
+def join_here(
+    host: Host,
+    folder: FarmFolder,
+    line: str | None,
+    *,
+    address: str | None = None,
+    scratch: Path | None = None,
+    wait: bool = False,
+    dry_run: bool = False,
+    progress: Progress,
+) -> FarmJoin:
+    """Check this machine and start a worker on it; an invitation of a builder only writes its configuration."""
+    text = read_invitation(line) if line else _known_invitation(folder, host, address)
+    if text.address is None:
+        return _join_as_client(folder, text, dry_run=dry_run)
+    place = place_of(folder, text.address)
+    memory, slots = host.memory(), len(os.sched_getaffinity(0)) if sys.platform == "linux" else None
+    known = FarmJoin(
+        folder=str(folder.root),
+        scheduler=text.scheduler,
+        address=text.address,
+        state="running",
+        slots=slots,
+        memory_gib=gib(memory.total) if memory else None,
+    )
+    if (pid := place.daemon.find()) is not None:
+        return msgspec.structs.replace(known, pid=pid)
+    room = (scratch or place.scratch or place.root / "scratch").absolute()
+    needs = WorkerNeeds(scheduler=text.scheduler, address=text.address, machine=text.machine, scratch=room)
+    with tell_while(progress, "checking this machine"):
+        checks = check_worker(host, needs)
+    known = msgspec.structs.replace(known, checks=checks, state="checked")
+    if any(check.status == "fail" for check in checks):
+        return msgspec.structs.replace(known, state="refused")
+    if dry_run:
+        return known
+    with hold_lock(_made(place.root) / ".lock", lambda: f"another command starts the worker in {place.root}"):
+        pid = _start(host, folder, place, text, room, progress)
+    if folder.scheduler.is_file():
+        add_worker(folder, text.address, slots=known.slots, memory_gib=known.memory_gib)
+    joined = msgspec.structs.replace(known, state="joined", pid=pid)
+    return _stay(place, joined, pid) if wait else joined
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def _known_invitation(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
+    """Without a line: of a worker that was here before, or from the farm's own keys, where this folder has them."""
+    if not folder.table.is_file():
+        raise needs_invitation(folder)
+    farm = load_farm(folder)
+    if load_secrets(folder) is None:
+        for place in worker_places(folder):
+            table = tomllib.loads(place.daemon.conf.read_text(encoding="utf-8")) if place.daemon.conf.is_file() else {}
+            if table and address in (None, table["public_addr"]):
+                token = table["scheduler_auth"]["token"]
+                found = table["scheduler_url"], table["public_addr"]
+                return InvitationText(scheduler=found[0], address=found[1], token=token, machine=host.machine)
+    return invitation_for(folder, host, read_address(address, WORKER_PORT) if address else _own_address(folder, farm))
+
+
+def _own_address(folder: FarmFolder, farm: Farm) -> str:
+    """Of the worker that this machine has already, else with the first port that is free."""
+    own = address_towards(farm.scheduler)
+    ports = [write_address(own, port) for port in range(WORKER_PORT, WORKER_PORT + 20)]
+    return next((place for place in ports if place_of(folder, place).daemon.find()), None) or next(
+        (place for place in ports if is_free(place)), ports[0]
+    )
+
+
+def _join_as_client(folder: FarmFolder, text: InvitationText, *, dry_run: bool) -> FarmJoin:
+    farm = Farm(scheduler=text.scheduler, cache=text.cache)
+    if folder.scheduler.exists():
+        raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
+    if not dry_run:
+        write_files({folder.client: client_text(farm, text.token), folder.table: farm_text(farm)})
+    return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
+
+
+def _start(
+    host: Host, folder: FarmFolder, place: WorkerPlace, text: InvitationText, scratch: Path, progress: Progress
+) -> int:
+    assert text.address is not None
+    disk = host.disk(str(scratch))
+    room = min(_MOST_TOOLCHAIN_BYTES, disk.free // 2) if disk else _MOST_TOOLCHAIN_BYTES
+    bubblewrap = host.which("bwrap") or "bwrap"
+    settings = server_text(
+        text.scheduler, text.address, text.token, scratch=scratch, bubblewrap=bubblewrap, cache_bytes=room
+    )
+    files = {place.daemon.conf: settings}
+    if not folder.table.exists():
+        files[folder.table] = farm_text(Farm(scheduler=text.scheduler, cache=text.cache))
+    write_files(files)
+    shutil.rmtree(scratch / "build", ignore_errors=True)
+    (scratch / "toolchains").mkdir(parents=True, exist_ok=True, mode=0o700)
+    tool = find_sccache(host, "sccache-dist")
+    pid = place.daemon.start([*start_words(host), tool.path, "server"], host.env)
+    try:
+        with tell_while(progress, "the worker greets the scheduler"):
+            place.daemon.wait_until(lambda: _is_in(place.daemon), pid, _START_SECONDS)
+    except BaseException:
+        place.daemon.end()
+        raise
+    return pid
+
+
+def _is_in(daemon: Daemon) -> bool:
+    said = daemon.log.read_text(encoding="utf-8", errors="replace")
+    if _TURNED_AWAY in said:
+        line = next(line for line in said.splitlines() if _TURNED_AWAY in line)
+        why, fix = explain_failure(line)
+        raise StageFailed(f"the scheduler turned this worker away: {why} ({line.strip()[-200:]})", remedy=fix)
+    return _JOINED in said
+
+
+def _stay(place: WorkerPlace, joined: FarmJoin, pid: int) -> FarmJoin:
+    """Until the worker ends or somebody ends us; then it is gone."""
+    try:
+        with stop_signals_as_interrupt():
+            while place.daemon.find() == pid:
+                time.sleep(1.0)
+    except KeyboardInterrupt:
+        end_worker(place)
+    return msgspec.structs.replace(joined, state="ended")
+
+
+def end_worker(place: WorkerPlace) -> bool:
+    """End the worker of these files, with what it was compiling; its toolchains stay for the next time."""
+    ended = place.daemon.end()
+    if ended and place.scratch:
+        shutil.rmtree(place.scratch / "build", ignore_errors=True)
+    return ended
+
+
+def join_by_ssh(
+    host: Host, folder: FarmFolder, target: str, *, address: str | None, remote: str, dry_run: bool, progress: Progress
+) -> FarmJoin:
+    """Start a worker on a machine that ssh reaches; the invitation goes through its standard input."""
+    said = host.run(["ssh", "-G", target], timeout=20.0)
+    named = dict(line.split(" ", 1) for line in said.out.splitlines() if " " in line).get("hostname", target)
+    where = read_address(address or named.rpartition("@")[2], WORKER_PORT)
+    line = write_invitation(invitation_for(folder, host, where)).line
+    words = ["ssh", "-o", "BatchMode=yes", target, remote]
+    with tell_while(progress, f"{target} joins"):
+        joined = decode(call_by_ssh([*words, "farm", "join", "--json", *["--dry-run"] * dry_run], line), FarmJoin)
+    if joined.state in ("joined", "running"):
+        place = place_of(folder, where)
+        write_atomically(_made(place.root) / place.ssh.name, json.dumps(words))
+        add_worker(folder, where, slots=joined.slots, memory_gib=joined.memory_gib)
+    return joined
+
+
+def call_by_ssh(words: list[str], line: str = "") -> bytes:
+    """What the other machine's Rekindle answers; an answer that is no is one, too."""
+    try:
+        done = subprocess.run(words, input=line.encode(), capture_output=True, timeout=_SSH_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StageFailed(f"ssh to {words[3]} gave no answer: {error}", remedy=f"try: ssh {words[3]} true") from error
+    if not done.stdout.strip():
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
+        raise CommandFailed(words, done.returncode, last, remedy=f"is Rekindle on {words[3]}? --remote names it there")
+    return done.stdout
+
+
+def add_worker(folder: FarmFolder, address: str, *, slots: int | None = None, memory_gib: float | None = None) -> None:
+    """Write a worker into ``farm.toml``, or what is newly known of it."""
+    farm = load_farm(folder)
+    worker = FarmWorker(name=worker_name(address), address=address, slots=slots, memory_gib=memory_gib)
+    others = tuple(known for known in farm.workers if known.address != address)
+    write_files({folder.table: farm_text(msgspec.structs.replace(farm, workers=(*others, worker)))})
+
+
+def slurm_join(folder: FarmFolder, *, nodes: int, cores: int, memory_gib: int, hours: int) -> FarmJoin:
+    """A script whose array has one worker on each node, for as long as the job runs."""
+    farm = load_farm(folder)
+    if load_secrets(folder) is None:
+        raise BadInput(f"{folder.root} has no keys of a farm", remedy="write the script where 'farm up' was run")
+    from rekindle.scripts.quoting import sh_word
+
+    log = str(folder.root / "slurm-%A-%a.log")
+    head = slurm_head(job="rekindle-farm", cores=cores, memory_gib=memory_gib, hours=hours, log=log, array=nodes)
+    text = Path(__file__).with_name("slurm.sh").read_text(encoding="utf-8")
+    parts = {"HEAD": head, "FOLDER": sh_word(str(folder.root)), "PYTHON": sh_word(sys.executable)}
+    for name, value in parts.items():
+        text = text.replace(f"@{name}@", str(value))
+    return FarmJoin(folder=str(folder.root), scheduler=farm.scheduler, state="script", script=text)

@@ -1,0 +1,131 @@
+"""A farm for people: what runs, the lines for others to paste, who compiled what, and what failed."""
+
+from __future__ import annotations
+
+from rekindle.model.farm import FarmDown, FarmFailure, FarmJoin, FarmMachine, FarmReport, FarmUp
+from rekindle.render.screen import Screen
+from rekindle.scripts.quoting import pasted
+
+_WORKER = {"up": "ok", "silent": "warn", "lost": "fail", "expected": "skip"}
+_MEANING = {"silent": "its port does not answer", "lost": "not heard of for 90 s", "expected": "invited, not seen yet"}
+_SHOWN = 12
+
+
+def show_up(document: FarmUp, screen: Screen) -> None:
+    """Where the scheduler is, and how others get in."""
+    if document.state == "planned":
+        screen.verdict("ok", f"A scheduler would run at {document.scheduler} (dry run: nothing was written)")
+        screen.bullet(f"{document.folder}: {', '.join(document.written)}")
+    else:
+        words = "runs already" if document.state == "running" else "is up"
+        screen.verdict("ok", f"The farm's scheduler {words} at {document.scheduler}")
+        screen.places([("folder", document.folder)])
+    screen.bullets(document.notes, status="warn")
+    if document.worker:
+        screen.section("The worker on this machine")
+        _show_join_checks(document.worker, screen)
+    for invitation in document.invitations:
+        who = f"On {invitation.address}" if invitation.address else "On a machine that builds"
+        screen.section(f"{who} (a secret line: it lets in whoever has it)")
+        screen.command(
+            f"echo {invitation.line} | {_JOIN}" if invitation.address else f"echo {invitation.line} | {_ENTER}"
+        )
+    if document.state != "planned":
+        screen.commands("Next", _next_of_up(document))
+
+
+_ENTER = "rekindle farm join"
+_JOIN = "sudo rekindle farm join"
+
+
+def _next_of_up(document: FarmUp) -> list[str]:
+    named = _named(document.folder)
+    return [f"rekindle farm status{named}", f"rekindle up --build{named or ' --farm'}"]
+
+
+def _named(folder: str) -> str:
+    """The option that names a folder which is not the user's own."""
+    import os
+    from pathlib import Path
+
+    import platformdirs
+
+    usual = Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "farm"
+    return "" if folder in (str(usual), os.environ.get("REKINDLE_FARM")) else f" --farm {pasted(folder)}"
+
+
+def show_join(document: FarmJoin, screen: Screen) -> None:
+    """Is it a worker now, and if not, what is to be done?"""
+    if document.script is not None:
+        for line in document.script.splitlines():
+            screen.line(line)
+        return
+    words = {
+        "joined": ("ok", f"{document.address} works for {document.scheduler}"),
+        "running": ("ok", f"{document.address} works for {document.scheduler} already"),
+        "client": ("ok", f"this machine may build with the farm at {document.scheduler}"),
+        "checked": ("ok", f"{document.address} could work for {document.scheduler} (dry run: nothing was started)"),
+        "refused": ("fail", f"{document.address} cannot work for {document.scheduler} yet"),
+        "ended": ("ok", f"{document.address} worked for {document.scheduler} and has ended"),
+    }
+    screen.verdict(*words[document.state])
+    _show_join_checks(document, screen)
+
+
+def _show_join_checks(document: FarmJoin, screen: Screen) -> None:
+    width = max((len(check.id) for check in document.checks), default=0)
+    for check in document.checks:
+        if check.status == "ok" and not screen.verbosity and document.state != "checked":
+            continue
+        want = f", want {check.want}" if check.want and check.status != "ok" else ""
+        screen.entry(check.id.ljust(width), f"{check.found or 'missing'}{want}", status=check.status)
+        if check.fix:
+            screen.paragraph(f"→ {check.fix}", indent=width + 5)
+    if document.state in ("joined", "running"):
+        screen.bullet(f"{document.address} is up (process {document.pid})", status="ok")
+
+
+def show_report(document: FarmReport, screen: Screen) -> None:
+    """Load, machines, failures."""
+    status = document.status
+    if status.why:
+        screen.verdict("fail", status.why)
+        screen.commands("Next", [f"rekindle farm up{_named(document.folder)}"])
+    else:
+        state = "ok" if document.works else "warn"
+        words = f"{status.servers} machines with {status.slots} slots, {status.in_progress} compilations now"
+        screen.verdict(state, f"{status.scheduler}: {words}")
+    screen.rows([_machine_row(machine, screen) for machine in document.machines], title="Machines")
+    if document.cache:
+        screen.section("Cache")
+        screen.bullet(document.cache)
+    shown = document.failures if screen.verbosity else document.failures[:_SHOWN]
+    if shown:
+        screen.section("What failed")
+    for failure in shown:
+        screen.bullet(_failure(failure, full=bool(screen.verbosity)), status="warn")
+        if failure.fix:
+            screen.paragraph(f"→ {failure.fix}", indent=4)
+    screen.rest(len(document.failures) - len(shown))
+
+
+def _machine_row(machine: FarmMachine, screen: Screen) -> tuple[str, ...]:
+    counts = f"{machine.compiled} compiled, {machine.running} now" + (f", {machine.lost} lost" if machine.lost else "")
+    slots = f"{machine.slots} slots" if machine.slots else ""
+    meaning = _MEANING.get(machine.state, "")
+    return f"{screen.mark(_WORKER[machine.state])} {machine.address}", machine.state, slots, counts, meaning
+
+
+def _failure(failure: FarmFailure, *, full: bool) -> str:
+    times = f" ({failure.count} times, last {failure.when})" if failure.count > 1 else f" ({failure.when})"
+    what = f": {failure.what}" if full or not failure.why else ""
+    return f"{failure.where}: {failure.why or 'said'}{what}{times}"
+
+
+def show_down(document: FarmDown, screen: Screen) -> None:
+    """What was ended."""
+    words = f"ended: {', '.join(document.ended)}" if document.ended else "nothing of this farm runs here"
+    screen.verdict("warn" if document.left else "ok", words)
+    screen.bullets(document.left, status="warn", title="Not reached")
+    if document.forgotten:
+        screen.bullet(f"the farm in {document.folder} and its tokens are gone")

@@ -1,0 +1,70 @@
+"""Addresses: numbers with a port, and whether strangers could read what passes there."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.farm import addresses
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("192.168.1.10", "192.168.1.10:10600"),
+        ("192.168.1.10:7", "192.168.1.10:7"),
+        ("[fd00::1]:7", "[fd00::1]:7"),
+        ("fd00::1", "[fd00::1]:10600"),
+        ("localhost:7", ":7"),
+    ],
+)
+def test_an_address_is_read(text: str, expected: str) -> None:
+    assert addresses.read_address(text, 10600).endswith(expected)
+    host, port = addresses.split_address(addresses.read_address(text, 10600))
+    assert addresses.write_address(host, port).endswith(expected)
+
+
+@pytest.mark.parametrize("text", ["", "a b", "10.0.0.1:port", "10.0.0.1/24", "10.0.0.1:99999", "me@10.0.0.1"])
+def test_no_address(text: str) -> None:
+    with pytest.raises(BadInput):
+        addresses.read_address(text, 1)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0", "[::]:3"])
+def test_every_address_is_none_that_others_can_use(text: str) -> None:
+    with pytest.raises(BadInput, match="every address"):
+        addresses.read_address(text, 1)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[::1]:1", "https://8.8.8.8", "https://farm.example.org"])
+def test_nothing_to_say_where_nobody_listens(url: str) -> None:
+    assert addresses.judge_network(url) is None
+
+
+@pytest.mark.parametrize("host", ["192.168.1.10", "10.1.2.3", "172.16.0.9", "[fd00::1]", "100.64.0.7", "169.254.1.1"])
+def test_a_network_of_ones_own_is_warned_of(host: str) -> None:
+    said = addresses.judge_network(f"http://{host}:10600")
+    assert said is not None and "in clear" in said and "WireGuard" in said
+    assert addresses.judge_network(f"http://{host}:10600", private_network=True) is None
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "[2001:4860:4860::8888]", "172.32.0.1"])
+def test_the_open_world_is_refused(host: str) -> None:
+    with pytest.raises(BadInput, match="in clear") as caught:
+        addresses.judge_network(f"http://{host}:10600")
+    assert "--private-network" in (caught.value.remedy or "") and "https" in (caught.value.remedy or "")
+    assert addresses.judge_network(f"http://{host}:10600", private_network=True) is None
+
+
+def test_a_port_that_answers_is_not_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+        assert addresses.answers(place) and not addresses.is_free(place)
+    assert not addresses.answers(place) and addresses.is_free(place)
+
+
+def test_the_address_that_the_scheduler_sees() -> None:
+    assert addresses.address_towards("http://127.0.0.1:9") == "127.0.0.1"
+    assert "127.0.0.1" not in addresses.own_addresses()

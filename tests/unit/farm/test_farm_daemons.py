@@ -1,0 +1,111 @@
+"""A server of ours: found by its note, ended with all it started; what is not ours is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import StageFailed
+from rekindle.farm import daemons
+from rekindle.farm.daemons import Daemon
+from rekindle.host.processes import process_mark, tree_of
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+FAMILY = [sys.executable, "-c", f"import subprocess; subprocess.run({SLEEP!r})"]
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> object:
+    made = Daemon(tmp_path / "run", "scheduler", tmp_path / "x.conf")
+    yield made
+    made.end()
+
+
+def test_started_found_and_ended(daemon: Daemon) -> None:
+    assert daemon.find() is None and not daemon.end()
+    pid = daemon.start(SLEEP, os.environ)
+    assert daemon.find() == pid
+    assert Daemon(daemon.folder, "scheduler", daemon.conf).find() == pid, "another command finds it, too"
+    assert daemon.end()
+    assert process_mark(pid) is None and daemon.find() is None and not daemon.note.exists()
+    assert not daemon.end()
+
+
+def test_what_it_started_ends_with_it(daemon: Daemon) -> None:
+    pid = daemon.start(FAMILY, os.environ)
+    deadline = time.monotonic() + 20
+    while not (children := tree_of(pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    daemon.end()
+    time.sleep(0.2)
+    assert children and all(process_mark(child.pid) is None for child in children)
+
+
+def test_one_that_does_not_want_to_end_must(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "_GRACE_SECONDS", 0.5)
+    stubborn = (
+        "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
+    )
+    pid = daemon.start([sys.executable, "-c", stubborn], os.environ)
+    daemon.wait_until(lambda: "deaf" in daemon.log.read_text(), pid, 20)
+    assert daemon.end() and process_mark(pid) is None
+
+
+@pytest.mark.parametrize(
+    "note", ['{"pid": %d, "mark": "another-boot/1"}', '{"pid": %d}', "{", "[]", '{"pid": "x"}', ""]
+)
+def test_a_number_that_somebody_else_has_now_is_left_alone(daemon: Daemon, note: str) -> None:
+    """After a restart of the machine the noted number may be anybody's."""
+    stranger = subprocess.Popen(SLEEP)
+    try:
+        daemon.folder.mkdir()
+        daemon.note.write_text(note.replace("%d", str(stranger.pid)))
+        assert daemon.find() is None and not daemon.end()
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_one_whose_note_was_lost_is_known_by_its_file(daemon: Daemon, tmp_path: Path) -> None:
+    pid = daemon.start(SLEEP, os.environ)
+    daemon.note.unlink()
+    assert daemon.find() == pid
+    assert Daemon(daemon.folder, "scheduler", tmp_path / "other.conf").find() is None
+    assert daemon.end() and process_mark(pid) is None
+
+
+def test_what_cannot_be_noted_is_ended_again(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, content: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(daemons, "write_atomically", full)
+    with pytest.raises(OSError, match="No space"):
+        daemon.start(SLEEP, os.environ)
+    assert daemon.find() is None
+
+
+def test_its_last_words_are_told(daemon: Daemon) -> None:
+    pid = daemon.start([sys.executable, "-c", "raise SystemExit('port taken')"], os.environ)
+    with pytest.raises(StageFailed, match="ended at once: port taken"):
+        daemon.wait_until(lambda: False, pid, 20)
+    assert "port taken" in daemon.log.read_text()
+    pid = daemon.start(SLEEP, os.environ)
+    assert "port taken" in Path(f"{daemon.log}.before").read_text(), "the log before is kept"
+    with pytest.raises(StageFailed, match="did not answer"):
+        daemon.wait_until(lambda: False, pid, 0.3)
+
+
+def test_the_note_says_which(daemon: Daemon) -> None:
+    pid = daemon.start(SLEEP, os.environ)
+    assert json.loads(daemon.note.read_text()) == {"pid": pid, "mark": process_mark(pid)}
+    assert process_mark(os.getpid()) not in (None, process_mark(pid))
+    assert process_mark(2**22 - 3) is None
