@@ -65,8 +65,7 @@ def cost(assessed: Assessed, question: Question) -> float:
         total += PYTHON_STEP * max(0, _python_steps(candidate, question) - 1)
     if "torch" in changes:
         total += _torch_distance(candidate.torch, question)
-    only_ptx = any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
-    total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if only_ptx else 0)
+    total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if is_guess(assessed) else 0)
     if assessed.evidence is not None and assessed.evidence.grade == "untried":
         total += NEAR if assessed.evidence.near else UNTRIED + (OUR_CHOICE if question.torch is None else 0)
         if candidate.answer == "graft" and question.torch is None and not assessed.evidence.near:
@@ -255,6 +254,19 @@ class Near:
     best: Assessed
 
 
+def is_guess(assessed: Assessed) -> bool:
+    """The wheel has no machine code for a card: whether the driver can make some is anyone's guess."""
+    return any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
+
+
+def _is_vain_guess(assessed: Assessed, question: Question) -> bool:
+    """A torch of years ago that nobody asked for, by PTX that nobody saw compiled for the card: its math libraries are
+    older than the card."""
+    torch = assessed.candidate.torch
+    asked = question.torch is not None and question.wants_torch(torch)
+    return is_guess(assessed) and not asked and releases_behind(torch, question) > ANCIENT_RELEASES
+
+
 @dataclass
 class PlanOutcome:
     """``best`` is None where nothing is feasible; then ``obstacle`` may say what stands in front of everything.
@@ -277,8 +289,9 @@ class PlanOutcome:
     @functools.cached_property
     def feasible(self) -> list[Assessed]:
         """Best first. Read only when all is judged."""
-        both = [assessed for assessed in (*self.wheels, *self.grafts, *self.builds) if assessed.feasible]
-        return sorted(both, key=lambda assessed: preference(assessed, self.question))
+        every = (*self.wheels, *self.grafts, *self.builds)
+        ways = [one for one in every if one.feasible and not _is_vain_guess(one, self.question)]
+        return sorted(ways, key=lambda assessed: preference(assessed, self.question))
 
     @property
     def best(self) -> Assessed | None:

@@ -87,8 +87,8 @@ def _judge(
 ) -> PlanOutcome:
     """All that is known about every way, before any of it is put into words. It looks at the CPU for hazards only."""
     outcome = _assess_builds(question) if builds_only else solve(question, wheelhouse)
-    if outcome.best is None and not builds_only:
-        outcome.nearest = find_nearest(question)
+    if not builds_only and (outcome.best is None or _only_libc_is_old(outcome)):
+        outcome.nearest = find_nearest(question)[: _NEAR if outcome.best is None else 1]
     for assessed in outcome.feasible[:1]:
         with_hazards(assessed, outcome.question)
     return outcome
@@ -175,6 +175,14 @@ def _newness(outcome: PlanOutcome) -> tuple[bool, tuple[int, ...]]:
     """A wheel before a build, then the newer torch."""
     best = outcome.best
     return best is not None and best.candidate.answer == "install", key(best.candidate.torch) if best else ()
+
+
+def _only_libc_is_old(outcome: PlanOutcome) -> bool:
+    """It takes a build or a graft, and a newer system alone would give a wheel."""
+    best, wish = outcome.best, outcome.question.wish
+    if best is None or best.candidate.answer == "install" or wish.build:
+        return False
+    return any({no.code for no in one.refusals} == {"glibc-too-old"} for one in outcome.wheels)
 
 
 def find_nearest(question: Question) -> list[Near]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 from planning import ask, build, plan, wheel
 
-from rekindle.plan.assess import assess
+from rekindle.plan.assess import assess, is_guess
 from rekindle.plan.candidates import (
     Candidate,
 )
 from rekindle.plan.question import Question
-from rekindle.plan.wording.document import _is_poor, alternative, is_guess
+from rekindle.plan.wording.document import _is_poor, alternative
 
 
 def told(candidate: Candidate, question: Question) -> str:

@@ -10,14 +10,14 @@ from planning import FACTS, ask, build, changed, plan, said, wheel
 from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.plan.assess import Alone, Near, PlanOutcome, assess
+from rekindle.plan.assess import Alone, Near, PlanOutcome, assess, is_guess
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.evidence import KnownBuild
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import _driver_for
 from rekindle.plan.wording.because import against_the_wish, choice_reasons, why_no_wheel
-from rekindle.plan.wording.document import alternative, alternatives, compose, is_guess
+from rekindle.plan.wording.document import alternative, alternatives, compose
 
 K40 = ask("Tesla K40c", torch="2.0.1")
 PYTHON = Change(what="python", from_="3.12", to="3.11", why="no wheel")

@@ -50,3 +50,14 @@ def test_an_arm_cpu_that_nobody_knows_is_not_judged_and_said_so() -> None:
     assert any("Cortex X99" in reason.text and "LSE" in reason.text for reason in strange.warnings)
     known = answer({"gpu": "none", "arch": "aarch64", "cpu": "Odroid N2", "torch": "2.10.0"}, by_name=True)
     assert known.torch != "2.10.0" and not any("was not judged" in reason.text for reason in known.warnings)
+
+
+def test_a_torch_of_years_ago_by_ptx_alone_is_no_answer_for_a_new_card() -> None:
+    made = answer({"gpu": "RTX 5090", "distro": "centos-7"}, by_name=True)
+    assert made.torch != "1.5.1"
+    newer = [other for other in made.alternatives if "newer glibc" in other.why]
+    assert [other.torch for other in newer] == ["2.15.0"]
+    asked = answer({"gpu": "RTX 5090", "distro": "centos-7", "torch": "1.5.1"}, by_name=True)
+    assert asked.torch == "1.5.1" and not asked.as_asked, "who names it is told that nobody can tell"
+    here = answer({"gpu": "Tesla K40c", "distro": "centos-7"}, by_name=True)
+    assert not any("newer glibc" in other.why for other in here.alternatives), "the card is in the way, not the system"

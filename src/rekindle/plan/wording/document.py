@@ -11,7 +11,7 @@ import msgspec
 
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.version import minor
-from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome
+from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome, is_guess
 from rekindle.plan.candidates import Assessed
 from rekindle.plan.grafts import graft_steps, spoken_graft
 from rekindle.plan.question import Question
@@ -159,6 +159,7 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     stable = _stable_wheel(outcome, best)
     if stable is not None and _signature(stable) not in seen:
         chosen.append(alternative(stable, "the newest whose flavour PyTorch calls stable: "))
+    chosen += [alternative(near.best, f"{near.why}: ") for near in outcome.nearest]
     keeps = _keeps_the_driver(outcome, best)
     if keeps is not None and _signature(keeps) not in seen:
         chosen.append(alternative(keeps, "with the driver as it is: "))
@@ -199,11 +200,6 @@ def _keeps_the_driver(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
         return None
     same = (one for one in outcome.feasible if all(change.what != "driver" for change in one.changes))
     return next((one for one in same if not is_guess(one)), None)
-
-
-def is_guess(assessed: Assessed) -> bool:
-    """The wheel has no machine code for a card: whether the driver can make some is anyone's guess."""
-    return any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
 
 
 def _is_poor(assessed: Assessed, best: Assessed, question: Question) -> bool:
