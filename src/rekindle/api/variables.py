@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 from rekindle.errors import BadInput, RekindleError
+from rekindle.model.plan import CUDNN_SWITCH
 
 
 def configure(*, quiet: bool = False) -> dict[str, str]:
@@ -38,6 +39,10 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
             remedy="call rekindle.configure() before the first import of torch, or set them before Python starts",
         )
     os.environ.update(missing)
+    if CUDNN_SWITCH in missing:
+        from rekindle.host.questions import adopted
+
+        adopted.switch_cudnn()  # type: ignore[no-untyped-call]  # old syntax: it runs in any Python
     return missing
 
 

@@ -31,7 +31,7 @@ NOTE = "kept by rekindle adopt"
 class Keeping:
     """What is to be kept where: ``pins`` with the digests of their files, variables, and the words after a refusal.
 
-    ``root`` is the environment, ``site`` the folder of its packages. ``cudnn`` False turns cuDNN off.
+    ``root`` is the environment, ``site`` the folder of its packages.
     """
 
     root: Path
@@ -39,7 +39,6 @@ class Keeping:
     pins: Mapping[str, str]
     contents: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    cudnn: bool = True
     undo: str = ""
     windows: bool = os.name == "nt"
 
@@ -73,7 +72,7 @@ def environment_files(keeping: Keeping) -> dict[Path, str]:
 
 def start_files(keeping: Keeping, more: Mapping[str, str] | None = None) -> dict[Path, str]:
     """What sets variables whenever this Python starts, before any program can load torch."""
-    told = {"env": {**keeping.env, **(more or {})}, "cudnn": keeping.cudnn, "why": keeping.why if keeping.pins else ""}
+    told = {"env": {**keeping.env, **(more or {})}, "why": keeping.why if keeping.pins else ""}
     return {
         keeping.root / "rekindle" / "adopted.json": json.dumps(told, indent=1) + "\n",
         keeping.site / f"{MODULE}.py": question_text("adopted"),

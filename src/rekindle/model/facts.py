@@ -379,7 +379,8 @@ class Manylinux(Row, frozen=True, kw_only=True):
 
 class Hazard(Row, frozen=True, kw_only=True):
     """Something known to go wrong in a combination. Empty conditions match everything; a toolkit that lies in one of
-    the folders ``spares`` is not met by it. ``wrong``: it runs, and what it computes is not right."""
+    the folders ``spares`` is not met by it. ``wrong``: it runs, and what it computes is not right. ``env`` is for a
+    build; ``running`` are variables to be set whenever torch is used."""
 
     id: str
     concerns: Literal["wheel", "build", "both"]
@@ -404,6 +405,7 @@ class Hazard(Row, frozen=True, kw_only=True):
     wsl: bool | None = None
     spares: tuple[str, ...] = ()
     env: dict[str, str] = {}
+    running: dict[str, str] = {}
     cmake: dict[str, str] = {}
     patch: str | None = None
 

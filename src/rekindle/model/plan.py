@@ -71,6 +71,8 @@ def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
 StepKind = Literal["run", "set", "keep", "cd", "activate", "vcvars", "write", "install-built"]
 # In the value of a variable: the folder the steps have gone to.
 HERE = "@here@"
+# "off": the start file of an environment of ours, and ``configure``, switch cuDNN off as soon as torch is imported.
+CUDNN_SWITCH = "REKINDLE_CUDNN"
 
 
 class Step(Part, frozen=True, kw_only=True):
@@ -102,6 +104,7 @@ class Wish(Part, frozen=True, kw_only=True):
     switches by hand (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``beside`` are companions: names, or
     names with versions (``xformers==0.0.30``). ``serve`` decides for a box of different cards: one torch for all of
     them where there is one (so it is where nothing is said), or the newest torch of the newest card.
+    ``without_cudnn`` takes a wheel whose cuDNN has no code for a card: there cuDNN is switched off at run time.
     """
 
     torch: str | None = None
@@ -116,6 +119,7 @@ class Wish(Part, frozen=True, kw_only=True):
     settings: tuple[tuple[EnvName, Line], ...] = ()
     beside: tuple[str, ...] = ()
     serve: Literal["all", "newest"] | None = None
+    without_cudnn: bool = False
 
 
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):

@@ -54,9 +54,17 @@ def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Pl
     if _keeps(made, bounds) and made.answer == "install":
         return _told(made, use, age, facts)
     older = _older(use, age, wish, facts, planner)
-    if _keeps(made, bounds):
-        others = (_other(older, use, facts),) if older else ()
-        return _told(msgspec.structs.replace(made, alternatives=(*others, *made.alternatives)), use, age, facts)
+    spared = _within(bounds, msgspec.structs.replace(wish, without_cudnn=True), planner)
+    # A wheel with cuDNN switched off is nearer than hours of compiling.
+    spares = _keeps(spared, bounds) and spared.answer == "install"
+    if spares or _keeps(made, bounds):
+        others = [_alternative(made, "with a cuDNN that has code for the card: faster convolutions")] if spares else []
+        if older:
+            title = facts.apps.app[use.name].title
+            why = f"with {title} {older[0].words}, which {_takes(older[0].row)}: an official wheel"
+            others.append(_alternative(older[1], why))
+        chosen = spared if spares else made
+        return _told(msgspec.structs.replace(chosen, alternatives=(*others, *chosen.alternatives)), use, age, facts)
     if older is None:
         return _told(planner(wish), use, age, facts)
     fitting, plan = older
@@ -100,10 +108,7 @@ def _takes(row: AppTorch) -> str:
     return f"takes torch {row.torch}" if row.torch else "states no bounds for torch"
 
 
-def _other(older: tuple[AppAge, Plan], use: AppUse, facts: Facts) -> Alternative:
-    age, made = older
-    title = facts.apps.app[use.name].title
-    why = f"with {title} {age.words}, which {_takes(age.row)}: an official wheel"
+def _alternative(made: Plan, why: str) -> Alternative:
     return Alternative(
         answer=made.answer,
         torch=made.torch,

@@ -123,7 +123,7 @@ def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[
 def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The cuDNN that comes with the wheel still has code for the cards."""
     assert candidate.flavour is not None
-    for gpu in question.gpus:
+    for gpu in () if question.wish.without_cudnn else question.gpus:
         answer = cudnn_covers(candidate.flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
         if answer.kind == "partly":
             yield refuse(

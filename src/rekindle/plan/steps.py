@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts, PairedCompanion, paired_companions
 from rekindle.model.facts import Flavour, FrontEndRow
-from rekindle.model.plan import HERE, BuildRecipe, Reason, Request, Step, pip_arguments
+from rekindle.model.plan import CUDNN_SWITCH, HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
@@ -91,9 +92,21 @@ def _known_companions(
     return (*(one for one in vision if one.package == "torchvision"), *(o for o in audio if o.package == "torchaudio"))
 
 
-def lasting_env(assessed: Assessed) -> dict[str, str]:
-    """Variables that must be set whenever torch is used, not only now."""
-    return dict(pair for _, coverage in assessed.covered for pair in coverage.env)
+def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
+    """Variables that must be set whenever torch is used, not only now: for a card that runs its neighbour's code, for
+    known problems, for a card beside the processor's graphics, and for one that cuDNN has no code for."""
+    env = dict(pair for _, coverage in assessed.covered for pair in coverage.env)
+    for hazard in assessed.hazards:
+        env |= hazard.running
+    amd = [gpu for gpu in question.machine.gpus if gpu.vendor == "amd"]
+    if question.aside and all(gpu.how == "kfd" for gpu in amd):  # HIP counts them in the kernel's order
+        env["HIP_VISIBLE_DEVICES"] = ",".join(str(n) for n, gpu in enumerate(amd) if gpu not in question.aside)
+    cuda, flavour = assessed.candidate.cuda, assessed.candidate.flavour
+    cudnn = flavour.cudnn if flavour else None
+    lacking = (cudnn_covers(cudnn, cuda, sm, question.facts) for sm in question.sms)
+    if any(answer.kind == "partly" for answer in lacking):
+        env[CUDNN_SWITCH] = "off"
+    return env
 
 
 def install_steps(requests: tuple[Request, ...], env: dict[str, str], python: str | None, system: str) -> list[Step]:

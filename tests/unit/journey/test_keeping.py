@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import rekindle
 from app_trees import add_python, make_app
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
@@ -91,7 +92,7 @@ def test_after_a_pip_that_failed_it_is_said_why_and_what_to_do(tmp_path: Path) -
 
 
 def test_cudnn_is_off_as_soon_as_torch_is_loaded(tmp_path: Path) -> None:
-    write(start_files(keeping(tmp_path, cudnn=False)))
+    write(start_files(keeping(tmp_path, env={"REKINDLE_CUDNN": "off"})))
     torch = tmp_path / "site/torch/backends/cudnn.py"
     torch.parent.mkdir(parents=True)
     torch.write_text("enabled = True\n", encoding="utf-8")
@@ -163,3 +164,21 @@ def test_variables_are_set_in_an_environment_of_our_own_alone(tmp_path: Path) ->
     set_variables(LiveHost(), python, folder, {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"})
     code = "import os; print(os.environ['HSA_OVERRIDE_GFX_VERSION'])"
     assert subprocess.run([python, "-c", code], capture_output=True, text=True).stdout == "10.3.0\n"
+
+
+def test_adopt_up_and_configure_set_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = {"HSA_OVERRIDE_GFX_VERSION": "10.3.0", "REKINDLE_CUDNN": "off", "MIOPEN_FIND_MODE": "FAST"}
+    by_adopt = environment_files(keeping(tmp_path / "a", env=env))[tmp_path / "a/rekindle/adopted.json"]
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / MARK).touch()
+    monkeypatch.setattr("rekindle.journey.keeping.package_places", lambda *_: [tmp_path / "b/site"])
+    set_variables(LiveHost(), "python", tmp_path / "b", env)
+    by_up = (tmp_path / "b/rekindle/adopted.json").read_text(encoding="utf-8")
+    left = [json.loads(text)["env"] for text in (by_adopt, by_up)]
+    assert [{name: value for name, value in each.items() if name != "UV_CONSTRAINT"} for each in left] == [env, env]
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "b"))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path)})
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert rekindle.configure() == env
+    assert type(sys.meta_path[0]).__name__ == "Finder", "cuDNN is switched off when torch comes"

@@ -28,9 +28,20 @@ def test_the_floor_is_part_of_the_question() -> None:
     flags = {"gpu": ["Tesla K80"], "driver": "470.82", "os": "linux"}
     assert api.plan(api.machine_from_flags(**flags), wheelhouses=[]).torch == "2.3.1"  # type: ignore[arg-type]
     made = plan_for("comfyui", **flags)
-    assert made.answer == "build" and matches(made.torch or "", ">=2.7")
-    other = made.alternatives[0]
+    assert matches(made.torch or "", ">=2.7")
+    other = made.alternatives[1]
     assert (other.answer, other.torch) == ("install", "2.3.1") and "ComfyUI before 0.7.0" in other.why
+
+
+def test_a_wheel_with_cudnn_switched_off_spares_a_build() -> None:
+    made = plan_for("comfyui", gpu=["Tesla K80"], driver="470.82", os="linux", arch="x86_64")
+    assert (made.answer, made.torch, made.variant) == ("install", "2.7.1", "cu118")
+    assert made.env == {"REKINDLE_CUDNN": "off"} and made.warnings[0].code == "cudnn-off"
+    assert (made.alternatives[0].answer, made.alternatives[0].torch) == ("build", "2.7.1")
+    fine = plan_for("comfyui", gpu=["GTX 1080"], driver="580.95", os="linux", arch="x86_64")
+    assert fine.env == {} and "cudnn-off" not in {warning.code for warning in fine.warnings}
+    asked = plan_for("automatic1111", gpu=["Tesla K80"], driver="470.82", os="linux", arch="x86_64")
+    assert asked.torch == "2.3.1" and asked.env == {}, "an application without bounds needs no such torch"
 
 
 def test_an_old_version_of_it_has_its_own_bounds() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from planning import plan
 
-from rekindle.model.plan import Plan
+from rekindle import api
+from rekindle.model.plan import Plan, Wish
+from rekindle.plan.describe import machine_from_flags
 
 
 def told(made: Plan) -> str:
@@ -39,6 +42,22 @@ def test_graphics_inside_the_processor_are_not_planned_for_beside_a_card(system:
     assert "HIP_VISIBLE_DEVICES" in told(made) and "gfx1036]" not in " ".join(made.commands)
     alone = plan("gfx1036", os=system)
     assert alone.answer == "install" and "graphics-beside-card" not in codes(alone)
+
+
+def test_a_card_beside_graphics_is_shown_alone_where_their_order_is_known() -> None:
+    machine = machine_from_flags(gpu=["gfx1036", "RX 7900 XTX"], os="linux")
+    by_hand = api.plan(machine, Wish(python="3.12"), wheelhouses=())
+    assert "HIP_VISIBLE_DEVICES" not in by_hand.env
+    seen = msgspec.structs.replace(machine, gpus=tuple(msgspec.structs.replace(gpu, how="kfd") for gpu in machine.gpus))
+    assert api.plan(seen, Wish(python="3.12"), wheelhouses=()).env["HIP_VISIBLE_DEVICES"] == "1"
+
+
+def test_what_known_problems_ask_for_while_torch_runs_is_set() -> None:
+    fast = {"MIOPEN_FIND_MODE": "FAST"}
+    assert plan("gfx1151").env == {**fast, "PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+    assert plan("gfx1151", os="windows").env == fast
+    assert plan("RX 7900 XTX", distro="wsl2-ubuntu-24.04").env == {"HSA_ENABLE_DXG_DETECTION": "1"}
+    assert plan("RX 7900 XTX").env == {}
 
 
 def test_strix_halo_gets_its_advice() -> None:

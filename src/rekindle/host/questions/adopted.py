@@ -28,7 +28,9 @@ def tell_after_failure(text):
     sys.exit = leave_and_tell
 
 
-def without_cudnn():
+def switch_cudnn():
+    if os.environ.get("REKINDLE_CUDNN") != "off":
+        return
     import importlib.util
 
     class Finder(object):
@@ -54,8 +56,7 @@ try:
     adopted = load()
     for name, value in adopted["env"].items():
         os.environ.setdefault(name, value)
-    if not adopted.get("cudnn", True):
-        without_cudnn()
+    switch_cudnn()
     if adopted["why"] and installs(getattr(sys, "orig_argv", sys.argv)[1:]):
         tell_after_failure(adopted["why"])
 except Exception:

@@ -55,7 +55,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     system = question.machine.os.system
     because = [*choice_reasons(best, question), *refusal_reasons(against)]
     requests: tuple[Request, ...] = ()
-    env: dict[str, str] = {}
+    env = lasting_env(best, question)
     recipe: BuildRecipe | None = None
     if candidate.answer == "build":
         # Only a build needs them, and most plans are of wheels.
@@ -77,7 +77,6 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     else:
         cudnn = candidate.flavour.cudnn if candidate.cuda and candidate.flavour else None
         requests, left_out = install_requests(best, question)
-        env = lasting_env(best)
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
         if best.graft is not None:
             because = [*why_no_wheel(outcome), *because]

@@ -9,7 +9,7 @@ from rekindle.compat.hazards import ever_supported, lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
 from rekindle.model.arch import Sm
-from rekindle.model.plan import Reason
+from rekindle.model.plan import CUDNN_SWITCH, Reason
 from rekindle.model.spoken import sentence, spoken_months
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import PlanOutcome
@@ -17,7 +17,7 @@ from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import say
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
-from rekindle.plan.steps import cudnn_package
+from rekindle.plan.steps import cudnn_package, lasting_env
 
 
 def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) -> Iterator[Reason]:
@@ -37,7 +37,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
         remedy = f" {sentence(refusal.remedy)}" if refusal.remedy else ""
         seen = "" if refusal.rule == "R402" else "Cannot tell for sure: "
         yield Reason(code=refusal.code, text=f"{seen}{refusal.reason}{remedy}", source=refusal.source)
-    yield from _code_in_doubt(assessed)
+    yield from _code_in_doubt(assessed, question)
     yield from _limits(candidate, question)
     yield from _cudnn_by_hand(candidate, cudnn, question)
     have = [python.version for python in question.machine.pythons]
@@ -127,8 +127,10 @@ def _cards_in_doubt(question: Question) -> Iterator[Reason]:
             yield say("gpu-name-ambiguous", gpu=gpu, others=", ".join(map(str, gpu.possible)))
 
 
-def _code_in_doubt(assessed: Assessed) -> Iterator[Reason]:
+def _code_in_doubt(assessed: Assessed, question: Question) -> Iterator[Reason]:
     """Code that runs only by a switch, or of which nobody can say whether it runs."""
+    if assessed.candidate.answer == "install" and lasting_env(assessed, question).get(CUDNN_SWITCH):
+        yield say("cudnn-off", assessed.candidate, cards=", ".join(map(card, question.gpus)))
     for _, coverage in assessed.covered:
         if coverage.kind == "override":
             assignment = " ".join(f"{name}={value}" for name, value in coverage.env)

@@ -140,6 +140,8 @@ def conv_with(t, torch, device, enabled):
         return families.convolutions(t, torch, device) + ", oneDNN"
     if enabled and not torch.backends.cudnn.is_available():
         raise Absent("built without cuDNN or MIOpen")
+    # An environment whose cuDNN has no code for the card switches it off: then that is what is proved.
+    enabled = enabled and torch.backends.cudnn.enabled
     with exact(t), torch.backends.cudnn.flags(enabled=enabled, allow_tf32=False) if accepts_tf32(torch) else torch.backends.cudnn.flags(enabled=enabled):
         said = families.convolutions(t, torch, device)
     version = torch.backends.cudnn.version() if enabled else None
