@@ -185,9 +185,13 @@ def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Pat
 
 
 def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
-    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log."""
+    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log.
+
+    CMake's message names the check that failed; why it failed stands further on, so a configure is read as a whole.
+    """
     found = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
-    if not _certain(found) and failure.log and Path(failure.log).is_file():
+    unsure = failure.phase == "configure" or not _certain(found)
+    if unsure and failure.log and Path(failure.log).is_file():
         whole = explain(Path(failure.log), plan=plan)
         found = whole if whole.matches else found
     return replace(failure, diagnosis=found)

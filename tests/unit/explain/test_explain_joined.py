@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from rekindle.api.explain import examination_with_causes, proof_with_causes, with_cause
 from rekindle.model.build import BuildFailure
 from rekindle.model.machine import Check, Examination, Os
@@ -26,6 +28,21 @@ def test_the_whole_log_is_read_where_the_command_says_nothing(tmp_path: Path) ->
     assert with_cause(failure(("ninja: build stopped",), log)).diagnosis.matches[0].line == 2
     nothing = with_cause(failure(("ninja: build stopped",), tmp_path / "gone.log")).diagnosis.matches
     assert [(match.id, match.confidence) for match in nothing] == [("step-failed", "low")]
+
+
+def test_a_configure_is_read_to_its_end(tmp_path: Path) -> None:
+    """CMake says first that nvcc cannot be used, and a hundred lines later why."""
+    said = (
+        "CMake Error at CMakeDetermineCompilerId.cmake:866 (message):",
+        "  Compiling the CUDA compiler identification source file",
+        '  "CMakeCUDACompilerId.cu" failed.',
+    )
+    log = tmp_path / "build.log"
+    why = "/usr/bin/ld: cannot find -lcudart_static: No such file or directory"
+    log.write_text("\n".join([*said, "", "  The output was:", *["  #$ x"] * 100, f"  {why}", ""]), encoding="utf-8")
+    asked = BuildFailure(project="torch", phase="configure", message="x", error=said, log=str(log))
+    assert with_cause(asked).diagnosis.matches[0].id == "link-cannot-find-library"
+    assert with_cause(msgspec.structs.replace(asked, log=None)).diagnosis.matches[0].id == "cmake-cuda-compiler-broken"
 
 
 def test_failed_checks_are_diagnosed_and_good_reports_left_alone() -> None:
