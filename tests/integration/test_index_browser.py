@@ -15,7 +15,7 @@ import needs
 from rekindle import api
 from rekindle.api.page import ask_planner
 from rekindle.facts import load_facts
-from rekindle.index.pages.grid import fill, questions
+from rekindle.index.pages.grid import driver_questions, fill, questions
 from rekindle.index.pages.page import render_page
 from rekindle.index.wheelhouse.catalogue import load_wheels
 from rekindle.model.document import encode
@@ -35,7 +35,8 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = make_wheel(base, "torch", "2.0.1+kepler", tag="cp310-cp310-win_amd64")
     api.index_add(str(base / "house"), [str(wheel)], report=str(report))
     asks = [ask for ask in questions(GPUS) if ask.cpu in ("", "ivybridge") and ask.python in ("", "3.10", "3.12")]
-    grid = fill(GPUS, ((ask, ask_planner([ask])[0]) for ask in asks))
+    asks += driver_questions(("sm_61",), load_facts())
+    grid = fill(GPUS, zip(asks, ask_planner(asks), strict=True))
     text, _ = render_page(load_facts(), grid, load_wheels(str(base / "house")), base="")
     path = base / "house" / "index.html"
     path.write_text(text, encoding="utf-8")
@@ -109,6 +110,32 @@ def test_an_answer_can_be_sent_as_an_address(page: Any, page_file: Path) -> None
     assert "--cpu ivybridge" in page.text_content("#cli")
     shown = page.text_content("#answer")
     assert all(reason["text"] in shown for reason in told["because"] + told["warnings"])
+
+
+def test_a_driver_changes_the_answer_and_the_address(page: Any, page_file: Path) -> None:
+    page.goto(page_file.as_uri() + "#gpu=GeForce+GTX+1080&driver=470.256.02")
+    page.reload()
+    page.wait_for_selector(".result")
+    told = _cli("--gpu", "GeForce GTX 1080", "--os", "linux", "--arch", "x86_64", "--driver", "470.256.02")
+    shown = page.text_content("#answer")
+    assert page.text_content("#answer .cmd") == "\n".join(told["commands"]), "torch 2.7 is the last for that driver"
+    assert all(reason["text"] in shown for reason in told["because"] + told["warnings"])
+    page.fill("#driver", "1.0")
+    old = page.text_content("#answer")
+    assert "this one is 1.0" in old and "⟦" not in old
+    page.fill("#driver", "580")
+    newest = _cli("--gpu", "GeForce GTX 1080", "--os", "linux", "--arch", "x86_64", "--driver", "580")
+    assert page.text_content("#answer .cmd") == "\n".join(newest["commands"])
+    assert "driver=580" in page.evaluate("location.hash") and "--driver 580" in page.text_content("#cli")
+    page.select_option("#python", "3.10")
+    assert page.query_selector("#answer .result") is None, "nothing is told that the planner was not asked"
+    assert page.text_content("#answer .cmd").endswith("--python 3.10 --driver 580")
+    page.fill("#driver", "newest")
+    assert "470 or 535.183.01" in page.text_content("#driver-note")
+    page.fill("#gpu", "gfx1031")
+    page.keyboard.press("Enter")
+    assert not page.is_visible("#driver"), "only NVIDIA's drivers count"
+    assert page.query_selector("#answer .result") and "driver" not in page.evaluate("location.hash")
 
 
 def test_companions_can_be_looked_up(page: Any) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle import __version__
-from rekindle.api.plan import pip_without_card, plan
+from rekindle.api.plan import pip_without_card, plan_many
 from rekindle.compat.driver import distinct_drivers
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
@@ -25,6 +25,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.version import key
 from rekindle.model.words import Exported
 from rekindle.plan.describe import machine_from_flags
+from rekindle.plan.question import PlanMemory
 
 SYSTEMS = {"linux_x86_64": ("linux", "x86_64"), "linux_aarch64": ("linux", "aarch64"), "windows": ("windows", "x86_64")}
 READER = "choose_torch.js"
@@ -38,13 +39,13 @@ class _Lists:
         self.answers: dict[bytes, int] = {}
         self.warnings: dict[tuple[str, str], int] = {}
         self.rows: list[TableAnswer] = []
+        self.memory: PlanMemory = {}
 
     def place_of(self, card: str, system: str, python: str, driver: str) -> int:
         """Ask the planner, and say where its answer stands."""
         name, arch = SYSTEMS[system]
-        gpu = [card] if card != NO_CARD else ["none"]
-        machine = machine_from_flags(gpu=gpu, os=name, arch=arch, driver=driver or None)
-        made = plan(machine, Wish(python=python), wheelhouses=())
+        machine = machine_from_flags(gpu=[card], os=name, arch=arch, driver=driver or None)
+        (made,) = plan_many([(machine, Wish(python=python))], self.memory)
         warnings = [(one.code, one.text) for one in made.warnings if not one.handled]
         row = TableAnswer(
             answer=made.answer,

@@ -1,4 +1,5 @@
-"""``index page`` joined: the planner asked for every card, system, CPU and Python; the facts; a wheelhouse's wheels."""
+"""``index page`` joined: the planner asked for every card, system, CPU, Python and driver; the facts; a wheelhouse's
+wheels."""
 
 from __future__ import annotations
 
@@ -8,20 +9,31 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.api.plan import plan_by_cpu
+from rekindle.api.plan import plan_many
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import write_for_user
-from rekindle.index.pages.grid import NAME, PLACES, PYTHONS, Ask, Grid, architectures, fill, questions
+from rekindle.index.pages.grid import (
+    NAME,
+    PLACES,
+    Ask,
+    Grid,
+    PageAnswer,
+    architectures,
+    driver_questions,
+    fill,
+    page_answer,
+    questions,
+)
 from rekindle.index.pages.page import render_page
 from rekindle.index.wheelhouse.catalogue import is_url, load_wheels
-from rekindle.model.plan import Plan, Wish
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Wish
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import PageWritten
 from rekindle.plan.companions import with_all_companions
 from rekindle.plan.describe import machine_from_flags
-
-_CHUNK = len(PLACES) * len(PYTHONS)
+from rekindle.plan.question import PlanMemory
 
 
 def index_page(*, root: str | None, out: str | None, progress: Progress | None = None) -> PageWritten:
@@ -42,40 +54,52 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
 
 
 def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
-    """The planner's answers. It is asked once for all CPUs of a card, a system and a Python, and all cores help."""
-    asks = questions(gpus)
-    alike: dict[tuple[str, str, str], list[Ask]] = {}
-    # Card by card: what was worked out for one is of use for its other questions.
-    for ask in sorted(asks, key=lambda ask: gpus.index(ask.gpu)):
-        alike.setdefault((ask.gpu, ask.place, ask.python), []).append(ask)
-    progress.stage("plan", f"{len(asks)} combinations of card, system, CPU and Python")
-    told: dict[Ask, Plan] = {}
-    for group, plans in _answered(list(alike.values())):
-        told.update(zip(group, plans, strict=True))
-        progress.step(len(told), len(asks), group[0].gpu)
-    return fill(gpus, ((ask, told[ask]) for ask in asks))
+    """The planner's answers. It is asked card by card, and all cores help."""
+    asks = [*questions(gpus), *driver_questions(gpus, load_facts())]
+    progress.stage("plan", f"{len(asks)} combinations of card, system, CPU, Python and driver")
+    of_card: dict[str, list[Ask]] = {}
+    # What differs in the CPU alone stands together: it is judged once.
+    for ask in sorted(asks, key=lambda ask: (ask.place, ask.python, ask.driver)):
+        of_card.setdefault(ask.gpu, []).append(ask)
+    answers: dict[Ask, PageAnswer] = {}
+    for group, answered in _answered(list(of_card.values())):
+        answers.update(zip(group, answered, strict=True))
+        progress.step(len(answers), len(asks), group[0].gpu)
+    return fill(gpus, ((ask, answers[ask]) for ask in asks))
 
 
-def ask_planner(asks: Sequence[Ask]) -> list[Plan]:
-    """What ``plan`` says, for questions of the page that differ in their CPU alone; the card's name is left open."""
-    facts, first = load_facts(), asks[0]
-    place = next(place for place in PLACES if place.id == first.place)
-    # As the command line does it: a Python that is named is both there and wished for.
-    wish = Wish(python=first.python) if first.python else Wish()
-    machines = []
-    for ask in asks:
-        machine = machine_from_flags(
-            facts, gpu=[ask.gpu], os=place.system, arch=place.arch, cpu=ask.cpu or None, python=ask.python or None
-        )
-        cards = tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
-        machines.append(msgspec.structs.replace(machine, gpus=cards))
+# What was found for one card is of use for the next one that a process is given.
+_MEMORY: PlanMemory = {}
+
+
+def ask_planner(asks: Sequence[Ask]) -> list[PageAnswer]:
+    """What ``plan`` says to questions of the page; the card's name is left open."""
+    facts = load_facts()
+    asked = [(_machine(ask), Wish(python=ask.python) if ask.python else Wish()) for ask in asks]
     return [
-        made if ask.cpu or ask.python else with_all_companions(made, machine, wish, facts)
-        for ask, machine, made in zip(asks, machines, plan_by_cpu(machines, wish), strict=True)
+        page_answer(
+            made if ask.cpu or ask.python or ask.driver else with_all_companions(made, machine, wish, facts), ask
+        )
+        for ask, (machine, wish), made in zip(asks, asked, plan_many(asked, _MEMORY), strict=True)
     ]
 
 
-def _answered(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[Plan]]]:
+def _machine(ask: Ask) -> Machine:
+    """As the command line describes it, which takes a Python that is named for one that is there and wished for."""
+    place = next(place for place in PLACES if place.id == ask.place)
+    machine = machine_from_flags(
+        gpu=[ask.gpu],
+        os=place.system,
+        arch=place.arch,
+        cpu=ask.cpu or None,
+        python=ask.python or None,
+        driver=ask.spoken_driver,
+    )
+    cards = tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
+    return msgspec.structs.replace(machine, gpus=cards)
+
+
+def _answered(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[PageAnswer]]]:
     from concurrent.futures import ProcessPoolExecutor
 
     workers = min(8, os.cpu_count() or 1)
@@ -85,7 +109,7 @@ def _answered(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[Pla
     import multiprocessing
 
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from zip(groups, pool.map(ask_planner, groups, chunksize=_CHUNK), strict=True)
+        yield from zip(groups, pool.map(ask_planner, groups), strict=True)
 
 
 def _base(root: str | None) -> str:

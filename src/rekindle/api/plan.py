@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from rekindle.model.plan import BuildOutline, Plan, Reason, TorchChoice, Wish, p
 from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_profile
 from rekindle.plan.grafts import HouseGraft
-from rekindle.plan.question import BuildInputs, Question
+from rekindle.plan.question import BuildInputs, PlanMemory, Question
 from rekindle.plan.solve import make_plan, make_plans
 
 if TYPE_CHECKING:
@@ -107,9 +107,10 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def plan_by_cpu(machines: Sequence[Machine], wish: Wish) -> Iterator[Plan]:
-    """The plans of machines that differ in their CPU alone; no wheelhouse is asked."""
-    yield from make_plans(machines, wish, load_facts(), _inputs_for(machines[0], wish))
+def plan_many(asked: Iterable[tuple[Machine, Wish]], memory: PlanMemory | None = None) -> Iterator[Plan]:
+    """The plan of each machine and wish, for who has thousands: what was found for one is of use for the next, most
+    where machines that are alike follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
+    yield from make_plans(asked, load_facts(), _inputs_for, {} if memory is None else memory)
 
 
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:

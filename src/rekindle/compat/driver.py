@@ -258,23 +258,22 @@ def _newest(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None
     return max((minor(cuda) for cuda, own in drivers if own is not None and fits(own)), key=key, default=None)
 
 
+@functools.lru_cache(maxsize=128)
 def distinct_drivers(card: Sm, side: Side, facts: Facts) -> tuple[str, ...]:
     """The drivers from which on a card runs something else than with the one before, oldest first: the first stands for
     all that are older. Floors of toolkits and ends of branches are looked at; what lies between is alike."""
-    names = (f"driver_{side}", f"minor_driver_{side}", "driver_linux")
-    found = {value for kit in facts.cuda.toolkit.values() for name in names if (value := getattr(kit, name))}
-    # A card's own first driver is a branch, and where NVIDIA names none for Windows, that of Linux counts.
-    found |= {str(branch(kit.driver_linux)) for kit in facts.cuda.toolkit.values() if kit.driver_linux}
-    found |= {str(n) for row in facts.cuda.driver_end for n in (row.branch, row.branch + 1, row.next_branch) if n}
-    # A bare branch would mean the newest of it.
-    points = ("1.0", *sorted({name if "." in name else f"{name}.0" for name in found}, key=key))
-    runs = [
-        tuple(
-            (answer.kind, *(reason.code for reason in answer.reasons))
-            for kit in facts.toolkits
-            for ptx in (False, True)
-            for answer in (driver_runs(driver, kit, (card,), side, facts, ptx=ptx),)
-        )
-        for driver in points
-    ]
-    return tuple(driver for number, driver in enumerate(points) if number == 0 or runs[number] != runs[number - 1])
+    own = card_drivers(card, side, facts)
+    ends = [str(number) for number in (branch(own.first) if own.first else None, own.below) if number]
+    found = {"1.0"}
+    for kit in facts.toolkits:
+        need = toolkit_driver(kit, side, facts)
+        # A bare branch would mean the newest of it.
+        names = {name if "." in name else f"{name}.0" for name in (*ends, need.own, need.floor) if name}
+        for ptx in (False, True):
+            before = None
+            for driver in ("1.0", *sorted(names, key=key)):
+                answer = driver_runs(driver, kit, (card,), side, facts, ptx=ptx)
+                said = (answer.kind, *(reason.code for reason in answer.reasons))
+                found |= {driver} if said != before else set()
+                before = said
+    return tuple(sorted(found, key=key))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -66,19 +66,20 @@ def _place(text: str, facts: Facts) -> int:
     return facts.minors.get(lowest, len(facts.minors))
 
 
+@functools.lru_cache(maxsize=512)
 def is_proven(torch: str, sm: Sm, facts: Facts) -> bool:
     """Was a graft of this release run on a card of this architecture?"""
     row = graft_cost(torch, facts)
     return row is not None and sm in row.proven and Version(torch.split("+")[0]) in SpecifierSet(row.torch)
 
 
-def graft_kits(cuda: str, cards: Iterable[Sm], facts: Facts) -> tuple[str, ...]:
+@functools.lru_cache(maxsize=512)
+def graft_kits(cuda: str, cards: tuple[Sm, ...], facts: Facts) -> tuple[str, ...]:
     """The toolkits, oldest first, that fit a wheel of ``cuda`` and compile for every card."""
-    wanted = tuple(cards)
     return tuple(
         kit
         for kit in reversed(facts.toolkits)
-        if fits_wheel(kit, cuda).kind == "yes" and all(emits_for(kit, sm, facts) is not None for sm in wanted)
+        if fits_wheel(kit, cuda).kind == "yes" and all(emits_for(kit, sm, facts) is not None for sm in cards)
     )
 
 
@@ -131,7 +132,8 @@ def graft_time(seconds: Sequence[float], jobs: int, row: GraftCost) -> GraftTime
     return GraftTime(max(ends) + row.other_seconds, total + row.other_seconds, len(seconds), max(1, jobs))
 
 
-def planned_time(torch: str, archs: Iterable[Sm], jobs: int, facts: Facts) -> GraftTime | None:
+@functools.lru_cache(maxsize=512)
+def planned_time(torch: str, archs: tuple[Sm, ...], jobs: int, facts: Facts) -> GraftTime | None:
     """What a graft of a release takes, before its wheel was looked into; None where nothing was measured."""
     row, recipe = graft_cost(torch, facts), find_recipe(torch, facts)
     if row is None:
@@ -161,15 +163,16 @@ def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int |
         return None
     cuda = ".".join(cuda.split(".")[:2])
     cost = graft_cost(torch, facts)
-    if cost is None or not graft_kits(cuda, [card], facts):
+    if cost is None or not graft_kits(cuda, (card,), facts):
         return None
-    time = planned_time(torch, [card], threads or _USUAL_THREADS, facts)
+    time = planned_time(torch, (card,), threads or _USUAL_THREADS, facts)
     assert time is not None
     release = torch.split("+")[0]
     minutes = f"about {spoken_minutes(*time.minutes)} on {time.jobs} cores"
     return f"a graft gives torch {release} code for {card} in {minutes}: rekindle graft torch=={release} --gpu {card}"
 
 
+@functools.lru_cache(maxsize=512)
 def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:
     """What will not work on the card though the wheel was grafted: the vendor's libraries stay as they are."""
     found: list[str] = []

@@ -247,11 +247,10 @@ def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
         raise BadInput(f"{error}") from None
     plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
     known = known_archs(facts)
-    newest = max((sort_key(each) for each in known if type(each) is type(plain)), default=sort_key(None))
-    if plain not in known and (
-        isinstance(plain, Xe) or sort_key(plain) < newest
-    ):  # a newer one may exist before our tables know it
-        raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
+    if plain not in known:
+        newest = max((sort_key(each) for each in known if type(each) is type(plain)), default=sort_key(None))
+        if isinstance(plain, Xe) or sort_key(plain) < newest:  # a newer one may exist before our tables know it
+            raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
     # A chip that toolkits renamed goes by its last name.
     arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
     vendor: Vendor = "nvidia" if isinstance(arch, Sm) else "intel" if isinstance(arch, Xe) else "amd"

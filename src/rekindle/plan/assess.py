@@ -9,8 +9,9 @@ comes after a build of which more is known.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
 
 from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.compat.toolkit import emits_for, newest_target
@@ -24,7 +25,10 @@ from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards
 from rekindle.plan.evidence import evidence, weakest
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
-from rekindle.plan.rules import refusals
+from rekindle.plan.rules import Check, refusals
+from rekindle.plan.rules_gpu import driver_refusals
+
+Worded = TypeVar("Worded")
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
@@ -53,6 +57,12 @@ ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0
 def cost(assessed: Assessed, question: Question) -> float:
     candidate = assessed.candidate
     total = 0.0
+    if (
+        not assessed.refusals
+        and candidate.is_published
+        and not any(one.kind == "override" for _, one in assessed.covered)
+    ):
+        return ANCIENT if question.torch is None and _is_ancient(candidate, question) else total
     changes = {change.what for change in assessed.changes}
     if changes & {"variant", "cuda", "rocm"}:
         total += SMALL
@@ -86,9 +96,13 @@ def cost(assessed: Assessed, question: Question) -> float:
                 total += UNASKED_GRAFT
         elif question.wish.build:
             total -= 100.0
-    elif question.torch is None and releases_behind(candidate.torch, question) > ANCIENT_RELEASES:
+    elif question.torch is None and _is_ancient(candidate, question):
         total += ANCIENT
     return total
+
+
+def _is_ancient(candidate: Candidate, question: Question) -> bool:
+    return releases_behind(candidate.torch, question) > ANCIENT_RELEASES
 
 
 def releases_behind(torch: str, question: Question) -> int:
@@ -189,13 +203,25 @@ _KIT_CHECKS = (
 
 def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> Assessed:
     """Everything against a candidate. ``brief``: a wheel without code for a card needs no second reason; most wheels
-    end there."""
-    first = list(rules_gpu.wheel_has_code(candidate, question)) if brief and candidate.answer == "install" else []
-    hopeless = any(refusal.certain for refusal in first)
-    assessed = Assessed(candidate, first if hopeless else list(refusals(candidate, question)))
+    end there. A published wheel is judged once for questions that differ in the driver and the CPU alone, where these
+    say the same of it."""
+    if not candidate.is_published:
+        return _assess(candidate, question)
+    if brief and (hopeless := _without_code(candidate, question)) is not None:
+        return hopeless
+    driver = () if question.tegra else driver_refusals(candidate, question)
+    hazards = tuple(hazard.id for hazard in hazards_met(candidate, question))
+    # An asked toolkit may stay where the driver runs it, too.
+    asked = question.driver if question.wish.cuda else None
+    key = (candidate.torch, id(candidate.flavour), candidate.python, driver, hazards, asked)
+    if (known := question.found_for_both.get(key)) is None:
+        known = question.found_for_both[key] = _assess(candidate, question)
+    return known
+
+
+def _assess(candidate: Candidate, question: Question) -> Assessed:
+    assessed = Assessed(candidate, refusals(candidate, question))
     assessed.settle()
-    if hopeless:
-        return assessed
     if candidate.answer == "install" and candidate.backend != "cpu":
         assessed.covered += rules_gpu.coverages(candidate, question)
     if candidate.answer == "build" and candidate.cuda:
@@ -210,6 +236,17 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     return assessed
 
 
+def _without_code(candidate: Candidate, question: Question) -> Assessed | None:
+    """A wheel without code for a card, settled; None for one that may do."""
+    key = ("without code", candidate.torch, id(candidate.flavour), candidate.python)
+    if key not in question.found_for_cards:
+        assessed = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
+        assessed.settle()
+        hopeless = any(refusal.certain for refusal in assessed.refusals)
+        question.found_for_cards[key] = assessed if hopeless else None
+    return question.found_for_cards[key]  # type: ignore[no-any-return]
+
+
 def with_hazards(assessed: Assessed, question: Question) -> Assessed:
     """Look up the warnings too; only the few candidates that are shown need them."""
     assessed.hazards = [hazard for hazard in hazards_met(assessed.candidate, question) if hazard.effect == "warns"]
@@ -222,19 +259,26 @@ def assessed_builds(
     """Builds, assessed. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted;
     ``kits`` limits how many toolkits are tried per release (the asked one is the first).
     """
-    if not every:
-        versions = tuple(version for version in versions if _version_passes(version, question))
-    for candidate in source_builds(question, versions, kits=kits):
-        if not every and any(True for check in _KIT_CHECKS for _ in check(candidate, question)):
-            continue
-        candidate = replace(candidate, python=choose_python(candidate, question))
-        yield assess(replace(candidate, compiler=rules_toolchain.choose_compiler(candidate, question)), question)
+    for version in versions:
+        builds = source_builds(question, (version,), kits=kits) if every else _passing_builds(question, version, kits)
+        for candidate in builds:
+            candidate = replace(candidate, python=choose_python(candidate, question))
+            yield assess(replace(candidate, compiler=rules_toolchain.choose_compiler(candidate, question)), question)
 
 
-def _version_passes(version: str, question: Question) -> bool:
-    """Do the sources take the cards, whatever the toolkit?"""
-    bare = Candidate(answer="build", torch=version, backend=question.backend)
-    return not any(True for check in _VERSION_CHECKS for _ in check(bare, question))
+def _passing_builds(question: Question, version: str, kits: int | None) -> list[Candidate]:
+    """Those whose sources take the cards and whose toolkit serves them: asked once, whatever the driver and the CPU."""
+    key = ("builds", version, kits)
+    if (known := question.found_for_both.get(key)) is None:
+        bare = Candidate(answer="build", torch=version, backend=question.backend)
+        versions = (version,) if _passes(_VERSION_CHECKS, bare, question) else ()
+        builds = source_builds(question, versions, kits=kits)
+        known = question.found_for_both[key] = [one for one in builds if _passes(_KIT_CHECKS, one, question)]
+    return known
+
+
+def _passes(checks: Sequence[Check], candidate: Candidate, question: Question) -> bool:
+    return not any(True for check in checks for _ in check(candidate, question))
 
 
 @dataclass(frozen=True)
@@ -285,6 +329,8 @@ class PlanOutcome:
     obstacle: Reason | None = None
     apart: Reason | None = None
     nearest: list[Near] = field(default_factory=list)
+    # What is worded alike for every CPU.
+    worded: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def feasible(self) -> list[Assessed]:
@@ -296,3 +342,9 @@ class PlanOutcome:
     @property
     def best(self) -> Assessed | None:
         return next(iter(self.feasible), None)
+
+    def once(self, name: str, word: Callable[[], Worded]) -> Worded:
+        """What ``word`` gives; it is asked once for outcomes that differ in the CPU alone."""
+        if name not in self.worded:
+            self.worded[name] = word()
+        return cast(Worded, self.worded[name])

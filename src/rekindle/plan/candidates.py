@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.compat import BACKENDS, Coverage, Name, flavour_backend
-from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
+from rekindle.compat.hazards import Combination, torch_meets
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx
 from rekindle.model.document import Part
 from rekindle.model.facts import Flavour, Hazard, Platform
 from rekindle.model.machine import Gpu
@@ -38,6 +37,11 @@ class Candidate:
     wheel: str | None = None
 
     @property
+    def is_published(self) -> bool:
+        """Is it a wheel of the tables, and not one that lies in a wheelhouse or is made?"""
+        return self.answer == "install" and self.wheel is None and self.flavour is not None
+
+    @property
     def name(self) -> str:
         """How a person calls it."""
         if self.flavour is not None:
@@ -60,6 +64,9 @@ class Assessed:
 
     def settle(self) -> None:
         """Work out what follows from the refusals; they do not change any more."""
+        if not self.refusals:
+            self.feasible = True
+            return
         seen: dict[str, Change] = {}
         for refusal in self.refusals:
             if refusal.change is not None:
@@ -117,9 +124,13 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
 
 def official_wheels(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
-    for bare in published_wheels(question.backend, question.platform, question.facts, tegra=question.tegra):
+    known = question.found_for_system.setdefault("wheels", [])
+    yield from known
+    every = published_wheels(question.backend, question.platform, question.facts, tegra=question.tegra)
+    for bare in every[len(known) :]:
         python = choose_python(bare, question)
-        yield Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python)
+        known.append(Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python))
+        yield known[-1]
 
 
 @functools.lru_cache(maxsize=16)
@@ -223,16 +234,28 @@ def same_python(asked: str, version: str) -> bool:
     return asked.endswith("t") == version.endswith("t") and key(asked)[:2] == key(version)[:2]
 
 
-def hazards_met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
+def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
     """The known hazards of this torch on this machine."""
+    known = hazards_of(candidate, question)
+    return [hazard for number, hazard in known if number in question.possible_hazards] if known else []
+
+
+def hazards_of(candidate: Candidate, question: Question) -> Sequence[tuple[int, Hazard]]:
+    """Those of this torch with its toolchain and Python, numbered, on whatever cards and CPU."""
+    key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
+    if candidate.is_published and (known := question.found_for_system.get(key)) is not None:
+        return known  # type: ignore[no-any-return]
     kind = "build" if candidate.answer == "build" else "wheel"
-    possible = _possible(question)
-    for number, hazard in _of_torch(_combination(candidate, question), question.facts):
-        if number not in possible or hazard.concerns not in (kind, "both"):
-            continue
-        # A wheel made for the board is not what is said of other Arm wheels on it.
-        if not (hazard.tegra and candidate.flavour is not None and candidate.flavour.publisher == "jetson"):
-            yield hazard
+    # A wheel made for the board is not what is said of other Arm wheels on it.
+    own = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
+    known = [
+        (number, hazard)
+        for number, hazard in _of_torch(_combination(candidate, question), question.facts)
+        if hazard.concerns in (kind, "both") and not (hazard.tegra and own)
+    ]
+    if candidate.is_published:
+        question.found_for_system[key] = known
+    return known
 
 
 def is_cured(hazard: Hazard) -> bool:
@@ -240,32 +263,10 @@ def is_cured(hazard: Hazard) -> bool:
     return hazard.effect == "breaks" and hazard.patch is not None
 
 
-@functools.lru_cache(maxsize=64)
-def _possible(question: Question) -> frozenset[int]:
-    """Numbers of those whose conditions on the machine hold."""
-    machine = _surroundings(question)
-    return frozenset(
-        number for number, hazard in enumerate(question.facts.hazards.hazard) if machine_meets(hazard, machine)
-    )
-
-
 @functools.lru_cache(maxsize=1 << 14)
 def _of_torch(made: Combination, facts: Facts) -> tuple[tuple[int, Hazard], ...]:
     """Those whose conditions on the torch hold, numbered: the same for every machine."""
     return tuple((number, hazard) for number, hazard in enumerate(facts.hazards.hazard) if torch_meets(hazard, made))
-
-
-def _surroundings(question: Question) -> Surroundings:
-    return Surroundings(
-        system=question.machine.os.system,
-        arch=question.arch,
-        glibc=question.glibc,
-        cpu_features=question.cpu_features,
-        sms=question.sms,
-        tegra=question.tegra,
-        gfxs=tuple(gpu.arch for gpu in question.machine.gpus if isinstance(gpu.arch, Gfx)),
-        wsl=question.machine.os.wsl,
-    )
 
 
 def _combination(candidate: Candidate, question: Question) -> Combination:

@@ -5,29 +5,36 @@ Also what ends it before anything is judged: a wish that names what never existe
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
+
+import msgspec
 
 from rekindle.compat import Name, backend_of
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.driver import Side, driver_side, is_board
-from rekindle.compat.hazards import ever_supported
+from rekindle.compat.hazards import Surroundings, ever_supported, machine_meets
 from rekindle.compat.libc import Libc, find_distro, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
-from rekindle.model.machine import Gpu, Machine, cpu_arch
+from rekindle.model.machine import Cpu, Gpu, Machine, cpu_arch
 from rekindle.model.plan import BuildOutline, Wish
 from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
+
+
+# What was found about wheels, by what of a question it hangs on. It holds for one set of facts.
+PlanMemory = dict[Hashable, dict[Hashable, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +62,49 @@ class Question:
     facts: Facts
     inputs: BuildInputs = BuildInputs()
     # What rules have found for many candidates alike; each keeps its own kind of key.
-    found: dict[tuple[object, ...], object] = field(default_factory=dict)
+    found: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    # The same of other questions with these facts, by what they have in common.
+    memory: PlanMemory = field(default_factory=dict)
 
     def about(self, machine: Machine, wish: Wish | None = None) -> Question:
-        """The same question about another machine or wish; nothing that was worked out is taken along."""
-        return Question(machine, wish or self.wish, self.facts, self.inputs)
+        """The same question about another machine or wish; only what both have in common is taken along."""
+        return Question(machine, wish or self.wish, self.facts, self.inputs, memory=self.memory)
+
+    def with_cpu(self, cpu: Cpu) -> Question:
+        """The same question with another CPU in the machine; what does not hang on it is taken along."""
+        machine = msgspec.structs.replace(self.machine, cpu=cpu)
+        if machine.os.arch is None:
+            return self.about(machine)  # the CPU may decide what platform it is
+        other = copy.copy(self)
+        kept = {name: value for name, value in vars(self).items() if name not in ("cpu_features", "possible_hazards")}
+        vars(other).clear()
+        vars(other).update(kept, machine=machine)
+        return other
+
+    @functools.cached_property
+    def found_for_cards(self) -> dict[Hashable, Any]:
+        """What is known of wheels for these cards on this system, whatever the wish, driver, Python and CPU."""
+        return self.memory.setdefault(self._cards_key, {})
+
+    @functools.cached_property
+    def found_for_both(self) -> dict[Hashable, Any]:
+        """What is known of wheels for these cards, this system and this wish, whatever the driver and the CPU."""
+        return self.memory.setdefault((self._cards_key, self._system_key), {})
+
+    @functools.cached_property
+    def _cards_key(self) -> Hashable:
+        return (self.platform, self.machine.os, self.gpus)
+
+    @functools.cached_property
+    def found_for_system(self) -> dict[Hashable, Any]:
+        """What is known of published wheels on this system and for this wish, whatever the cards, driver and CPU."""
+        return self.memory.setdefault(self._system_key, {})
+
+    @functools.cached_property
+    def _system_key(self) -> Hashable:
+        machine = self.machine
+        has = (machine.os, machine.pythons, machine.toolkits, machine.disk_free_gib)
+        return (self.backend, self.platform, self.tegra, self.wish, *has)
 
     @functools.cached_property
     def platform(self) -> Platform:
@@ -328,6 +373,26 @@ class Question:
     def cpu_features(self) -> frozenset[str] | None:
         """What the CPU can do; None if nobody knows."""
         return features_of(self.machine.cpu, self.facts)
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """The machine as known hazards see it."""
+        return Surroundings(
+            system=self.machine.os.system,
+            arch=self.arch,
+            glibc=self.glibc,
+            cpu_features=self.cpu_features,
+            sms=self.sms,
+            tegra=self.tegra,
+            gfxs=tuple(gpu.arch for gpu in self.machine.gpus if isinstance(gpu.arch, Gfx)),
+            wsl=self.machine.os.wsl,
+        )
+
+    @functools.cached_property
+    def possible_hazards(self) -> frozenset[int]:
+        """The numbers of the known hazards whose conditions on the machine hold."""
+        machine, hazards = self.surroundings, enumerate(self.facts.hazards.hazard)
+        return frozenset(number for number, hazard in hazards if machine_meets(hazard, machine))
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:

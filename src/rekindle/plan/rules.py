@@ -5,6 +5,11 @@ and refuses with a reason.
 ``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
 with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
 
+``when`` says which questions a rule concerns at all. ``reads`` says what of a question its answer about a published
+wheel hangs on, so that it is asked once for many questions: the ``cards`` (with the platform; not the wish, the Python
+or the driver), the ``system`` (with the wish and the Python; not the cards, the driver or the CPU), or the known
+``hazards`` of the wheel, which few have.
+
 The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
 and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
 """
@@ -14,7 +19,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -23,16 +28,23 @@ from rekindle.facts.tables import parse_toml
 from rekindle.model.document import Part
 from rekindle.model.facts import Hazard
 from rekindle.model.plan import Answer, Change, Reason, Refusal
-from rekindle.plan.candidates import Candidate
+from rekindle.plan.candidates import Candidate, hazards_of
 from rekindle.plan.question import Question
 
 Check = Callable[[Candidate, Question], Iterable[Refusal]]
+When = Callable[[Question], bool]
+Reads = Literal["cards", "system", "hazards"]
 
 
 class PlanRule(NamedTuple):
     number: str
     applies: tuple[Answer, ...]
     check: Check
+    """With its number, and silent where it is not concerned."""
+    plain: Check
+    """As it is written."""
+    when: When | None
+    reads: Reads | None
 
     @property
     def title(self) -> str:
@@ -42,7 +54,9 @@ class PlanRule(NamedTuple):
 RULES: dict[str, PlanRule] = {}
 
 
-def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
+def rule(
+    number: str, *applies: Answer, when: When | None = None, reads: Reads | None = None
+) -> Callable[[Check], Check]:
     """Register a check under its number, which its refusals then carry."""
 
     def register(check: Check) -> Check:
@@ -51,10 +65,10 @@ def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
 
         @functools.wraps(check)
         def numbered(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-            for refusal in check(candidate, question):
+            for refusal in check(candidate, question) if when is None or when(question) else ():
                 yield refusal if refusal.rule else replace(refusal, rule=number)
 
-        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered)
+        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, check, when, reads)
         return numbered
 
     return register
@@ -77,16 +91,46 @@ def hazard_refusal(
     )
 
 
-def refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """Every refusal every rule has for this candidate."""
-    for each in _applying(candidate.answer, len(RULES)):
-        yield from each.check(candidate, question)
+def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
+    """Every refusal every rule has for this candidate, in the order of the rules."""
+    said: list[tuple[int, Refusal]] = []
+    for reads, rules in _concerned(candidate.answer, question):
+        if reads is None or reads == "hazards" or not candidate.is_published:
+            if reads != "hazards" or any(hazard.effect != "warns" for _, hazard in hazards_of(candidate, question)):
+                said += _said(rules, candidate, question)
+            continue
+        of_cards = reads == "cards"
+        memory = question.found_for_cards if of_cards else question.found_for_system
+        key = ("refusals", candidate.torch, id(candidate.flavour), None if of_cards else candidate.python)
+        if (known := memory.get(key)) is None:
+            known = memory[key] = _said(rules, candidate, question)
+        said += known
+    if len(said) > 1:
+        said.sort(key=lambda one: one[0])
+    return [refusal for _, refusal in said]
 
 
-@functools.lru_cache(maxsize=16)
-def _applying(answer: Answer, registered: int) -> tuple[PlanRule, ...]:
-    """Those that concern such a way; ``registered`` makes it anew when there are more rules."""
-    return tuple(each for each in RULES.values() if answer in each.applies)
+_Placed = list[tuple[int, PlanRule]]
+
+
+def _said(rules: _Placed, candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
+    return [
+        (place, refusal if refusal.rule else replace(refusal, rule=each.number))
+        for place, each in rules
+        for refusal in each.plain(candidate, question)
+    ]
+
+
+def _concerned(answer: Answer, question: Question) -> list[tuple[Reads | None, _Placed]]:
+    """The rules for such a way that concern this question, with their places, by what they read."""
+    key = ("rules", answer, len(RULES))
+    if (known := question.found.get(key)) is None:
+        groups: dict[Reads | None, _Placed] = {}
+        for place, each in enumerate(RULES.values()):
+            if answer in each.applies and (each.when is None or each.when(question)):
+                groups.setdefault(each.reads, []).append((place, each))
+        known = question.found[key] = list(groups.items())
+    return known
 
 
 _FILE = Path(__file__).with_name("sentences.toml")

@@ -39,16 +39,17 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
     flavour = candidate.flavour
     if flavour is None:
         return ()
+    found = question.found if candidate.wheel else question.found_for_cards
     key = ("coverages", candidate.backend, id(flavour))
-    known = question.found.get(key)
+    known = found.get(key)
     if known is None:
         covers = BACKENDS[candidate.backend].covers
         known = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
-        question.found[key] = known
-    return cast(tuple[tuple[Gpu, Coverage], ...], known)
+        found[key] = known
+    return cast("tuple[tuple[Gpu, Coverage], ...]", known)
 
 
-@rule("R101", "install")
+@rule("R101", "install", reads="cards")
 def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The wheel holds code that every card runs."""
     for gpu, coverage in coverages(candidate, question):
@@ -64,19 +65,23 @@ def needs_ptx(candidate: Candidate, question: Question) -> bool:
     )
 
 
-@rule("R102")
+@rule("R102", when=lambda question: not question.tegra)
 def driver_serves(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """One driver drives every card and runs this CUDA: neither too old for it nor newer than a card's last branch."""
-    if candidate.cuda is None or question.tegra:
-        return
+    yield from driver_refusals(candidate, question)
+
+
+def driver_refusals(candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
+    """The same for every candidate with this CUDA."""
+    if candidate.cuda is None:
+        return ()
     key = ("driver", candidate.cuda, needs_ptx(candidate, question))
     if key not in question.found:
         question.found[key] = tuple(_driver_refusals(candidate, question))
-    yield from cast(tuple[Refusal, ...], question.found[key])
+    return cast("tuple[Refusal, ...]", question.found[key])
 
 
 def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """The same for every candidate with this CUDA."""
     driver = question.driver
     cards = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm)]
     answer = driver_runs(
@@ -119,7 +124,7 @@ def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[
         yield refuse("driver-branch-ended", candidate, floor=floor, system=old.name, below=below, source=old.source[-1])
 
 
-@rule("R103", "install")
+@rule("R103", "install", reads="cards")
 def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The cuDNN that comes with the wheel still has code for the cards."""
     assert candidate.flavour is not None
@@ -202,21 +207,21 @@ def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusa
                 )
 
 
-@rule("R119")
+@rule("R119", when=lambda question: bool(question.board_cuda and not question.wish.cuda))
 def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """A Jetson that has one major version of CUDA cannot run another without another JetPack."""
-    have = question.board_cuda
-    if have is None or question.wish.cuda or candidate.cuda is None or key(have)[0] == key(candidate.cuda)[0]:
+    have = question.board_cuda or ""
+    if candidate.cuda is None or key(have)[0] == key(candidate.cuda)[0]:
         return
     why = say("jetpack-change/why", candidate, have=have).text
     change = Change(what="cuda", from_=have, to=candidate.cuda, why=why)
     yield refuse("jetpack-change", candidate, why=sentence(why), change=change)
 
 
-@rule("R115")
+@rule("R115", when=lambda question: question.tegra)
 def jetpack_offers_cuda(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """On a Jetson the driver comes with JetPack, so only its CUDA versions can run."""
-    if candidate.cuda is None or not question.tegra:
+    if candidate.cuda is None:
         return
     for sm in question.sms:
         offered = jetson_cuda(sm, question.facts)
@@ -253,7 +258,7 @@ def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator
             yield refuse("rocm-not-on-windows", candidate, gfx=gfx, known=", ".join(sorted(known)), source=source)
 
 
-@rule("R117", "install")
+@rule("R117", "install", reads="cards")
 def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The maker tested the wheel on this target, not only compiled it."""
     assert candidate.flavour is not None

@@ -31,12 +31,10 @@ def find_obstacle(question: Question) -> Reason | None:
     return say("libc-musl/system") if question.libc is not None and question.libc.kind == "musl" else None
 
 
-@rule("R301")
+@rule("R301", reads="system", when=lambda question: question.wish.python is not None)
 def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is a wheel for the asked Python, or the sources know it."""
-    asked = question.wish.python
-    if asked is None:
-        return
+    asked = question.wish.python or ""
     known = pythons_of(candidate, question)
     if any(same_python(asked, version) for version in known):
         return
@@ -57,14 +55,14 @@ def files_page(candidate: Candidate) -> str:
     return f"https://pypi.org/project/torch/{candidate.torch}/#files"
 
 
-@rule("R302")
+@rule("R302", reads="system")
 def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is any Python at all for this platform."""
     if candidate.python is None:
         yield refuse("no-python", candidate, platform=question.platform, source=files_page(candidate))
 
 
-@rule("R401", "install", "graft")
+@rule("R401", "install", "graft", reads="system", when=lambda question: question.libc is not None)
 def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The C library is as new as the wheel's manylinux tag wants."""
     assert candidate.flavour is not None
@@ -83,7 +81,7 @@ def tools_run_here(candidate: Candidate, question: Question) -> Iterator[Refusal
         yield refuse("glibc-too-old-to-build", candidate, floor=floor.version, have=question.glibc, source=source)
 
 
-@rule("R402", "install")
+@rule("R402", "install", reads="hazards")
 def results_are_right(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """Nobody reported that the wheel computes silently wrong on such a machine."""
     for hazard in hazards_met(candidate, question):
@@ -100,12 +98,10 @@ def memory_is_enough(candidate: Candidate, question: Question) -> Iterator[Refus
         yield refuse("memory-small", candidate, cost=cost, have=have, source=cost.source[0])
 
 
-@rule("R502")
+@rule("R502", reads="system", when=lambda question: question.machine.disk_free_gib is not None)
 def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The tree and its objects, or the unpacked wheel, fit onto the disk."""
-    have = question.machine.disk_free_gib
-    if have is None:
-        return
+    have = question.machine.disk_free_gib or 0
     grafted = graft_cost(candidate.torch, question.facts) if candidate.answer == "graft" else None
     if grafted is not None:
         need, source = grafted.disk_gib, grafted.source[0]

@@ -35,23 +35,23 @@ def _departure(what: str, asked: str, got: str | None) -> Refusal:
     return refuse(f"{what}-not-as-asked", None, asked=asked, change=(what, asked, got), departure=True)
 
 
-@rule("R001")
+@rule("R001", when=lambda question: question.torch is not None)
 def torch_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The torch version is the one asked for."""
-    if question.torch is not None and not question.wants_torch(candidate.torch):
-        yield _departure("torch", question.torch, candidate.torch)
+    if not question.wants_torch(candidate.torch):
+        yield _departure("torch", question.torch or "", candidate.torch)
 
 
-@rule("R002")
+@rule("R002", when=lambda question: question.flavour is not None)
 def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The flavour (cu128, rocm6.4, cpu) is the one asked for."""
-    asked = question.flavour
+    asked = question.flavour or ""
     got = candidate.flavour.name if candidate.flavour else None
     # With a build asked for as well, the variant names what to build for, and no wheel.
     made = flavour_name(candidate.cuda, minor(candidate.rocm) if candidate.rocm else None)
     if question.wish.build and candidate.answer == "build" and asked == made:
         return
-    if asked is not None and got != asked:
+    if got != asked:
         yield _departure("variant", asked, got or "built from source")
 
 
@@ -73,9 +73,7 @@ def _toolkit_is_kept(
 ) -> Iterator[Refusal]:
     """The toolkit is the one asked for; or a wheel brings its own of the same major version, where the asked one
     ``would_do`` for a build."""
-    asked: str | None = getattr(question.wish, kind)
-    if asked is None:
-        return
+    asked: str = getattr(question.wish, kind)
     if question.backend != kind:
         cards = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
         wrong = f"{kind}-not-as-asked/vendor"
@@ -91,17 +89,17 @@ def _toolkit_is_kept(
     yield _departure(kind, asked, got)
 
 
-@rule("R003")
+@rule("R003", when=lambda question: question.wish.cuda is not None)
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
     yield from _toolkit_is_kept("cuda", candidate, question, lambda asked: toolkit_would_do(candidate, question, asked))
 
 
-@rule("R004")
+@rule("R004", when=lambda question: question.wish.cudnn is not None)
 def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The asked cuDNN has code for the cards."""
-    asked = question.wish.cudnn
-    if asked is None or candidate.cuda is None:
+    asked = question.wish.cudnn or ""
+    if candidate.cuda is None:
         return
     floor = cudnn_floor(asked, candidate.cuda, question.facts)
     if floor is None:
@@ -128,7 +126,7 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
         )
 
 
-@rule("R005")
+@rule("R005", when=lambda question: question.wish.rocm is not None)
 def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
 

@@ -7,8 +7,9 @@ and named, never silently dropped. ``why_not`` tells of a value that the plan do
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -17,7 +18,7 @@ from rekindle.compat.hazards import cpu_meets
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
-from rekindle.model.machine import Drivers, Gpu, Machine
+from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import (
@@ -33,7 +34,7 @@ from rekindle.plan.assess import (
 from rekindle.plan.candidates import Assessed, HouseWheel, buildable_releases, house_candidates, official_wheels
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import HouseGraft, graft_candidates
-from rekindle.plan.question import BuildInputs, Question, check_wish
+from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.rules_system import find_obstacle
 from rekindle.plan.wording.document import compose
@@ -65,21 +66,39 @@ def make_plan(
     return compose(_judge(question, wheelhouse, builds_only=builds_only), notices)
 
 
-def make_plans(machines: Sequence[Machine], wish: Wish, facts: Facts, inputs: BuildInputs) -> Iterator[Plan]:
-    """The plan of each of these machines, which differ in their CPU alone: wheels and builds are judged once for all
-    CPUs of one size that meet the same hazards, and worded for each."""
+def make_plans(
+    asked: Iterable[tuple[Machine, Wish]],
+    facts: Facts,
+    inputs_for: Callable[[Machine, Wish], BuildInputs],
+    memory: PlanMemory,
+) -> Iterator[Plan]:
+    """The plan of each of these machines and wishes; what was found for one is of use for the next. Of neighbours that
+    differ in their CPU alone, wheels and builds are judged once for all CPUs of one size that meet the same hazards,
+    and worded for each."""
     judged: dict[tuple[object, ...], PlanOutcome] = {}
-    for machine in machines:
-        question = Question(machine, wish, facts, inputs)
-        check_wish(question)
+    before: tuple[Machine, Wish] | None = None
+    question: Question | None = None
+    for machine, wish in asked:
         cpu = machine.cpu
-        hazards = (cpu_meets(hazard, question.cpu_features) for hazard in facts.hazards.hazard)
-        kind = (question.arch, cpu.threads, cpu.cores, *hazards)
+        alike = msgspec.structs.replace(machine, cpu=Cpu()), wish
+        if question is not None and alike == before:
+            question = question.with_cpu(cpu)
+        else:
+            before, judged = alike, {}
+            question = Question(machine, wish, facts, inputs_for(machine, wish), memory=memory)
+            check_wish(question)
+        kind = (question.arch, cpu.threads, cpu.cores, *_cpu_hazards(question.cpu_features, facts))
         if kind not in judged:
             judged[kind] = _judge(question)
         outcome = copy.copy(judged[kind])
-        outcome.question = question.about(msgspec.structs.replace(outcome.question.machine, cpu=cpu))
+        outcome.question = outcome.question.with_cpu(cpu)
         yield compose(outcome)
+
+
+@functools.lru_cache(maxsize=64)
+def _cpu_hazards(features: frozenset[str] | None, facts: Facts) -> tuple[bool, ...]:
+    """Which of the known hazards a CPU meets, as far as it is a matter of CPUs."""
+    return tuple(cpu_meets(hazard, features) for hazard in facts.hazards.hazard)
 
 
 def _judge(

@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shlex
-import unicodedata
 from collections.abc import Iterable, Mapping
 
 from rekindle.errors import BadInput
@@ -24,6 +23,8 @@ _BATCH_SPECIAL = set('&|<>^()"')
 _CMD_NOT_BARE = _BATCH_SPECIAL | set(" \t%!,;='`")
 # What cmd and PowerShell both take as a part of a bare word (a comma makes a list in PowerShell, an @ splats).
 _BARE_IN_BOTH = frozenset("-_./\\:=+")
+# Control characters, lone surrogates, line and paragraph separators (YAML ends lines there).
+_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
 class Quoted(str):
@@ -130,20 +131,14 @@ def yaml_word(text: str) -> Quoted:
 
 def comment(text: str) -> Quoted:
     """Text after ``#``: one line, whatever was in it."""
-    return Quoted(" ".join("".join(c if _harmless(c) else " " for c in text).split()))
+    return Quoted(" ".join(_HARMFUL.sub(" ", text).split()))
 
 
 def plain_text(text: str) -> str:
     """Text as it is, if it has no control characters."""
-    bad = next((c for c in text if not _harmless(c)), None)
-    if bad is not None:
+    if _HARMFUL.search(text):
         raise BadInput(f"{ascii(text)[:80]} has a control character in it, which no script can carry safely")
     return text
-
-
-def _harmless(character: str) -> bool:
-    # Cc control, Cs lone surrogates, Zl/Zp line and paragraph separators (YAML ends lines there).
-    return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
 
 
 def variable_name(name: str) -> Quoted:

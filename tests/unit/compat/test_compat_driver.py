@@ -311,7 +311,7 @@ def test_every_answer_has_a_reason(cards: list[Sm], driver: str | None, cuda: st
 @pytest.mark.parametrize("card", ["sm_35", "sm_61", "sm_120"])
 @pytest.mark.parametrize("side", ["linux", "windows"])
 def test_between_two_distinct_drivers_nothing_changes(card: str, side: str) -> None:
-    points = distinct_drivers(parse_sm(card), side, FACTS)  # type: ignore[arg-type]
+    points = distinct_drivers(parse_sm(card), side, FACTS)
     assert points[0] == "1.0" and all("." in point for point in points), "a bare branch would mean its newest"
     for low, high in zip(points, (*points[1:], "9999.0"), strict=True):
         major = branch(low)

@@ -33,21 +33,21 @@ def test_a_toolkit_of_another_major_version_does_not_fit_the_wheel() -> None:
 
 
 def test_cuda_13_cannot_graft_volta_and_12_can() -> None:
-    assert graft_kits("13.0", [VOLTA], FACTS) == ()
-    assert graft_kits("12.6", [VOLTA], FACTS)[0] == "12.6"
-    assert graft_kits("12.6", [VOLTA, parse_sm("sm_120")], FACTS)[0] == "12.8", "the oldest that knows both"
+    assert graft_kits("13.0", (VOLTA,), FACTS) == ()
+    assert graft_kits("12.6", (VOLTA,), FACTS)[0] == "12.6"
+    assert graft_kits("12.6", (VOLTA, parse_sm("sm_120")), FACTS)[0] == "12.8", "the oldest that knows both"
 
 
 def test_the_oldest_that_knows_the_card_comes_first() -> None:
-    assert graft_kits("11.7", [H200], FACTS) == ("11.8",)
-    assert graft_kits("11.7", [KEPLER], FACTS) == ("11.7", "11.8")
+    assert graft_kits("11.7", (H200,), FACTS) == ("11.8",)
+    assert graft_kits("11.7", (KEPLER,), FACTS) == ("11.7", "11.8")
 
 
 # 1.13.1: 266 s to the last image, and the 88 s of the second call that were not LZ4. 2.12.1: CPU time; what 16 cores
 # took depends on the order, below.
 @pytest.mark.parametrize(("torch", "minutes", "cores"), [("1.13.1", 354 / 60, 16), ("2.12.1", 148, 1)])
 def test_planned_minutes_are_within_a_quarter_of_what_was_measured(torch: str, minutes: float, cores: int) -> None:
-    planned = planned_time(torch, [H200], cores, FACTS)
+    planned = planned_time(torch, (H200,), cores, FACTS)
     assert planned is not None
     assert planned.seconds / 60 == pytest.approx(minutes, rel=0.25)
     low, high = planned.minutes
@@ -69,7 +69,7 @@ def test_the_longest_units_first_on_every_core() -> None:
 
 def test_the_order_alone_made_2_12_take_longer_than_planned() -> None:
     """814 s were measured with code of one chip alone started last; longest first, the same units take under ten."""
-    row, planned = graft_cost("2.12.1", FACTS), planned_time("2.12.1", [H200], 16, FACTS)
+    row, planned = graft_cost("2.12.1", FACTS), planned_time("2.12.1", (H200,), 16, FACTS)
     assert row is not None and planned is not None and planned.seconds < 600
     last = [seconds for name, seconds in row.seconds.items() if name.endswith(".a")]
     first = [seconds for name, seconds in row.seconds.items() if not name.endswith(".a")]
@@ -86,7 +86,7 @@ def test_2_6_takes_what_it_took() -> None:
 
 
 def test_no_more_cores_than_the_longest_unit_help() -> None:
-    many, more = (planned_time("2.12.1", [H200], jobs, FACTS) for jobs in (200, 400))
+    many, more = (planned_time("2.12.1", (H200,), jobs, FACTS) for jobs in (200, 400))
     assert many and more and many.seconds == more.seconds
     assert many.seconds >= 346
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from rekindle import api
-from rekindle.api.page import ask_planner
+from rekindle.api.page import _machine, ask_planner
+from rekindle.api.plan import plan_many
 from rekindle.cli.main import main
 from rekindle.facts import load_facts
 from rekindle.index.pages.grid import (
+    DRIVER,
     FIELDS,
     NAME,
     OLD_CPUS,
@@ -21,15 +24,18 @@ from rekindle.index.pages.grid import (
     Ask,
     Grid,
     architectures,
+    driver_questions,
     fill,
     nearest_cpu,
+    page_answer,
     processors,
     products,
     questions,
 )
 from rekindle.index.pages.page import make_matrix, render_page
-from rekindle.model.plan import Plan, Reason
+from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.wheelhouse import WheelRow
+from rekindle.plan.question import PlanMemory
 
 GPUS = ("none", "sm_35", "sm_120", "gfx1031")
 
@@ -89,10 +95,41 @@ def test_every_card_gets_the_planners_answer_under_its_own_name() -> None:
         machine = api.machine_from_flags(gpu=[one_chip[ask.gpu]], os=place.system, arch=place.arch)
         assert str(machine.gpus[0].arch) == ask.gpu
         shown.put(ask, ask_planner([ask])[0])
-        told.put(ask, api.plan(machine, wheelhouses=()))
+        told.put(ask, page_answer(api.plan(machine, wheelhouses=()), ask))
         text = json.dumps(shown.find(ask), ensure_ascii=False)
         name = str(machine.gpus[0].name)
         assert json.loads(_named(text, name, ask.gpu)) == json.loads(json.dumps(told.find(ask))), (ask, name)
+
+
+@pytest.mark.parametrize(("gpu", "place"), [("sm_35", "linux"), ("sm_75", "windows"), ("sm_90", "linux-arm")])
+def test_every_driver_gets_the_planners_answer(gpu: str, place: str) -> None:
+    """Each driver that makes a difference, and the numbers just before and after it."""
+    asks = [ask for ask in driver_questions((gpu,), load_facts()) if ask.place == place]
+    grid = fill((gpu,), zip(asks, ask_planner(asks), strict=True))
+    where = next(one for one in PLACES if one.id == place)
+    steps = grid.drivers[place][gpu]
+    assert 2 < len(steps) <= len(asks), "neighbours with one answer are one step"
+    for first in {first for first, _ in steps[1:]} | {"470.256.02", "535.183.01", "9999.1"}:
+        parts = [int(part) for part in first.split(".")]
+        before = ".".join(map(str, (parts[0] - 1, 999, 99)))
+        for driver in (before, first, f"{first}.1"):
+            machine = api.machine_from_flags(gpu=[gpu], os=where.system, arch=where.arch, driver=driver)
+            told, ask = Grid((gpu,)), Ask(gpu=gpu, place=place, cpu="", python="")
+            told.put(ask, page_answer(api.plan(machine, wheelhouses=()), ask))
+            shown = grid.find(replace(ask, driver=driver))
+            text = _named(json.dumps(shown, ensure_ascii=False), None, gpu).replace(DRIVER, driver)
+            assert json.loads(text) == json.loads(json.dumps(told.find(ask))), driver
+
+
+def test_all_that_is_judged_together_gets_what_each_gets_alone() -> None:
+    """Cards, systems, Pythons, drivers and CPUs in one row: what was found for one must not be told of another."""
+    archs = ("none", "sm_30", "sm_61", "sm_87", "sm_120", "gfx906", "gfx1150", "xe_dg2")
+    mixed = [ask for ask in questions(archs) if ask.cpu in ("", "nehalem") and ask.python in ("", "3.9", "3.13")]
+    mixed += driver_questions(("sm_30", "sm_61", "sm_120"), load_facts())[::4]
+    known: PlanMemory = {}
+    machines = [(_machine(ask), Wish(python=ask.python or None)) for ask in mixed]
+    for ask, asked, together in zip(mixed, machines, plan_many(machines, known), strict=True):
+        assert together == api.plan(*asked, wheelhouses=()), ask
 
 
 def _named(text: str, name: str | None, arch: str) -> str:
@@ -123,13 +160,13 @@ def test_parts_are_stored_once(grid: Grid) -> None:
 def test_a_grid_reads_back_what_was_put() -> None:
     grid = Grid(("none",))
     plan = Plan(answer="none", because=(Reason(code="x", text="y", source=None),), commands=("a", "b"))
-    for place in PLACES[:1]:
-        grid.put(Ask(gpu="none", place=place.id, cpu="", python="3.9"), plan)
+    ask = Ask(gpu="none", place="linux", cpu="", python="3.9")
+    grid.put(ask, page_answer(plan, ask))
     found = grid.find(Ask(gpu="none", place="linux", cpu="", python="3.9"))
     assert found["commands"] == ["a", "b"]
     assert found["because"] == [{"code": "x", "text": "y", "source": None, "handled": False}]
     with pytest.raises(ValueError, match="in order"):
-        grid.put(Ask(gpu="none", place="linux", cpu="", python="3.9"), plan)
+        grid.put(ask, page_answer(plan, ask))
 
 
 def test_every_question_has_a_cell() -> None:

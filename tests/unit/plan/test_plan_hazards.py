@@ -9,7 +9,7 @@ from planning import ask, build, plan, wheel
 
 from rekindle.compat.hazards import machine_meets, torch_meets
 from rekindle.model.facts import Hazard
-from rekindle.plan.candidates import Candidate, _combination, _surroundings, is_cured
+from rekindle.plan.candidates import Candidate, _combination, is_cured
 from rekindle.plan.question import Question
 from small_hazards import hazard
 
@@ -74,7 +74,7 @@ def test_a_hazard_of_a_compiler_needs_one_and_of_a_flavour_a_wheel() -> None:
     ],
 )
 def test_what_of_a_machine_a_hazard_asks_for(condition: dict[str, Any], flags: dict[str, Any], holds: bool) -> None:
-    assert machine_meets(hazard(**condition), _surroundings(ask("sm_86", **flags))) is holds
+    assert machine_meets(hazard(**condition), ask("sm_86", **flags).surroundings) is holds
 
 
 def test_only_what_breaks_is_cured_and_only_by_a_patch() -> None:

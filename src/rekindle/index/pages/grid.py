@@ -1,8 +1,10 @@
-"""The page's knowledge: the planner's answer for every card, system, CPU and Python, stored once each.
+"""The page's knowledge: the planner's answer for every card, system, CPU and Python, and for every driver of NVIDIA's
+that makes a difference; stored once each.
 
 A ``Grid`` is asked for by its axes and holds indexes into a pool of parts; the same reason or command line
 occurs thousands of times and is stored once. A card's own name is left open (``NAME``) in the texts, because
-the answer depends on its architecture only; the page puts the name the reader chose.
+the answer depends on its architecture only; so is the driver (``DRIVER``), which stands for all up to the next one
+that makes a difference. The page puts what the reader chose. A driver is asked for with any Python and a usual CPU.
 """
 
 from __future__ import annotations
@@ -13,15 +15,20 @@ from typing import Any
 
 import msgspec
 
+from rekindle.compat.driver import distinct_drivers
 from rekindle.compat.processor import choosing
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx, Sm, Xe, parse_gpu_arch
+from rekindle.model.arch import Gfx, Sm, Xe, parse_gpu_arch, parse_sm
 from rekindle.model.document import _to_json
 from rekindle.model.facts import ChipRow
 from rekindle.model.plan import Plan
+from rekindle.model.version import key
 
-# A name no product has; printable, so that it can be seen if it ever leaks.
+# Names no product and no driver has; printable, so that they can be seen if they ever leak.
 NAME = "⟦card⟧"
+DRIVER = "⟦driver⟧"
+# A zero at the end changes no version, and tells it from the same number where the tables name it.
+_SPOKEN_DRIVER = "{}.0"
 PYTHONS = ("", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 FIELDS = (
     "answer", "torch", "variant", "cuda", "rocm", "cudnn", "python", "numpy", "commands", "because", "warnings",
@@ -57,6 +64,20 @@ class Ask:
     place: str
     cpu: str
     python: str
+    driver: str = ""
+
+    @property
+    def spoken_driver(self) -> str | None:
+        """The driver as the planner is told it."""
+        return _SPOKEN_DRIVER.format(self.driver) if self.driver else None
+
+
+@dataclass(frozen=True)
+class PageAnswer:
+    """A plan as the page shows it: JSON of each of ``FIELDS``; ``beside`` are its companions, where they were asked."""
+
+    fields: tuple[bytes, ...]
+    beside: bytes
 
 
 @dataclass
@@ -67,38 +88,45 @@ class Grid:
     cells: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
     # Per place and card: what becomes of each companion beside the torch of a usual CPU and Python.
     beside: dict[str, list[int]] = field(default_factory=dict)
+    # Per place and card: [driver, answer], each from that driver on, oldest first.
+    drivers: dict[str, dict[str, list[tuple[str, int]]]] = field(default_factory=dict)
     _part_of: dict[bytes, int] = field(default_factory=dict, repr=False)
+    _field_of: dict[bytes, int] = field(default_factory=dict, repr=False)
     _answer_of: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
 
-    def put(self, ask: Ask, plan: Plan) -> None:
+    def put(self, ask: Ask, answer: PageAnswer) -> None:
+        """The answer to the next question; those with a driver oldest first."""
+        if ask.driver:
+            steps = self.drivers.setdefault(ask.place, {}).setdefault(ask.gpu, [])
+            if (number := self._answer(answer)) != (steps[-1][1] if steps else None):
+                steps.append((ask.driver, number))
+            return
         row = self.cells.setdefault(ask.place, {}).setdefault(ask.cpu, [[] for _ in PYTHONS])[PYTHONS.index(ask.python)]
         if len(row) != self.gpus.index(ask.gpu):
             raise ValueError("a grid is filled card by card, in order")
-        row.append(self._answer(plan))
+        row.append(self._answer(answer))
         if not ask.cpu and not ask.python:
-            told = [[one.name, one.answer, one.instead or one.version or ""] for one in plan.companions]
-            self.beside.setdefault(ask.place, []).append(self._part(told))
+            self.beside.setdefault(ask.place, []).append(self._field(answer.beside))
 
     def find(self, ask: Ask) -> dict[str, Any]:
         """What the page shows for a question: the fields of the plan, as its JSON has them."""
-        index = self.cells[ask.place][ask.cpu][PYTHONS.index(ask.python)][self.gpus.index(ask.gpu)]
+        if ask.driver:
+            index = [answer for first, answer in self.drivers[ask.place][ask.gpu] if key(first) <= key(ask.driver)][-1]
+        else:
+            index = self.cells[ask.place][ask.cpu][PYTHONS.index(ask.python)][self.gpus.index(ask.gpu)]
         return {name: self.read(part) for name, part in zip(FIELDS, self.answers[index], strict=True)}
 
-    def _answer(self, plan: Plan) -> int:
-        build = plan.build
-        values: dict[str, Any] = {
-            name: getattr(plan, name, None)
-            for name in FIELDS
-            if name not in ("losses", "minutes", "disk_gib", "memory_gib")
-        }
-        for name in ("losses", "minutes", "disk_gib", "memory_gib"):
-            values[name] = getattr(build, name) if build else None
-        built = msgspec.to_builtins(values, enc_hook=_to_json)
-        key = tuple(self._part(built[name]) for name in FIELDS)
-        if key not in self._answer_of:
-            self._answer_of[key] = len(self.answers)
-            self.answers.append(list(key))
-        return self._answer_of[key]
+    def _answer(self, answer: PageAnswer) -> int:
+        parts = tuple(map(self._field, answer.fields))
+        if parts not in self._answer_of:
+            self._answer_of[parts] = len(self.answers)
+            self.answers.append(list(parts))
+        return self._answer_of[parts]
+
+    def _field(self, raw: bytes) -> int:
+        if raw not in self._field_of:
+            self._field_of[raw] = self._part(msgspec.json.decode(raw))
+        return self._field_of[raw]
 
     def _part(self, value: Any) -> int:
         """Lists are kept as lists of parts (marked by being lists), everything else as it is."""
@@ -127,11 +155,34 @@ def questions(gpus: Iterable[str]) -> list[Ask]:
     ]
 
 
-def fill(gpus: tuple[str, ...], answers: Iterable[tuple[Ask, Plan]]) -> Grid:
-    """A grid of these answers, which come in the order of :func:`questions`."""
+def driver_questions(gpus: Iterable[str], facts: Facts) -> list[Ask]:
+    """For NVIDIA's cards: one for each driver from which on a card may get another answer."""
+    return [
+        Ask(gpu=gpu, place=place.id, cpu="", python="", driver=driver)
+        for place in PLACES
+        for gpu in gpus
+        if gpu.startswith("sm_")
+        for driver in distinct_drivers(parse_sm(gpu), "windows" if place.system == "windows" else "linux", facts)
+    ]
+
+
+def page_answer(plan: Plan, ask: Ask) -> PageAnswer:
+    """What the page shows of a plan."""
+    of_build = ("losses", "minutes", "disk_gib", "memory_gib")
+    values = [getattr(plan.build if name in of_build else plan, name, None) for name in FIELDS]
+    fields = [msgspec.json.encode(value, enc_hook=_to_json) for value in values]
+    if ask.spoken_driver:
+        told, left_open = ask.spoken_driver.encode(), DRIVER.encode()
+        fields = [raw.replace(told, left_open) for raw in fields]
+    companions = [[one.name, one.answer, one.instead or one.version or ""] for one in plan.companions]
+    return PageAnswer(tuple(fields), msgspec.json.encode(companions))
+
+
+def fill(gpus: tuple[str, ...], answers: Iterable[tuple[Ask, PageAnswer]]) -> Grid:
+    """A grid of these answers, which come in the order of :func:`questions` and :func:`driver_questions`."""
     grid = Grid(gpus)
-    for ask, plan in answers:
-        grid.put(ask, plan)
+    for ask, answer in answers:
+        grid.put(ask, answer)
     return grid
 
 

@@ -28,7 +28,7 @@ from rekindle.plan.wording.because import (
     why_no_wheel,
 )
 from rekindle.plan.wording.warnings import hopeless_cards, warnings_for
-from rekindle.scripts.spell import spell
+from rekindle.scripts.spell import Shell, spell
 
 _WAYS = {
     "install": "an official wheel",
@@ -47,7 +47,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         return _no(outcome, [] if plain else against_the_wish(outcome), notices)
     candidate = best.candidate
     no_build = question.wish.build and candidate.answer == "install"
-    against = against_the_wish(outcome) if best.changes or no_build else []
+    against = outcome.once("against", lambda: against_the_wish(outcome)) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
     changes = tuple(explain_change(change, departures, against, candidate) for change in best.changes)
     if no_build:
@@ -76,13 +76,18 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
             steps = build_steps(candidate, recipe, question, cudnn=cudnn, blas_folder=build.blas_folder)
     else:
         cudnn = candidate.flavour.cudnn if candidate.cuda and candidate.flavour else None
-        requests, left_out = install_requests(best, question)
+        requests, left_out = outcome.once("requests", lambda: install_requests(best, question))
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
         if best.graft is not None:
             because = [*why_no_wheel(outcome), *because]
             steps = graft_steps(best.graft, requests, candidate, question)
         else:
             steps = install_steps(requests, env, candidate.python, system)
+
+    def spelled(shell: Shell) -> tuple[str, ...]:
+        # A build's steps name the CPU.
+        return spell(steps, shell) if recipe else outcome.once(shell, lambda: spell(steps, shell))
+
     # Is a card left out that nobody said may be?
     leaves_out = bool(outcome.unserved) and (outcome.whole is None or question.wish.serve != "newest")
     return Plan(
@@ -99,16 +104,16 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         requests=requests,
         env=env,
         steps=tuple(steps),
-        commands=spell(steps, "cmd" if system == "windows" else "sh"),
+        commands=spelled("cmd" if system == "windows" else "sh"),
         because=tuple(because),
         changes=changes,
         build=recipe,
         graft=best.graft,
-        alternatives=alternatives(outcome, best),
+        alternatives=outcome.once("alternatives", lambda: alternatives(outcome, best)),
         warnings=(*warnings, *notices),
         evidence=best.evidence.grade if best.evidence and (recipe or best.graft) else None,
         asked=question.asked,
-        powershell=spell(steps, "powershell") if system == "windows" else (),
+        powershell=spelled("powershell") if system == "windows" else (),
         os=PlannedFor(system=system, arch=question.arch),
     )
 
@@ -140,7 +145,9 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     seen = {_signature(best)}
     kinds: set[tuple[str, ...]] = {_kind(best)}
     for assessed in outcome.feasible:
-        if assessed is best or len(chosen) >= 5:
+        if len(chosen) >= 5:
+            break
+        if assessed is best:
             continue
         kind = _kind(assessed)
         if is_guess(assessed) and not is_guess(best):

@@ -104,17 +104,27 @@
   const cpuItems = data.cpus.map(([name, products, stands]) => entry(title(name), products + (stands && stands !== name ? ` (planned as ${title(stands)})` : ""), { cpu: stands, name }, [name]));
 
   // ---- state, kept in the address so that an answer can be sent to somebody
-  const state = { gpu: null, cpu: null, place: "linux", python: "" };
+  const state = { gpu: null, cpu: null, place: "linux", python: "", driver: "" };
   const read = (part) => { const value = data.parts[part]; return Array.isArray(value) ? value.map(read) : value; };
+  const oldCpu = () => state.cpu && data.places.find((p) => p.id === state.place).cpus.includes(state.cpu.value.cpu) ? state.cpu.value.cpu : "";
+  // A bare branch ("470") means the newest driver of it.
+  const numbers = (text) => /^\d{1,6}(\.\d{1,6}){0,4}$/.test(text) ? (text.includes(".") ? text : `${text}.999999`).split(".").map(Number) : null;
+  const older = (a, b) => { for (let i = 0; i < Math.max(a.length, b.length); i++) if ((a[i] || 0) !== (b[i] || 0)) return (a[i] || 0) < (b[i] || 0); return false; };
+  const driverSteps = () => state.gpu && (data.drivers[state.place] || {})[data.archs[state.gpu.value.arch]];
+  // What the driver says to the reader's choice: null where it does not count, "" where the page knows it, else why not.
+  function driverProblem() {
+    if (!state.driver || !driverSteps()) return null;
+    if (!numbers(state.driver)) return "A driver is a number, such as 470 or 535.183.01.";
+    return state.python || oldCpu() ? "With a driver this page knows the answer for any Python and a processor with AVX2. For yours:" : "";
+  }
   function answerFor() {
-    const cpus = data.places.find((p) => p.id === state.place).cpus;
-    const cpu = state.cpu && cpus.includes(state.cpu.value.cpu) ? state.cpu.value.cpu : "";
-    const index = data.cells[state.place][cpu][data.pythons.indexOf(state.python)][state.gpu.value.arch];
+    let index = data.cells[state.place][oldCpu()][data.pythons.indexOf(state.python)][state.gpu.value.arch];
+    if (driverProblem() === "") index = driverSteps().filter(([first]) => !older(numbers(state.driver), numbers(first))).pop()[1];
     return Object.fromEntries(data.fields.map((name, i) => [name, read(data.answers[index][i])]));
   }
   const words = (text) => {
     const { arch, name } = state.gpu.value, full = `${data.name} (${data.archs[arch]})`;
-    return text.split(full).join(name ? `${name} (${data.archs[arch]})` : data.archs[arch]).split(data.name).join(name || data.archs[arch]);
+    return text.split(full).join(name ? `${name} (${data.archs[arch]})` : data.archs[arch]).split(data.name).join(name || data.archs[arch]).split(data.driver).join(state.driver);
   };
 
   function save() {
@@ -124,6 +134,7 @@
     if (state.place !== "linux") query.set("os", state.place);
     if (state.python) query.set("python", state.python);
     if (state.cpu) query.set("cpu", state.cpu.value.name);
+    if (driverProblem() !== null) query.set("driver", state.driver);
     history.replaceState(null, "", "#" + query);
   }
   function load() {
@@ -133,7 +144,8 @@
     const gpu = query.get("gpu"), arch = query.get("arch");
     state.gpu = gpu ? gpuItems.find((i) => i.label === gpu && (!arch || data.archs[i.value.arch] === arch)) || find(gpuItems, gpu)[0] || null : null;
     state.cpu = cpuItems.find((i) => i.value.name === query.get("cpu")) || null;
-    gpuBox.set(state.gpu); cpuBox.set(state.cpu); $("place").value = state.place; $("python").value = state.python;
+    state.driver = (query.get("driver") || "").slice(0, 40);
+    gpuBox.set(state.gpu); cpuBox.set(state.cpu); $("place").value = state.place; $("python").value = state.python; $("driver").value = state.driver;
     show();
   }
 
@@ -158,11 +170,19 @@
     const box = $("answer");
     $("cli").textContent = cliCommand();
     save();
+    const problem = driverProblem();
+    $("driver-field").hidden = !driverSteps();
+    $("driver-note").textContent = problem && !numbers(state.driver) ? problem : "";
     if (!state.gpu) { box.replaceChildren(); $("house").replaceChildren(); houses(); return; }
+    if (problem) {
+      box.replaceChildren(...(numbers(state.driver) ? [make("p", { class: "lead" }, problem), commandBox(cliCommand())] : []));
+      houses();
+      return;
+    }
     const a = answerFor(), name = state.gpu.value.name || state.gpu.label;
     const [sign, verdict] = VERDICT[a.answer];
     const what = a.answer === "none" ? `No PyTorch is known for ${name} there` : `PyTorch ${a.torch}${a.variant ? " · " + a.variant : a.cuda ? " · CUDA " + a.cuda : ""}`;
-    const chips = [["GPU", state.gpu.value.arch ? `${name} · ${data.archs[state.gpu.value.arch]}` : name], ["Python", a.python], ["CUDA", a.cuda], ["ROCm", a.rocm], ["cuDNN", a.cudnn], ["NumPy", a.numpy],
+    const chips = [["GPU", state.gpu.value.arch ? `${name} · ${data.archs[state.gpu.value.arch]}` : name], ["driver", problem === "" && state.driver], ["Python", a.python], ["CUDA", a.cuda], ["ROCm", a.rocm], ["cuDNN", a.cudnn], ["NumPy", a.numpy],
       ["build time", a.minutes && hours(a.minutes)], ["disk", a.disk_gib && `${a.disk_gib} GiB`], ["memory", a.memory_gib && `${a.memory_gib} GiB`]].filter((chip) => chip[1]);
     const body = make("div", { class: "body" }, make("ul", { class: "chips" }, ...chips.map(([key, value]) => make("li", {}, `${key} `, make("b", {}, value)))));
     if (a.commands.length) body.append(commandBox(words(a.commands.join("\n"))));
@@ -173,7 +193,7 @@
     const newest = newestOfficial(a);
     if (newest) body.append(make("h2", {}, "Newest official wheel for this card"), make("p", {}, newest));
     if (a.alternatives.length) body.append(make("h2", {}, "Other ways"), alternatives(a.alternatives));
-    const beside = state.python || state.cpu || !data.beside[state.place] ? [] : read(data.beside[state.place][state.gpu.value.arch]);
+    const beside = state.python || state.cpu || problem === "" || !data.beside[state.place] ? [] : read(data.beside[state.place][state.gpu.value.arch]);
     if (beside.length) body.append(make("details", {}, make("summary", {}, "What else runs beside it"), besides(beside), make("p", {}, "Why, and the commands: ", make("code", {}, `${cliCommand()} --with NAME`))));
     box.replaceChildren(make("div", { class: `result ${a.answer}` }, make("div", { class: "verdict" }, make("div", { class: "sign", "aria-hidden": "true" }, sign), make("div", {}, make("h2", {}, what), make("p", {}, verdict))), body));
     houses();
@@ -195,6 +215,7 @@
     const place = data.places.find((p) => p.id === state.place), parts = ["rekindle plan --gpu", state.gpu.value.arch === 0 ? "none" : /\s/.test(state.gpu.label) ? `"${state.gpu.label}"` : state.gpu.label, "--os", place.system, "--arch", place.machine];
     if (state.cpu && state.cpu.value.cpu) parts.push("--cpu", state.cpu.value.name);
     if (state.python) parts.push("--python", state.python);
+    if (driverProblem() !== null && numbers(state.driver)) parts.push("--driver", state.driver);
     return parts.join(" ");
   }
 
@@ -279,6 +300,7 @@
   for (const p of data.pythons) $("python").append(make("option", { value: p }, p || "any"));
   $("place").addEventListener("change", () => { state.place = $("place").value; show(); });
   $("python").addEventListener("change", () => { state.python = $("python").value; show(); });
+  $("driver").addEventListener("input", () => { state.driver = $("driver").value.trim(); show(); });
   $("form").addEventListener("submit", (event) => event.preventDefault());
   for (const text of ["Tesla K40c", "GeForce GTX 1080 Ti", "GeForce RTX 5070", "Radeon RX 6700 XT", "No graphics card"]) {
     const item = gpuItems.find((i) => i.label === text);
