@@ -83,7 +83,7 @@ class Question:
 
     @functools.cached_property
     def found_for_cards(self) -> dict[Hashable, Any]:
-        """What is known of wheels for these cards on this system, whatever the wish, driver, Python and CPU."""
+        """What is known of wheels for these cards on this system, whatever the torch, driver, Python and CPU."""
         return self.memory.setdefault(self._cards_key, {})
 
     @functools.cached_property
@@ -93,7 +93,7 @@ class Question:
 
     @functools.cached_property
     def _cards_key(self) -> Hashable:
-        return (self.platform, self.machine.os, self.gpus)
+        return (self.platform, self.machine.os, self.gpus, self.wish.without_cudnn)
 
     @functools.cached_property
     def found_for_system(self) -> dict[Hashable, Any]:
