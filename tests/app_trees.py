@@ -19,7 +19,8 @@ def make_app(folder: Path, name: str, *, version: str = "", inside: str = "") ->
         else:
             path.mkdir(parents=True, exist_ok=True)
     if version and app.version:
-        (root / app.version).write_text(f'__version__ = "{version}"\n', encoding="utf-8")
+        (root / app.version[0]).parent.mkdir(parents=True, exist_ok=True)
+        (root / app.version[0]).write_text(f'__version__ = "{version}"\n', encoding="utf-8")
     for file in app.settings.values():
         text = "@echo off\r\n\r\nset PYTHON=\r\n\r\ncall webui.bat\r\n" if file.endswith(".bat") else "#!/bin/bash\n"
         (root / file).write_bytes(text.encode())

@@ -41,12 +41,12 @@ class AppFolder:
     @property
     def use(self) -> AppUse:
         """What the planner needs to know of it."""
-        return AppUse(name=self.name, version=self.version)
+        return AppUse(name=self.app.backend or self.name, version=self.version)
 
     @property
     def words(self) -> str:
         """Its title with its version."""
-        return " ".join(filter(None, (self.app.title, self.version)))
+        return " ".join(filter(None, (self.app.title, self.version if self.app.backend is None else None)))
 
 
 def find_app_name(text: str, facts: Facts) -> str | None:
@@ -71,7 +71,8 @@ def read_app_use(given: str, facts: Facts) -> AppUse:
         raise BadInput(f"--for {given}: neither a folder nor an application that is known here", remedy=hint)
     if version and not _NUMBERS.match(version):
         raise BadInput(f"--for {given}: {version!r} is no version", remedy=f"for example --for {name}==1.2.3")
-    return AppUse(name=name, version=version or None)
+    backend = facts.apps.app[name].backend
+    return AppUse(name=backend or name, version=None if backend else version or None)
 
 
 def _plain(name: str) -> str:
@@ -88,7 +89,7 @@ def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> 
             marked = all((root / mark).exists() for mark in app.marks)
             if marked and not any((root / other).exists() for other in app.lacks):
                 python = _find_python(root, app.pythons, windows)
-                version = _read_version(root / app.version) if app.version else None
+                version = next(filter(None, (_read_version(root / file) for file in app.version)), None)
                 if app.package and python is not None:
                     version = _installed_version(python, app.package)
                 return AppFolder(name=name, app=app, root=root, version=version, python=python)

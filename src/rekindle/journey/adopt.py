@@ -67,7 +67,8 @@ def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Ad
         places = ", ".join(found.app.pythons)
         raise BadInput(
             f"{found.words} in {found.root} has no Python yet (looked for {places})",
-            remedy="run its own installer once, or name its interpreter with --python EXE; of a container: inside it",
+            remedy=f"run its own installer once, or name its interpreter with --python EXE. Does it run in a container,"
+            f" put after its own lines in the Dockerfile: RUN with the pip line of rekindle plan --for {found.name}",
         )
     progress.stage("recognise", f"{found.words} with {python}")
     interpreter = ask_interpreter(LiveHost(), python)
@@ -238,7 +239,7 @@ class _Adopting:
     def _why_not(self) -> str | None:
         """Why nothing is swapped: no wheel for this machine, or another version of the application is needed."""
         plan = self.plan
-        reasons = [change.why for change in plan.changes if change.what == self.found.name]
+        reasons = [change.why for change in plan.changes if change.what == self.found.use.name]
         reasons += [warning.text for warning in plan.warnings if warning.code == "app-torch-outside"]
         if reasons:
             return f"not with this version of {self.found.app.title}: {reasons[0]}"

@@ -116,7 +116,8 @@ class App(Row, frozen=True, kw_only=True):
 
     All paths are relative to the folder with its sources, which may itself lie ``inside`` the folder people name.
     ``marks`` are files that must all be there, ``lacks`` ones that must not (its forks have them). ``pythons`` are
-    environments or folders with an interpreter, first found first. ``version`` is the file that says its version.
+    environments or folders with an interpreter, first found first. ``version`` are files that say its version, the
+    first that is there. ``backend`` is another application inside it whose torch it is; the version is then that one's.
     ``extensions`` are patterns of files in which extensions state requirements. ``settings`` are the files its launcher
     reads variables from, by system, ``start_line`` the line in the one for Windows that starts the program;
     ``torch_variable`` is the one that holds its command for torch. ``never_installed`` are its extension manager's
@@ -132,7 +133,8 @@ class App(Row, frozen=True, kw_only=True):
     lacks: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()
-    version: str | None = None
+    version: tuple[str, ...] = ()
+    backend: str | None = None
     requirements: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     settings: dict[str, str] = {}

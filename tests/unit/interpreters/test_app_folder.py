@@ -56,6 +56,17 @@ def test_the_portable_edition_has_its_python_beside_it(tmp_path: Path) -> None:
     assert find_app(tmp_path, load_facts(), windows=False).python is None
 
 
+@pytest.mark.parametrize("place", ["dlbackend/ComfyUI", "dlbackend/comfy/ComfyUI"])
+def test_the_torch_of_swarmui_is_that_of_the_comfyui_inside(tmp_path: Path, place: str) -> None:
+    make_app(tmp_path, "swarmui")
+    (tmp_path / place).mkdir(parents=True)
+    (tmp_path / place / "comfyui_version.py").write_text('__version__ = "0.28.4"\n', encoding="utf-8")
+    found = find_app(tmp_path, load_facts())
+    assert (found.use, found.words) == (AppUse(name="comfyui", version="0.28.4"), "SwarmUI")
+    assert read_app_use("swarmui", load_facts()) == AppUse(name="comfyui")
+    assert read_app_use("swarmui==0.9.8", load_facts()) == AppUse(name="comfyui"), "its own version says nothing"
+
+
 def test_a_fork_is_not_taken_for_its_origin(tmp_path: Path) -> None:
     make_app(tmp_path / "forge", "forge")
     make_app(tmp_path / "forge", "automatic1111")
