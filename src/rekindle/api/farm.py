@@ -34,10 +34,10 @@ def farm_up(
     """
     from msgspec.structs import replace
 
-    from rekindle.farm.folder import farm_at
     from rekindle.farm.scheduler import raise_farm
     from rekindle.farm.worker import join_here
     from rekindle.host.live import LiveHost
+    from rekindle.toolkits.sccache import farm_at
 
     host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     raised = raise_farm(
@@ -78,9 +78,9 @@ def farm_join(
     Traceback (most recent call last):
     rekindle.errors.BadInput: the invitation was not pasted whole
     """
-    from rekindle.farm.folder import farm_at
     from rekindle.farm.worker import join_by_ssh, join_here
     from rekindle.host.live import LiveHost
+    from rekindle.toolkits.sccache import farm_at
 
     host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     if ssh:
@@ -99,8 +99,8 @@ def farm_slurm(
     Traceback (most recent call last):
     rekindle.errors.BadInput: there is no farm in ...
     """
-    from rekindle.farm.folder import farm_at
     from rekindle.farm.worker import slurm_join
+    from rekindle.toolkits.sccache import farm_at
 
     return slurm_join(farm_at(farm), nodes=nodes, cores=cores, memory_gib=memory_gib, hours=hours)
 
@@ -112,8 +112,8 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
     Traceback (most recent call last):
     rekindle.errors.BadInput: there is no farm in ...
     """
-    from rekindle.farm.folder import farm_at
     from rekindle.farm.scheduler import report_farm
+    from rekindle.toolkits.sccache import farm_at
 
     return report_farm(farm_at(farm))
 
@@ -124,7 +124,7 @@ def farm_down(*, farm: Path | None = None, forget: bool = False, progress: Progr
     >>> farm_down(farm=folder).ended
     ()
     """
-    from rekindle.farm.folder import farm_at
     from rekindle.farm.scheduler import end_farm
+    from rekindle.toolkits.sccache import farm_at
 
     return end_farm(farm_at(farm), forget=forget, progress=progress or Silent())

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.model.document import in_words, read_bounded
+from rekindle.model.document import read_bounded
 from rekindle.model.farm import Farm, FarmFolder, FarmInvitation
 from rekindle.model.toml import render_table
 
@@ -37,25 +36,6 @@ class FarmSecrets:
 
     server_key: str
     client_token: str
-
-
-def farm_at(given: Path | None) -> FarmFolder:
-    """The folder that was named, else REKINDLE_FARM, else the user's own."""
-    import platformdirs
-
-    place = given or (Path(named) if (named := os.environ.get("REKINDLE_FARM")) else None)
-    return FarmFolder((place or Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "farm").absolute())
-
-
-def load_farm(folder: FarmFolder) -> Farm:
-    """What ``farm.toml`` says."""
-    remedy = "rekindle farm up makes one; rekindle farm join enters one; --farm FOLDER names another place"
-    if not folder.table.is_file():
-        raise BadInput(f"there is no farm in {folder.root}", remedy=remedy)
-    try:
-        return msgspec.convert(_read_toml(folder.table), Farm)
-    except msgspec.ValidationError as error:
-        raise BadInput(f"{folder.table} is no farm: {in_words(str(error))}", remedy=remedy) from error
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

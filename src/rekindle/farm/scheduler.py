@@ -18,7 +18,6 @@ from rekindle.farm.checks import ask_scheduler
 from rekindle.farm.daemons import Daemon
 from rekindle.farm.folder import (
     cache_settings,
-    load_farm,
     load_secrets,
     new_secrets,
     scheduler_files,
@@ -37,7 +36,7 @@ from rekindle.host.files import hold_lock
 from rekindle.host.protocol import Host
 from rekindle.model.farm import Farm, FarmDown, FarmFolder, FarmMachine, FarmReport, FarmUp, FarmWorker
 from rekindle.model.progress import Progress, tell_while
-from rekindle.toolkits.sccache import find_sccache
+from rekindle.toolkits.sccache import find_sccache, load_farm
 
 _START_SECONDS = 30.0
 

@@ -27,7 +27,6 @@ from rekindle.farm.folder import (
     InvitationText,
     client_text,
     farm_text,
-    load_farm,
     load_secrets,
     read_invitation,
     server_text,
@@ -44,7 +43,7 @@ from rekindle.model.farm import Farm, FarmFolder, FarmJoin, FarmWorker
 from rekindle.model.matrix import slurm_head
 from rekindle.model.progress import Progress, tell_while
 from rekindle.model.spoken import gib
-from rekindle.toolkits.sccache import find_sccache
+from rekindle.toolkits.sccache import find_sccache, load_farm
 
 _START_SECONDS = 60.0
 _SSH_SECONDS = 180.0

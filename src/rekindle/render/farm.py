@@ -5,6 +5,7 @@ from __future__ import annotations
 from rekindle.model.farm import FarmDown, FarmFailure, FarmJoin, FarmMachine, FarmReport, FarmUp
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
+from rekindle.toolkits.sccache import farm_at
 
 _WORKER = {"up": "ok", "silent": "warn", "lost": "fail", "expected": "skip"}
 _MEANING = {"silent": "its port does not answer", "lost": "not heard of for 90 s", "expected": "invited, not seen yet"}
@@ -27,15 +28,9 @@ def show_up(document: FarmUp, screen: Screen) -> None:
     for invitation in document.invitations:
         who = f"On {invitation.address}" if invitation.address else "On a machine that builds"
         screen.section(f"{who} (a secret line: it lets in whoever has it)")
-        screen.command(
-            f"echo {invitation.line} | {_JOIN}" if invitation.address else f"echo {invitation.line} | {_ENTER}"
-        )
+        screen.command(f"echo {invitation.line} | rekindle farm join")
     if document.state != "planned":
         screen.commands("Next", _next_of_up(document))
-
-
-_ENTER = "rekindle farm join"
-_JOIN = "sudo rekindle farm join"
 
 
 def _next_of_up(document: FarmUp) -> list[str]:
@@ -45,13 +40,7 @@ def _next_of_up(document: FarmUp) -> list[str]:
 
 def _named(folder: str) -> str:
     """The option that names a folder which is not the user's own."""
-    import os
-    from pathlib import Path
-
-    import platformdirs
-
-    usual = Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "farm"
-    return "" if folder in (str(usual), os.environ.get("REKINDLE_FARM")) else f" --farm {pasted(folder)}"
+    return "" if folder == str(farm_at(None).root) else f" --farm {pasted(folder)}"
 
 
 def show_join(document: FarmJoin, screen: Screen) -> None:

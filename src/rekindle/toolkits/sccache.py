@@ -50,7 +50,7 @@ _REMOTE = re.compile(r"dist_compiles: \{([^}]*)\}, dist_errors: (\d+)")
 _PAIR = re.compile(r'"([^"]*)": (\d+)')
 
 
-def farm_at(given: str) -> FarmFolder:
+def farm_at(given: Path | str | None) -> FarmFolder:
     """The folder that was named, else REKINDLE_FARM, else the user's own."""
     import platformdirs
 

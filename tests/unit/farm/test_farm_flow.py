@@ -21,12 +21,13 @@ from rekindle.cli.main import main
 from rekindle.errors import BadInput, NeedsInvitation, StageFailed
 from rekindle.farm import worker as workers
 from rekindle.farm.addresses import answers
-from rekindle.farm.folder import load_farm, load_secrets
+from rekindle.farm.folder import load_secrets
 from rekindle.farm.scheduler import scheduler_daemon
 from rekindle.farm.worker import place_of, worker_places
 from rekindle.host.processes import process_mark
 from rekindle.model.farm import FarmFolder
 from rekindle.model.machine import Check
+from rekindle.toolkits.sccache import load_farm
 
 GOOD = (Check(id="sandbox", status="ok"), Check(id="disk", status="warn", found="3 GiB", fix="a larger disk"))
 
@@ -343,7 +344,7 @@ def test_the_command_line(
     assert main(["farm", "up", "--listen", at, "--invite", "127.0.0.1:10999", "--client"]) == 0
     out = capsys.readouterr().out
     lines = [word for word in out.split() if word.startswith("rkfarm1.")]
-    assert len(lines) == 2 and "secret" in out and "sudo rekindle farm join" in out
+    assert len(lines) == 2 and "secret" in out and "| rekindle farm join" in out
     assert main(["farm", "status"]) == 1, "without a worker nobody compiles"
     assert "invited, not seen yet" in capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", io.StringIO(lines[1] + "\n"))

@@ -14,6 +14,7 @@ from rekindle.farm import folder as farms
 from rekindle.farm.folder import FarmSecrets, InvitationText
 from rekindle.host import files
 from rekindle.model.farm import Farm, FarmFolder, FarmWorker
+from rekindle.toolkits.sccache import farm_at, load_farm
 
 KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 HIDDEN = FarmSecrets(server_key=KEY, client_token="the-client-token")
@@ -44,7 +45,7 @@ def test_the_files_are_what_sccache_reads(tmp_path: Path) -> None:
     assert tomllib.loads(place.client.read_text()) == {
         "dist": {"scheduler_url": FARM.scheduler, "auth": {"type": "token", "token": "the-client-token"}}
     }
-    assert farms.load_farm(place) == FARM
+    assert load_farm(place) == FARM
     assert farms.load_secrets(place) == HIDDEN
 
 
@@ -111,7 +112,7 @@ def test_a_kill_between_two_files_loses_no_secret(
     assert hidden == (HIDDEN if survivors else None)
     again = farms.scheduler_files(place, FARM, "127.0.0.1:1", hidden or farms.new_secrets())
     farms.write_files(again)
-    assert farms.load_farm(place) == FARM
+    assert load_farm(place) == FARM
     assert tomllib.loads(place.client.read_text())["dist"]["auth"]["token"] == again[place.client].split('"')[-2]
 
 
@@ -200,15 +201,15 @@ def test_damaged_secrets_are_said_and_not_replaced(tmp_path: Path, damage: str) 
 
 def test_the_folder_that_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REKINDLE_FARM", str(tmp_path / "named"))
-    assert farms.farm_at(None).root == tmp_path / "named"
-    assert farms.farm_at(tmp_path / "given").root == tmp_path / "given"
+    assert farm_at(None).root == tmp_path / "named"
+    assert farm_at(tmp_path / "given").root == tmp_path / "given"
     monkeypatch.delenv("REKINDLE_FARM")
-    assert farms.farm_at(None).root.name == "farm"
+    assert farm_at(None).root.name == "farm"
 
 
 def test_no_farm_there(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no farm"):
-        farms.load_farm(FarmFolder(tmp_path))
+        load_farm(FarmFolder(tmp_path))
     (tmp_path / "farm.toml").write_text("scheduler = 3\n")
     with pytest.raises(BadInput, match="is no farm"):
-        farms.load_farm(FarmFolder(tmp_path))
+        load_farm(FarmFolder(tmp_path))
