@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
@@ -17,9 +18,13 @@ from batch_world import NOTE, World
 from rekindle.errors import NotReady, RekindleError
 from rekindle.journey import pack as packing
 from rekindle.journey.packed import pack_check
+from rekindle.model.pack import PackOptions
+from rekindle.model.plan import Wish
+from rekindle.plan.describe import machine_from_flags
 from rekindle.scripts.pack_install import SUMS
 from small_disks import small_disk_at
-from tiny_packs import make_pack, plan_for, shelf
+from tiny_packs import make_pack, pip_wheel, plan_for, shelf
+from tiny_wheels import make_wheel
 from under_wine import MARKS, run_python, windows
 
 pytestmark = pytest.mark.integration
@@ -135,3 +140,75 @@ def test_by_a_windows_python(windows_pack: Path, tmp_path: Path) -> None:
     wheel.write_bytes(raw)
     code, text = run_python(windows(copy / "install.py"), windows(tmp_path / "never"), limit=300)
     assert code == 2 and "was changed" in text and not (tmp_path / "never").exists(), text
+
+
+# As the index of torch and its wheels for Windows say it (torch 2.7.0+cu126, METADATA shortened to what is resolved).
+OFFICIAL = {
+    ("torch", "2.7.0+cu126", "cp312-cp312-win_amd64"): """Requires-Dist: filelock
+Requires-Dist: typing-extensions>=4.10.0
+Requires-Dist: setuptools; python_version >= "3.12"
+Requires-Dist: sympy>=1.13.3
+Requires-Dist: networkx
+Requires-Dist: jinja2
+Requires-Dist: fsspec
+Requires-Dist: opt-einsum>=3.3; extra == "opt-einsum"
+Provides-Extra: opt-einsum
+""",
+    ("torchvision", "0.22.0+cu126", "cp312-cp312-win_amd64"): """Requires-Dist: numpy
+Requires-Dist: torch==2.7.0+cu126
+Requires-Dist: pillow!=8.3.*,>=5.3.0
+""",
+    ("torchaudio", "2.7.0+cu126", "cp312-cp312-win_amd64"): "Requires-Dist: torch==2.7.0+cu126\n",
+    ("jinja2", "3.1.4", "py3-none-any"): "Requires-Dist: MarkupSafe>=2.0\n",
+    ("sympy", "1.13.3", "py3-none-any"): "Requires-Dist: mpmath<1.4,>=1.1.0\n",
+    ("typing_extensions", "4.12.2", "py3-none-any"): "",
+    ("numpy", "2.1.2", "cp312-cp312-win_amd64"): "",
+    ("mpmath", "1.3.0", "py3-none-any"): "",
+    **{
+        (name, "11.0", "py3-none-any"): ""
+        for name in ("filelock", "setuptools", "networkx", "fsspec", "markupsafe", "pillow")
+    },
+}
+OF_PIP = {
+    ("xformers", "0.0.30", "cp312-cp312-win_amd64"): "Requires-Dist: torch==2.7.0\nRequires-Dist: numpy\n",
+    ("torch", "2.7.0", "cp312-cp312-win_amd64"): "",
+    ("numpy", "2.2.6", "cp312-cp312-win_amd64"): "",
+}
+
+
+def recorded_index(folder: Path, wheels: dict[tuple[str, str, str], str]) -> str:
+    """Pages of links with digests, a plus in a version written as the official index writes it."""
+    for (name, version, tag), metadata in wheels.items():
+        made = make_wheel(folder / "files", name, version, tag=tag, metadata=metadata)
+        digest = hashlib.sha256(made.read_bytes()).hexdigest()
+        page = folder / name.replace("_", "-") / "index.html"
+        page.parent.mkdir(exist_ok=True)
+        link = f"../files/{made.name.replace('+', '%2B')}#sha256={digest}"
+        page.write_text(f'<!DOCTYPE html><html><body><a href="{link}">{made.name}</a><br/></body></html>')
+    return folder.as_uri()
+
+
+def test_a_windows_machine_with_a_gtx_1080(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first example of the guide, against a recorded index: which files go in, by whose say."""
+    official = recorded_index(tmp_path / "cu126", OFFICIAL)
+    own = recorded_index(tmp_path / "pypi", OF_PIP)
+    pip_wheel(tmp_path / "pypi" / "files")
+    pip = next((tmp_path / "pypi/files").glob("pip-*"))
+    (tmp_path / "pypi/pip").mkdir()
+    (tmp_path / "pypi/pip/index.html").write_text(f'<a href="../files/{pip.name}">{pip.name}</a>')
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", own)
+    target = machine_from_flags(gpu=["GTX 1080"], os="windows", python="3.12")
+    options = PackOptions(out=tmp_path / "pack", index=official, python_too=False)
+    made = packing.pack(target, Wish(beside=("xformers",), python="3.12"), options)
+    chosen = {package.name: package.version for package in made.packages}
+    assert (made.torch, made.variant, made.system, made.arch) == ("2.7.0", "cu126", "windows", "x86_64")
+    assert chosen["torch"] == "2.7.0+cu126" and chosen["xformers"] == "0.0.30", "not the torch that xformers' index has"
+    assert {"torchvision", "torchaudio", "numpy", "setuptools", "markupsafe", "mpmath", "pip"} <= set(chosen)
+    assert "opt-einsum" not in chosen and not made.left_out
+    assert pack_check(tmp_path / "pack").good
+    assert "install.bat" in {path.name for path in (tmp_path / "pack").iterdir()}
+    readme = (tmp_path / "pack/README.txt").read_text("utf-8")
+    assert "windows on x86_64, Python 3.12" in readme and "driver" in readme
