@@ -36,7 +36,7 @@ from rekindle.model.build import Fact
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree, compiles_against_torch
-from rekindle.model.version import compare, pin_requirement, same_prefix
+from rekindle.model.version import compare, flavour_name, minor, pin_requirement, same_prefix
 from rekindle.readiness.cuda import LIBRARY_FOLDERS
 from rekindle.scripts.quoting import paste_with, pasted
 from rekindle.toolkits.cuda import cuda_home
@@ -287,11 +287,12 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
         if (key == "version" and want is None) or (key != "version" and plan_is_for_cpu):
             continue
         if bool(want) != bool(have) or (want and have and not _same(key, want, have)):
+            flavour = flavour_name(found["cuda"], minor(found["rocm"]) if found["rocm"] else None)
             raise BadInput(
                 f"{plan.project} was planned for torch {_words(wanted)}, but the torch in {target.python}"
                 f" is {_words(found)}",
                 remedy=f"rekindle plan --build --torch {(found['version'] or '').split('+')[0]} --variant"
-                f" {_flavour(found)} --json > plan.json, then the same command with --plan plan.json;"
+                f" {flavour} --json > plan.json, then the same command with --plan plan.json;"
                 " or build the planned torch first",
             )
     if plan_is_for_cpu and (found["cuda"] or found["rocm"]) and say:
@@ -303,12 +304,6 @@ def _same(key: str, want: str, have: str) -> bool:
     if key == "version":
         return want.split("+")[0] == have.split("+")[0]
     return want.split(".")[:2] == have.split(".")[:2]
-
-
-def _flavour(told: Mapping[str, str | None]) -> str:
-    if told["cuda"]:
-        return "cu" + "".join(told["cuda"].split(".")[:2])
-    return "rocm" + ".".join(told["rocm"].split(".")[:2]) if told["rocm"] else "cpu"
 
 
 def _words(told: dict[str, str | None]) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import functools
-import tomllib
 from collections.abc import Collection
-from importlib import resources
 
 import msgspec
+
+from rekindle.model.toml import read_beside
 
 
 class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,11 +67,9 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next((row for row in self.licence if _matches(name, row.names)), None)
 
 
-@functools.cache
 def load_rules() -> Rules:
     """The rules that come with Rekindle."""
-    raw = resources.files("rekindle.bundle").joinpath("rules.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(raw), Rules)
+    return read_beside(__file__, "rules.toml", Rules)
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

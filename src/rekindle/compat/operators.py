@@ -6,17 +6,13 @@ user lays over the facts never reaches it.
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib import resources
-
-import msgspec
 
 from rekindle.compat.processor import missing
 from rekindle.model.facts import Row
+from rekindle.model.toml import read_beside
 from rekindle.model.wheel import CodeEvidence, OperatorTrial
 
 MOST_NAMED = 6
@@ -66,11 +62,9 @@ class Suspicion:
         return OperatorTrial(operator=self.call.operator, functions=self.functions, isa=self.isa, avoid=self.call.avoid)
 
 
-@functools.cache
 def load_operators() -> tuple[OperatorCall, ...]:
     """The calls that are known to reach guarded code, from our table."""
-    text = resources.files(__package__).joinpath("operators.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["operator"], tuple[OperatorCall, ...])
+    return read_beside(__file__, "operators.toml", dict[str, tuple[OperatorCall, ...]])["operator"]
 
 
 def suspicions(evidence: Iterable[CodeEvidence], features: Iterable[str]) -> list[Suspicion]:

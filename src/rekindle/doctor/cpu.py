@@ -6,11 +6,8 @@ describes the machine underneath. Features carry the names of ``/proc/cpuinfo`` 
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +21,7 @@ from rekindle.host.asking import Asking
 from rekindle.host.protocol import Cpuid
 from rekindle.host.text import text_of
 from rekindle.model.machine import Cpu
+from rekindle.model.toml import read_beside
 
 # XCR0 bits: AVX state (XMM, YMM), AVX-512 state (opmask, upper ZMM, ZMM16-31), AMX tiles.
 _AVX_STATE, _AVX512_STATE, _AMX_STATE = 0b110, 0b11100110, 0x60000
@@ -135,15 +133,14 @@ def _arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
     return implementer, part, features
 
 
+def _arm_parts() -> dict[str, Any]:
+    return read_beside(__file__, "arm_parts.toml", dict[str, Any])
+
+
 def arm_name(implementer: str, part: str) -> str | None:
     names = _arm_parts().get(implementer)
     found = names.get(part) if isinstance(names, dict) else None
     return f"{names['vendor']} {found}" if isinstance(names, dict) and found else None
-
-
-@functools.cache
-def _arm_parts() -> dict[str, Any]:
-    return tomllib.loads((files("rekindle.doctor") / "arm_parts.toml").read_text(encoding="utf-8"))
 
 
 def _from_registry(host: Asking) -> Cpu:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import functools
-import tomllib
-from pathlib import Path
 
 from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, lines_of, text_of
 from rekindle.model.machine import Os
+from rekindle.model.toml import read_beside
 from rekindle.toolkits.libraries import find_libc
 
 _WINDOWS_VERSION = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
@@ -18,9 +16,8 @@ _WINDOWS_11_BUILD = 22000
 _MAX_HOLDERS = 5
 
 
-@functools.cache
 def _hypervisors() -> dict[str, dict[str, str]]:
-    return tomllib.loads(Path(__file__).with_name("hypervisors.toml").read_text(encoding="utf-8"))
+    return read_beside(__file__, "hypervisors.toml", dict[str, dict[str, str]])
 
 
 def probe_os(host: Asking) -> Os:

@@ -6,11 +6,10 @@ A CPU is named as everywhere (:mod:`rekindle.compat.cpu_names`); ``cpus.toml`` s
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
+from rekindle.model.toml import read_beside
 
 # Measured: importing torch 2.15.0 takes 3 s natively and 136 s under qemu 7.2 on the same core.
 PATIENCE = 30.0
@@ -50,7 +50,7 @@ class EmulatedMachine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return tuple(root / folder for folder in inside)
 
 
-_TABLE = tomllib.loads(resources.files(__package__).joinpath("cpus.toml").read_text(encoding="utf-8"))
+_TABLE = read_beside(__file__, "cpus.toml", dict[str, Any])
 EMULATED = {name: msgspec.convert({"machine": name, **_TABLE[name]}, EmulatedMachine) for name in ("x86_64", "aarch64")}
 X86, ARM = EMULATED.values()
 

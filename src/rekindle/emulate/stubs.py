@@ -7,18 +7,16 @@ version definitions and a few bytes of code; one writable page with the dynamic 
 
 from __future__ import annotations
 
-import functools
 import re
 import struct
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from rekindle.emulate.qemu import X86, EmulatedMachine
 from rekindle.formats.elf import DT, Elf, open_elf
 from rekindle.formats.view import Malformed, round_up
+from rekindle.model.toml import read_beside
 
 _UNDEFINED, _WEAK = 0, 2
 
@@ -37,12 +35,8 @@ def write_stubs(package: Path, folder: Path, root: Path | None, emulated: Emulat
 
 def serves_gpu(name: str) -> bool:
     """Is this a library of CUDA, ROCm or another GPU's runtime?"""
-    return any(re.match(kind["pattern"], name) for kind in _gpu_libraries().values())
-
-
-@functools.cache
-def _gpu_libraries() -> dict[str, dict[str, str]]:
-    return tomllib.loads(resources.files(__package__).joinpath("gpu_libraries.toml").read_text(encoding="utf-8"))
+    kinds = read_beside(__file__, "gpu_libraries.toml", dict[str, dict[str, str]])
+    return any(re.match(kind["pattern"], name) for kind in kinds.values())
 
 
 def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: EmulatedMachine = X86) -> bytes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib import resources
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, adrp_pages, matching, owners, pack, summed
+from rekindle.model.toml import read_beside
 
-_TABLE = tomllib.loads(resources.files(__package__).joinpath("arm64.toml").read_text(encoding="utf-8"))
+_TABLE = read_beside(__file__, "arm64.toml", dict[str, Any])
 CLASSES = tuple(_TABLE["classes"].split())
 ID = {name: number for number, name in enumerate(CLASSES)}
 # Where an instruction stands, and the address it makes.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rekindle.model.toml import read_beside
+
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-_TABLE: dict[str, Any] = tomllib.loads(resources.files(__package__).joinpath("x86.toml").read_text(encoding="utf-8"))
+_TABLE = read_beside(__file__, "x86.toml", dict[str, Any])
 CLASSES = tuple(_TABLE["classes"].split())
 ID = {name: number for number, name in enumerate(CLASSES)}
 BAD = ID["bad"]

@@ -7,8 +7,6 @@ submodules too. Whose tree it is stays git's own question: where git refuses a t
 
 from __future__ import annotations
 
-import functools
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,24 +15,20 @@ from typing import Any
 from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed, Host
+from rekindle.model.toml import read_beside
 
 _MAX_MODULES = 2000
 _LIST = ("--list", "-z", "--name-only")
 
 
-@functools.cache
-def _switched_off() -> dict[str, Any]:
-    """``git_off.toml``."""
-    return tomllib.loads(Path(__file__).with_name("git_off.toml").read_text(encoding="utf-8"))
-
-
 def harmless(settings: Sequence[tuple[str, str]] = (), keys: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
     """The environment in which git runs nothing for any of the ``keys`` (scope and name); ``settings`` count last."""
-    chosen: list[tuple[str, str]] = list(_switched_off()["settings"].items())
+    table = read_beside(__file__, "git_off.toml", dict[str, Any])
+    chosen: list[tuple[str, str]] = list(table["settings"].items())
     for scope, key in keys:
         section, _, last = key.rpartition(".")
         kind = section.partition(".")[0].lower()
-        off = _switched_off()["named"].get(kind, {}).get(last.lower())
+        off = table["named"].get(kind, {}).get(last.lower())
         # A tree's attributes choose among the user's own filters too; other settings of the user's are theirs.
         if off is not None and (kind == "filter" or scope in ("local", "worktree")):
             chosen.append((key, off))

@@ -8,7 +8,6 @@ The same word always becomes the same substitute, so that paths still match each
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from rekindle.host.capture import Record
+from rekindle.model.toml import read_beside
 
 _PART = re.compile(r"<<(\w+)>>")
-_TABLE: dict[str, Any] = tomllib.loads(Path(__file__).with_name("redact.toml").read_text(encoding="utf-8"))
+_TABLE = read_beside(__file__, "redact.toml", dict[str, Any])
 
 
 def _compiled(rows: Iterable[Mapping[str, str]]) -> tuple[tuple[re.Pattern[str], str], ...]:

@@ -9,11 +9,9 @@ without GPU code is the null variant, which everybody can install.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import re
-import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +35,8 @@ from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.document import Document, encode, load_kept, shared_fields
 from rekindle.model.progress import Progress
-from rekindle.model.version import key
+from rekindle.model.toml import read_beside
+from rekindle.model.version import flavour_name, key
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 FOLDER = "variants"
@@ -315,10 +314,9 @@ class Variant(NamedTuple):
     note: str = ""
 
 
-@functools.cache
 def provider_facts() -> dict[str, Any]:
     """The table beside this file."""
-    return tomllib.loads(Path(__file__).with_name("variants.toml").read_text(encoding="utf-8"))
+    return read_beside(__file__, "variants.toml", dict[str, Any])
 
 
 def first_seen() -> Sm:
@@ -376,7 +374,7 @@ def _next(cuda: str) -> str:
 
 def _label(row: WheelRow, archs: list[Sm]) -> str:
     """``cu118_35_90``; long lists by their ends and a digest, so that two lists never share a label."""
-    toolkit = "cu" + "".join((row.cuda or "").split(".")[:2])
+    toolkit = flavour_name(row.cuda, None)
     numbers = [_number(sm) for sm in archs]
     label = "_".join([toolkit, *numbers])
     if len(label) <= MAX_LABEL:

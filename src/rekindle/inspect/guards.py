@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
 
 from rekindle.formats.functions import Functions
+from rekindle.model.toml import read_beside
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,7 @@ def _read_guard(row: dict[str, Any]) -> Guard:
 @functools.cache
 def load_guards() -> Guards:
     """All of ``guards.toml``."""
-    raw = tomllib.loads(resources.files("rekindle.inspect").joinpath("guards.toml").read_text("utf-8"))
-
+    raw = read_beside(__file__, "guards.toml", dict[str, Any])
     rows = tuple(map(_read_guard, raw["guard"]))
     check = QuestionNames(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
     return Guards(rows, check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))

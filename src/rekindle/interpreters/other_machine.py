@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import io
 import tarfile
-import tomllib
 import urllib.parse
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -24,6 +24,7 @@ from rekindle.formats.ranges import read_page, tls_context
 from rekindle.formats.simple_index import ACCEPT, read_project_page
 from rekindle.host.download import download
 from rekindle.model.progress import Progress
+from rekindle.model.toml import read_beside
 
 # What every current distribution has; wheels of torch ask for no more.
 USUAL_GLIBC = "2.28"
@@ -110,7 +111,7 @@ class OtherMachine:
 
 def embedded_archive(machine: OtherMachine) -> tuple[str, str] | None:
     """Name and SHA-256 of the archive with Windows' embeddable Python of that release; None where none is known."""
-    rows = tomllib.loads(Path(__file__).with_name("embedded.toml").read_text(encoding="utf-8"))["archive"]
+    rows = read_beside(__file__, "embedded.toml", dict[str, Any])["archive"]
     row = rows.get("{}.{}".format(*machine.release))
     fits = row is not None and machine.system == "windows" and machine.arch == "x86_64"
     return (row["file"], row["sha256"]) if fits else None

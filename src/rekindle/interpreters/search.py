@@ -6,10 +6,8 @@ offer, then the Python that runs us. ``doctor`` shows it; whoever asks for a ver
 
 from __future__ import annotations
 
-import functools
 import re
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.interpreter import Interpreter, is_version, read_interpreter
+from rekindle.model.toml import read_beside
 
 ASK_SECONDS = 30.0
 _NAME = re.compile(r"python(\d(?:\.\d+)?t?)?(?:\.exe)?")
@@ -167,15 +166,11 @@ def _windows_paths(host: Host) -> list[str]:
     ]
 
 
-@functools.cache
-def _places() -> dict[str, list[str]]:
-    return tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
-
-
 def _known_patterns(host: Host, system: str) -> Iterator[str]:
     """The patterns of ``places.toml`` with this machine's folders in them."""
-    for pattern in _places()[system]:
-        for conda in _places()["conda"] if "{conda}" in pattern else ("",):
+    places = read_beside(__file__, "places.toml", dict[str, list[str]])
+    for pattern in places[system]:
+        for conda in places["conda"] if "{conda}" in pattern else ("",):
             spelled = pattern.replace("{conda}", conda)
             folders = {name: _folder_of(host, name) for name in _VARIABLE.findall(spelled)}
             if all(folder and not _is_pattern(folder) for folder in folders.values()):

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +47,7 @@ from rekindle.model.diagnosis import (
     SetCMake,
     SetVariable,
 )
+from rekindle.model.toml import read_beside
 from rekindle.scripts.quoting import paste_line, paste_with
 
 MOST_FIXES = 3
@@ -314,7 +314,7 @@ def _cache_places(cache: str, call: Call) -> list[Path]:
         ]
         folders = [Path(name) for name in named or _BUILD_FOLDERS]
         return [folder / name for folder in folders for name in ("CMakeCache.txt", "CMakeFiles")]
-    known = tomllib.loads(Path(__file__).with_name("caches.toml").read_text(encoding="utf-8"))[cache]
+    known = read_beside(__file__, "caches.toml", dict[str, dict[str, str]])[cache]
     user = call.env.get("USER") or call.env.get("USERNAME") or "root"
     place = call.env.get(known["variable"]) or known["usual"].format(tmp=tempfile.gettempdir(), user=user)
     return [Path(place).expanduser()]

@@ -22,7 +22,7 @@ from rekindle.model.arch import parse_sm
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.spoken import sentence
-from rekindle.model.version import minor
+from rekindle.model.version import flavour_name
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.spark import plan_spark
 
@@ -288,7 +288,7 @@ def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
     )
     for what, want, got in wanted:
         if want is not None and not f"{got}.".startswith(f"{want}."):
-            variant = f"rocm{got}" if what == "ROCm" else f"cu{minor(got or '0').replace('.', '')}"
+            variant = flavour_name(got if what == "CUDA" else None, got)
             axis, value = {"torch": ("torch", got), "Python": ("python", got)}.get(what, ("variant", variant))
             why = next((sentence(change.why) for change in made.changes if change.what == what.lower()), "")
             text = (
@@ -303,7 +303,7 @@ def _spark_refusal(variant: str, archs: str, found: UsableCuda) -> str | None:
     toolkit = found.toolkit
     if toolkit is None:
         return found.why_not or "No CUDA toolkit with nvcc was found."
-    have = "cu" + "".join((toolkit.version or "").split(".")[:2])
+    have = flavour_name(toolkit.version or "0", None)
     if have != variant:
         return f"This machine's toolkit is {have}, the table asks for {variant}."
     if not archs:

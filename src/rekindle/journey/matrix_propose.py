@@ -23,7 +23,7 @@ from rekindle.model.document import read_bounded
 from rekindle.model.machine import Machine
 from rekindle.model.matrix import Proposal, ProposedWheel
 from rekindle.model.plan import Plan, Wish
-from rekindle.model.version import key, minor
+from rekindle.model.version import flavour_name, key, minor
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
 
@@ -87,7 +87,7 @@ def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]])
         mine = [name for name in served[torch, cuda, rocm] if name in left] or sorted(left)[:1]
         left -= set(mine)
         plans = [_built_as(members[name][0], (torch, cuda, rocm), python) for name in mine]
-        variant = f"cu{minor(cuda).replace('.', '')}" if cuda else f"rocm{rocm}" if rocm else "cpu"
+        variant = flavour_name(cuda, rocm)
         archs = tuple(dict.fromkeys(arch for made in plans for arch in made.arch_list))
         cpus = [members[name][0].machine.cpu.microarchitecture for name in mine]
         yield ProposedWheel(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import platform
 import sys
 import time
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from rekindle.host.files import sha256_of
 from rekindle.matrix.engine import Ending, Task
 from rekindle.matrix.folder import CellFolder, is_held
 from rekindle.model.matrix import Attempt, Cell, CellState, Defaults, FailureClass
+from rekindle.model.toml import read_beside
 
 
 class FailureRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,8 +33,7 @@ class FailureRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     phrases: tuple[str, ...] = ()
 
 
-_TABLE = Path(__file__).with_name("failures.toml").read_text(encoding="utf-8")
-FAILURES = msgspec.convert(tomllib.loads(_TABLE), dict[FailureClass, FailureRule])
+FAILURES = read_beside(__file__, "failures.toml", dict[FailureClass, FailureRule])
 
 
 class Decision(NamedTuple):

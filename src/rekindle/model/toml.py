@@ -1,20 +1,39 @@
 """TOML as we write it: keys bare where they can be, texts as JSON strings (whose escapes TOML shares), one line each.
 
 Facts files have one canonical form (:mod:`rekindle.facts.browse`); captures of machines are written for reading
-(:func:`render_table`): long texts as they are, in literal blocks.
+(:func:`render_table`): long texts as they are, in literal blocks. A table that a module keeps beside itself is read by
+:func:`read_beside`.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 # What a literal string may hold: everything but control characters (tab and newline are allowed).
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _WIDE = 90
+
+
+def read_beside(module: str, name: str, kind: type[T]) -> T:
+    """The table ``name`` beside a ``module`` (its ``__file__``) as a ``kind``; read once, so nobody may change it."""
+    return _read_once(module, name, kind)  # type: ignore[arg-type, no-any-return]
+
+
+@functools.cache
+def _read_once(module: str, name: str, kind: Any) -> Any:
+    import tomllib
+
+    return msgspec.convert(tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8")), kind)
 
 
 def toml_key(name: str) -> str:

@@ -7,12 +7,9 @@ what: our name, the variant, and the architectures where they are few enough to 
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machin
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import DiskPhase
+from rekindle.model.toml import read_beside
 from rekindle.model.version import flavour_name
 from rekindle.toolkits.programs import is_root
 
@@ -34,10 +32,9 @@ TO_BOTH: tuple[Purpose, ...] = ("build", "use")
 MAX_ARCHS_IN_NAME = 3
 
 
-@functools.cache
 def load_fixes() -> Mapping[str, Any]:
     """The table: topic → package manager → command."""
-    return tomllib.loads((files("rekindle.readiness") / "fixes.toml").read_text(encoding="utf-8"))
+    return read_beside(__file__, "fixes.toml", dict[str, Any])
 
 
 def find_managers(host: Host) -> tuple[str, ...]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from pathlib import Path
-
-import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.document import Part
+from rekindle.model.toml import read_beside
 from rekindle.model.version import matches
 
 _COMMIT = re.compile(r"[0-9a-f]{40}\b")
@@ -61,10 +58,9 @@ class Origins(Part, frozen=True, kw_only=True):
     supplement: tuple[Supplement, ...] = ()
 
 
-@functools.cache
 def load_origins() -> Origins:
-    raw = (Path(__file__).parent / "origins.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(raw), Origins)
+    """Where sources come from."""
+    return read_beside(__file__, "origins.toml", Origins)
 
 
 def upstream(project: str) -> Upstream:

@@ -8,12 +8,9 @@ requires was not carried out. ``proven``: every required check ran and passed, a
 from __future__ import annotations
 
 import fnmatch
-import functools
 import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,6 +21,7 @@ from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.graft import LibraryBeside, UnitOutcome
 from rekindle.model.progress import Progress
+from rekindle.model.toml import read_beside
 from rekindle.model.verify import ForetoldFailure, Level, Missing, Verdict, VerifyCheck, VerifyReport, VerifyStatus
 from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.crash import describe_crash, remedy_for, sentence
@@ -202,11 +200,9 @@ class Claim:
     foretold: tuple[ForetoldFailure, ...] = ()
 
 
-@functools.cache
 def load_minimum(package: str) -> Minimum | None:
     """None for a package without a row: nothing can be proven about it."""
-    text = resources.files(__package__).joinpath("levels.toml").read_text(encoding="utf-8")
-    row = tomllib.loads(text).get(package)
+    row = read_beside(__file__, "levels.toml", dict[str, Any]).get(package)
     return msgspec.convert(row, Minimum) if row is not None else None
 
 
@@ -254,8 +250,7 @@ def _missing(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Mi
 def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:
     """What a grafted wheel says of itself (``rekindle-graft.json``) as checks that must fail. What cannot be read
     foretells nothing."""
-    text = resources.files(__package__).joinpath("levels.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text)["grafted"]
+    table = read_beside(__file__, "levels.toml", dict[str, Any])["grafted"]
     try:
         told = msgspec.json.decode(graft, type=_GraftList)
     except (msgspec.DecodeError, msgspec.ValidationError):

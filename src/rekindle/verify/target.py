@@ -3,12 +3,9 @@ real operation of each companion beside it included."""
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.sandbox import Sandbox
 from rekindle.model.plan import Plan
+from rekindle.model.toml import read_beside
 from rekindle.model.verify import ForetoldFailure, VerifyOptions
 
 # Values of these are told; of anything else only the name, since a value may be a secret.
@@ -91,11 +89,9 @@ class BesideCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     gpu: bool = False
 
 
-@functools.cache
 def load_table() -> dict[str, BesideCheck]:
     """Every companion that can be proven."""
-    text = resources.files(__package__).joinpath("beside.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, BesideCheck])
+    return read_beside(__file__, "beside.toml", dict[str, BesideCheck])
 
 
 def provable(names: Sequence[str]) -> list[str]:
