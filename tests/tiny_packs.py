@@ -5,18 +5,23 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
+from rekindle.host.protocol import Host
 from rekindle.journey import pack as packing
+from rekindle.journey.resolve import resolve
+from rekindle.model.journey import Package
 from rekindle.model.machine import Machine
 from rekindle.model.pack import Pack, PackOptions
 from rekindle.model.plan import Companion, Plan, PlannedFor, Reason, Request
 from rekindle.plan.describe import machine_from_flags
 from tiny_wheels import make_wheel
 
+_RESOLVED: dict[str, tuple[Package, ...] | None] = {}
 THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 TORCH = (
     b"__version__ = '1.0'\nclass Ones:\n    def __matmul__(self, other): return self\n    def sum(self): return self\n"
@@ -77,7 +82,16 @@ def machine() -> Machine:
     return machine_from_flags(gpu=["GTX 1080"], os="linux", glibc="2.28")
 
 
+def resolve_once(host: Host, python: str, group: Sequence[Request], **more: Any) -> tuple[Package, ...] | None:
+    """What pip answers to the same question over the same folder of wheels; it takes seconds to ask."""
+    held = [sorted(path.name for path in Path(place).iterdir()) for place in more["installer"].links]
+    question = repr((group, sorted(more.items(), key=str), held))
+    if question not in _RESOLVED:
+        _RESOLVED[question] = resolve(host, python, group, **more)
+    return _RESOLVED[question]
+
+
 def make_pack(plan: Plan, links: Path, out: Path, **more: object) -> Pack:
     options = PackOptions(out=out, find_links=(str(links),), offline=True, **more)  # type: ignore[arg-type]
-    with planned(plan):
+    with planned(plan), mock.patch.object(packing, "resolve", resolve_once):
         return packing.pack(machine(), None, options)

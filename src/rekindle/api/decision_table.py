@@ -19,7 +19,7 @@ from rekindle.facts.gpus import device_classes
 from rekindle.host.files import write_for_user
 from rekindle.model.arch import parse_sm
 from rekindle.model.decision_table import DecisionTable, DriverStep, TableAnswer, TableWarning
-from rekindle.model.document import _to_json, encode
+from rekindle.model.document import encode, json_form
 from rekindle.model.plan import Wish, pip_arguments
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.version import key
@@ -131,7 +131,7 @@ def _steps(ask: Callable[[str], int], drivers: Sequence[str]) -> tuple[DriverSte
 def export_table(out: Path | None = None, *, progress: Progress | None = None) -> Exported:
     """The table as JSON; in a folder with its schema and a reader in JavaScript beside it."""
     table = decision_table(progress=progress)
-    raw = msgspec.json.encode(table, enc_hook=_to_json) + b"\n"
+    raw = msgspec.json.encode(table, enc_hook=json_form) + b"\n"
     path, beside = out, {}
     if out is not None and out.is_dir():
         path = out / "torch-table.json"

@@ -13,7 +13,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts import FILES, Facts
-from rekindle.model.document import _to_json
+from rekindle.model.document import json_form
 from rekindle.model.facts import ChipRow, Probe, Row, SourcesView, SourceUse, TableView
 from rekindle.model.toml import toml_key, toml_value
 
@@ -75,7 +75,7 @@ def show(facts: Facts, table: str | None = None, row: str | None = None) -> Tabl
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    raw = msgspec.to_builtins(row, enc_hook=_to_json)
+    raw = msgspec.to_builtins(row, enc_hook=json_form)
     assert isinstance(raw, dict)
     return {name: value for name, value in raw.items() if value not in (None, [], {}, "")}
 

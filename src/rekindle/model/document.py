@@ -89,7 +89,7 @@ def shared_fields(source: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: getattr(source, name) for name in kind.__struct_fields__ if hasattr(source, name)}
 
 
-def _to_json(value: Any) -> Any:
+def json_form(value: Any) -> Any:
     if isinstance(value, (GpuArch, Path)):
         return str(value)
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
@@ -106,10 +106,10 @@ def _from_json(kind: type, value: Any) -> Any:
 def encode(document: Any, *, indent: int = 2) -> bytes:
     """The JSON form of a document, ending in a newline."""
     try:
-        raw = msgspec.json.encode(document, enc_hook=_to_json)
+        raw = msgspec.json.encode(document, enc_hook=json_form)
     except UnicodeEncodeError:
         # A file name that is no text in this locale: shown by its bytes, as everywhere else.
-        raw = msgspec.json.encode(_as_text(msgspec.to_builtins(document, enc_hook=_to_json)))
+        raw = msgspec.json.encode(_as_text(msgspec.to_builtins(document, enc_hook=json_form)))
     return msgspec.json.format(raw, indent=indent) + b"\n"
 
 

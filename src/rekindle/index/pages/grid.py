@@ -19,7 +19,7 @@ from rekindle.compat.driver import distinct_drivers
 from rekindle.compat.processor import choosing
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, Xe, parse_gpu_arch, parse_sm
-from rekindle.model.document import _to_json
+from rekindle.model.document import json_form
 from rekindle.model.facts import ChipRow
 from rekindle.model.plan import Plan
 from rekindle.model.version import key
@@ -170,7 +170,7 @@ def page_answer(plan: Plan, ask: Ask) -> PageAnswer:
     """What the page shows of a plan."""
     of_build = ("losses", "minutes", "disk_gib", "memory_gib")
     values = [getattr(plan.build if name in of_build else plan, name, None) for name in FIELDS]
-    fields = [msgspec.json.encode(value, enc_hook=_to_json) for value in values]
+    fields = [msgspec.json.encode(value, enc_hook=json_form) for value in values]
     if ask.spoken_driver:
         told, left_open = ask.spoken_driver.encode(), DRIVER.encode()
         fields = [raw.replace(told, left_open) for raw in fields]
