@@ -90,6 +90,7 @@ def shared_fields(source: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def json_form(value: Any) -> Any:
+    """As documents write a value that JSON has no form for: architectures and paths by their text."""
     if isinstance(value, (GpuArch, Path)):
         return str(value)
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
