@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rekindle.explain.rule import Form, Pattern, Rule, Signal, compiled, kind_of
-from rekindle.explain.scan import Words
+from rekindle.explain.scan import Words, newlines
 
 LOOK_BYTES = 16 * 1024
 BLOCK_BYTES = 1 << 20
@@ -117,13 +117,16 @@ class Watcher:
     def read(self, blocks: Iterable[bytes]) -> Reading:
         reading = Reading()
         looked: collections.Counter[int] = collections.Counter()
-        for block, start, stop, line in _windows(blocks, reading):
+        line = 1
+        for block, start, stop in _windows(blocks, reading):
             page = _Page(block)
             for position, index in _thinned(block, self._words.find(block, start, stop), looked):
-                line += block.count(b"\n", start, position)
+                line += newlines(block, start, position)
                 start = position
                 page.turn(position)
                 self._fire(reading, page, position, line, index)
+            line += newlines(block, start, stop)
+        reading.lines = line - (1 if reading.tail.endswith("\n") or not reading.bytes else 0)
         return reading
 
     def _fire(self, reading: Reading, page: _Page, position: int, line: int, index: int) -> None:
@@ -191,24 +194,20 @@ class _Page:
         return self._texts[before, lines]
 
 
-def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes, int, int, int]]:
-    """``(buffer, first, end, line number at first)``: every byte is in exactly one ``[first, end)``, with up to
-    ``LOOK_BYTES`` of surroundings on both sides."""
+def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes, int, int]]:
+    """``(buffer, first, end)``: every byte is in exactly one ``[first, end)``, up to ``LOOK_BYTES`` stand around it."""
     buffer = b""
     done = 0
-    line = 1
     for block in blocks:
         reading.bytes += len(block)
         buffer += block
         if len(buffer) < BLOCK_BYTES:
             continue
         stop = len(buffer) - LOOK_BYTES
-        yield buffer, done, stop, line
-        line += buffer.count(b"\n", done, stop)
+        yield buffer, done, stop
         keep = max(0, stop - LOOK_BYTES)
         buffer, done = buffer[keep:], stop - keep
-    yield buffer, done, len(buffer), line
-    reading.lines = line + buffer.count(b"\n", done) - (1 if buffer.endswith(b"\n") or not buffer else 0)
+    yield buffer, done, len(buffer)
     reading.tail = buffer[-4000:].decode("utf-8", "replace")
 
 
@@ -291,7 +290,9 @@ def window(block: bytes, position: int, *, before: int, lines: int) -> str:
 
 
 def flatten(text: str) -> str:
-    parts = (_FRAME.sub("", _LONG_WORD.sub(r"\1…\2", line)) for line in text.translate(_QUOTES).split("\n"))
+    # Most text needs neither of the two slow ways.
+    text = text.replace("`", "'") if text.isascii() else text.translate(_QUOTES)
+    parts = (_FRAME.sub("", _LONG_WORD.sub(r"\1…\2", line) if len(line) > 359 else line) for line in text.split("\n"))
     return " ".join(" ".join(parts).split())
 
 

@@ -116,16 +116,12 @@ def _pip_name(owner: NameOwner, event: Event) -> str | None:
     return name if name and re.fullmatch(r"[\w.-]+", name) else None
 
 
-def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
-    return find_owner(what, event) is not None
-
-
-def _came_later(event: Event, scene: Scene) -> bool | None:
-    """Is the missing name one that a newer release of its owner brought?"""
-    owner = find_owner("attribute", event)
-    return owner is not None and owner.came is not None
+def _is_known(what: str, event: Event, scene: Scene, *, newer: bool = False) -> bool | None:
+    """Has the name an owner, or (``newer``) one whose later release brought it?"""
+    owner = find_owner(what, event)
+    return owner is not None and (owner.came is not None or not newer)
 
 
 FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}
 CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known, what) for what in _NAMED}
-CONDITIONS["name-of-newer-owner"] = _came_later
+CONDITIONS["name-of-newer-owner"] = functools.partial(_is_known, "attribute", newer=True)

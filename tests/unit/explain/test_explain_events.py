@@ -7,7 +7,7 @@ import collections
 import pytest
 
 from rekindle.explain.events import Reading, Seen, Watcher, _Page, _speaks_of_trouble, _thinned, _windows
-from rekindle.explain.rule import Form, Pattern, Rule, Signal
+from rekindle.explain.rule import Form, Pattern, Rule, Signal, load_signals
 from scenes import event, seen
 
 MIB = 1 << 20
@@ -37,9 +37,10 @@ def test_after_forty_one_in_fifty_is_read() -> None:
     assert [at for at in range(1, 151) if not found.pass_over()] == [50, 100, 150]
 
 
-def windows(*blocks: bytes) -> tuple[list[tuple[int, int, int, int]], Reading]:
-    reading = Reading()
-    return [(len(buffer), *rest) for buffer, *rest in _windows(blocks, reading)], reading  # type: ignore[misc]
+def windows(*blocks: bytes) -> tuple[list[tuple[int, int, int]], Reading]:
+    """The windows, and what is read in them."""
+    found = [(len(buffer), first, end) for buffer, first, end in _windows(blocks, Reading())]
+    return found, Watcher((), load_signals()).read(blocks)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def windows(*blocks: bytes) -> tuple[list[tuple[int, int, int, int]], Reading]:
 )
 def test_lines_and_bytes_of_a_small_log(text: bytes, lines: int) -> None:
     found, reading = windows(text)
-    assert found == [(len(text), 0, len(text), 1)]
+    assert found == [(len(text), 0, len(text))]
     assert (reading.lines, reading.bytes, reading.tail) == (lines, len(text), text.decode())
 
 
@@ -56,17 +57,17 @@ def test_a_reading_begins_empty() -> None:
 
 
 def test_a_log_below_a_megabyte_is_one_window() -> None:
-    assert windows(b"x" * (MIB - 1))[0] == [(MIB - 1, 0, MIB - 1, 1)]
-    assert windows(b"x" * (MIB - 2), b"y")[0] == [(MIB - 1, 0, MIB - 1, 1)]
+    assert windows(b"x" * (MIB - 1))[0] == [(MIB - 1, 0, MIB - 1)]
+    assert windows(b"x" * (MIB - 2), b"y")[0] == [(MIB - 1, 0, MIB - 1)]
 
 
 def test_from_a_megabyte_on_windows_overlap_and_every_byte_is_looked_at_once() -> None:
     block = b"\n" * MIB
     found, reading = windows(block, block)
     assert found == [
-        (MIB, 0, MIB - LOOK, 1),
-        (MIB + 2 * LOOK, LOOK, MIB + LOOK, 1 + MIB - LOOK),
-        (2 * LOOK, LOOK, 2 * LOOK, 1 + 2 * MIB - LOOK),
+        (MIB, 0, MIB - LOOK),
+        (MIB + 2 * LOOK, LOOK, MIB + LOOK),
+        (2 * LOOK, LOOK, 2 * LOOK),
     ]
     assert (reading.lines, reading.bytes) == (2 * MIB, 2 * MIB)
 
@@ -74,6 +75,15 @@ def test_from_a_megabyte_on_windows_overlap_and_every_byte_is_looked_at_once() -
 def test_the_last_line_without_an_end_is_counted_in_a_later_window() -> None:
     assert windows(b"\n" * MIB + b"x")[1].lines == MIB + 1
     assert windows(b"\n" * MIB, b"x")[1].lines == MIB + 1
+
+
+@pytest.mark.parametrize("gap", [1, 100, 16383, 16384, 100_000, 3 * MIB])
+def test_an_event_knows_its_line_however_far_the_last_one_is(gap: int) -> None:
+    """Near ones and far ones are counted in two ways."""
+    text = b"\n" * 7 + b"[ 2%] it/s]\nEpoch 1\n" + b"\n" * gap + b"Epoch 2\n"
+    reading = windows(text)[1]
+    assert [event.line for event in reading.signals["went-on"].all] == [9, 10 + gap]
+    assert reading.lines == 10 + gap
 
 
 def test_the_tail_is_the_end_of_the_log() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bare_host import BareHost
+from rekindle import api
 from rekindle.api.build import companion_checks
 from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
@@ -217,3 +218,27 @@ def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path
     torch.write_text("another build of the same release")
     companions.build_companions(shared(workspace, plan, options), torch)
     assert len(asked) == 6, "another torch: both are built again"
+
+
+def test_a_build_of_up_does_the_safe_remedy_by_itself(tmp_path: Path, room: dict[str, Any]) -> None:
+    """``up --build`` asks nobody: a compiler killed for memory costs half of the jobs and is told."""
+    well: Callable[..., BuildResult] = vars(from_source)["build_one"]
+    jobs: list[int | None] = []
+
+    def build(options: BuildOptions, progress: object) -> BuildResult | BuildFailure:
+        jobs.append(options.jobs)
+        if options.jobs is not None and options.jobs <= 2:
+            return well(options, progress)
+        killed = api.explain("c++: fatal error: Killed signal terminated program cc1plus\ncompilation terminated.\n")
+        return BuildFailure(project="torch", phase="build", message="it failed", diagnosis=killed)
+
+    room["monkeypatch"].setattr(from_source, "build_one", build)
+    heard = Heard()
+    plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x", origin="debian"))
+    builds = shared(Workspace(tmp_path / "ws"), plan, UpOptions(jobs=8), progress=heard)
+    tree = SourceTree(project="torch", version="2.6.0", root=str(tmp_path), digest="d")
+    assert isinstance(builds.build("build", "a build", tree, "inputs"), BuildResult)
+    assert jobs == [8, 4, 2]
+    assert [note.split(": ", 1)[1] for note in heard.notes] == [
+        "at most 4 compilers at once; the build goes on", "at most 2 compilers at once; the build goes on",
+    ]  # fmt: skip
