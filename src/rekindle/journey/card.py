@@ -86,16 +86,21 @@ def look_for_network(places: Sequence[str]) -> str | None:
     return None
 
 
-def refuse_hopeless(card: Card) -> None:
-    """What cannot end well is not begun: no way to the place, or a disk that cannot hold even the files."""
-    if card.network:
-        ways = " or ".join(card.reachable)
+def refuse_unreachable(network: str | None, reachable: Sequence[str] = ()) -> None:
+    """``network`` is why a place does not answer; ``reachable`` are lines that would work from here."""
+    if network:
+        ways = " or ".join(reachable)
         raise StageFailed(
-            f"no network: {card.network}",
+            f"no network: {network}",
             remedy=(f"what can be had from here: {ways}; or " if ways else "")
             + "connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
             "--index URL, from a folder of wheels with --find-links DIR, and ask no index with --offline",
         )
+
+
+def refuse_hopeless(card: Card) -> None:
+    """What cannot end well is not begun: no way to the place, or a disk that cannot hold even the files."""
+    refuse_unreachable(card.network, card.reachable)
     need = 2 * (card.download_bytes or 0)  # the files, and once more unpacked: never less than that
     if card.disk_free_gib is not None and card.disk_free_gib * GIB < need:
         raise NotReady(

@@ -33,8 +33,8 @@ from rekindle.interpreters.other_machine import (
     fetch_embedded,
     unpack_embedded,
 )
-from rekindle.journey.card import free_bytes, make_card
-from rekindle.journey.install import wanted_from
+from rekindle.journey.card import free_bytes, look_for_network, make_card, refuse_unreachable
+from rekindle.journey.install import index_places, wanted_from
 from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder
 from rekindle.journey.pack_source import SourcePart, pack_source
 from rekindle.journey.packed import pack_links
@@ -73,6 +73,8 @@ def pack(
     work = _Packing(options=options, plan=plan, other=_other_machine(plan, machine), progress=listener)
     work.folder.refuse_foreign()
     listener.stage("resolve", "what that machine needs, asked without fetching it")
+    if not options.offline:  # pip would try for half a minute, and end with its own words
+        refuse_unreachable(look_for_network(index_places(work.requests)))
     packages = work.resolve() if plan.answer == "install" else ()
     card = work.card(packages)
     if options.dry_run:
@@ -85,7 +87,10 @@ def pack(
             remedy="make room, or name a folder on a larger disk with --out",
         )
     if confirm is not None and not confirm(plan, lambda: card):
-        raise BadInput("nothing was packed: it needs a yes", remedy="answer y, or give --yes where nobody can answer")
+        raise BadInput(
+            "nothing was packed: it needs a yes",
+            remedy="answer y, or give --yes where nobody can answer; --dry-run shows what would come",
+        )
     return work.make(packages, card, machine, wish)
 
 

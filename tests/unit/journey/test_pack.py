@@ -177,6 +177,14 @@ def test_a_no_leaves_nothing(links: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
 
 
+def test_an_index_that_does_not_answer_is_said_before_pip_tries(tmp_path: Path) -> None:
+    options = PackOptions(out=tmp_path / "p", index="http://127.0.0.1:9/simple")
+    with mock.patch.object(packing, "make_plan", lambda *words: plan_for()), pytest.raises(StageFailed) as refused:
+        packing.pack(mock.Mock(os=mock.Mock(glibc="2.28")), None, options)
+    assert refused.value.message.startswith("no network: http://127.0.0.1:9/simple does not answer")
+    assert "--find-links DIR" in (refused.value.remedy or "")
+
+
 def test_what_has_no_wheel_is_refused_with_the_way_out(links: Path, tmp_path: Path) -> None:
     with pytest.raises(StageFailed, match="must be built") as told:
         make_pack(plan_for(answer="build"), links, tmp_path / "p")
