@@ -59,13 +59,14 @@ def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Pl
     spares = _keeps(spared, bounds) and spared.answer == "install"
     if spares or _keeps(made, bounds):
         others = [_alternative(made, "with a cuDNN that has code for the card: faster convolutions")] if spares else []
-        if older:
-            title = facts.apps.app[use.name].title
-            why = f"with {title} {older[0].words}, which {_takes(older[0].row)}: an official wheel"
-            others.append(_alternative(older[1], why))
         chosen = spared if spares else made
+        if older and (older[1].answer == "install" or chosen.evidence == "untried"):
+            span, plan = older
+            title = facts.apps.app[use.name].title
+            way = "an official wheel" if plan.answer == "install" else f"a source build, evidence: {plan.evidence}"
+            others.append(_alternative(plan, f"with {title} {span.words}, which {_takes(span.row)}: {way}"))
         return _told(msgspec.structs.replace(chosen, alternatives=(*others, *chosen.alternatives)), use, age, facts)
-    if older is None:
+    if older is None or older[1].answer != "install":  # whether an old version starts with a torch so old is not known
         return _told(planner(wish), use, age, facts)
     fitting, plan = older
     title = facts.apps.app[use.name].title
@@ -94,14 +95,20 @@ def _keeps(made: Plan, bounds: str) -> bool:
 def _older(
     use: AppUse, age: AppAge, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]
 ) -> tuple[AppAge, Plan] | None:
-    """The newest older span whose torch installs as a wheel; one that states no bounds takes any."""
+    """The newest older span whose torch installs as a wheel, else one whose build somebody compiled; a span that
+    states no bounds takes any torch."""
+    built: tuple[AppAge, Plan] | None = None
     for older in app_ages(use.name, facts):
         if compare(older.row.since, age.row.since) >= 0:
             continue
         made = _within(older.row.torch, wish, planner) if older.row.torch else planner(wish)
-        if made.answer == "install" and (older.row.torch is None or _keeps(made, older.row.torch)):
+        if older.row.torch is not None and not _keeps(made, older.row.torch):
+            continue
+        if made.answer == "install":
             return older, made
-    return None
+        if built is None and made.answer == "build" and made.evidence not in (None, "untried"):
+            built = older, made
+    return built
 
 
 def _takes(row: AppTorch) -> str:

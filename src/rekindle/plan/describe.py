@@ -63,9 +63,8 @@ def machine_from_flags(
             raise BadInput(f"{name} wants a version number, not {value!r}")
     if system == "windows" and (glibc or (distro and not distro.lower().startswith("windows"))):
         raise BadInput("--distro and --glibc belong to Linux, and --os says windows")
-    if cpu is not None and cpu.lower() in OTHER_ARCHS and arch is None:
-        arch = cpu.lower()  # a kind of machine rather than a CPU: it decides alone
-        cpu = None
+    if cpu is not None and arch is None and (other := _other_arch(cpu.lower())):
+        arch, cpu = other, None  # a kind of machine rather than a CPU: it decides alone
     processor = _cpu(cpu, facts)
     family = microarchitecture(processor.microarchitecture or "", facts)
     by_name = family is None and cpu is not None and _ARM.search(cpu.lower()) is not None
@@ -93,6 +92,15 @@ def machine_from_flags(
         compilers=_compilers(compiler),
         pythons=(Python(version=python),) if python else (),
     )
+
+
+def _other_arch(cpu: str) -> str | None:
+    """``riscv64``, ``POWER9``, ``IBM z15``: a CPU of a kind that PyTorch publishes nothing for."""
+    if re.fullmatch(r"(?:ibm )?power ?\d+\+?", cpu):
+        return "ppc64le"
+    if re.fullmatch(r"(?:ibm )?z ?1\d", cpu):
+        return "s390x"
+    return cpu if cpu in OTHER_ARCHS else None
 
 
 def with_hardware(

@@ -64,6 +64,21 @@ def test_the_version_that_fits_is_a_change_in_so_many_words() -> None:
     assert "InvokeAI before 5.10.0 takes torch <2.5" in change.why
 
 
+def test_beside_a_build_that_nobody_tried_stands_the_version_whose_build_somebody_compiled() -> None:
+    made = plan_for("comfyui", gpu=["Tesla K40c"], os="linux")
+    assert (made.answer, made.evidence) == ("build", "untried")
+    other = made.alternatives[0]
+    assert (other.answer, other.torch) == ("build", "2.0.1") and "ComfyUI before 0.7.0" in other.why
+    assert "evidence: reported" in other.why
+    tried = [one for one in plan_for("comfyui", gpu=["Tesla K80"], os="linux").alternatives if "ComfyUI" in one.why]
+    assert [one.answer for one in tried] == ["install"], "a wheel needs no evidence"
+
+
+def test_an_old_version_is_not_promised_to_start_with_a_torch_that_must_be_built() -> None:
+    made = plan_for("comfyui", gpu=["GTX 680"], os="linux")
+    assert made.warnings[0].code == "app-torch-outside" and all(change.what != "comfyui" for change in made.changes)
+
+
 def test_a_torch_asked_for_by_hand_is_kept_and_warned_about() -> None:
     machine = api.machine_from_flags(gpu=["RTX 3060"], os="linux")
     made = api.plan(machine, Wish(torch="2.5.1"), wheelhouses=[], app="comfyui")

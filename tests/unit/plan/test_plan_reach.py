@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 PLANS = Path(__file__).parents[2] / "plans"
 sys.path.insert(0, str(PLANS))
 
@@ -61,3 +63,31 @@ def test_a_torch_of_years_ago_by_ptx_alone_is_no_answer_for_a_new_card() -> None
     assert asked.torch == "1.5.1" and not asked.as_asked, "who names it is told that nobody can tell"
     here = answer({"gpu": "Tesla K40c", "distro": "centos-7"}, by_name=True)
     assert not any("newer glibc" in other.why for other in here.alternatives), "the card is in the way, not the system"
+
+
+@pytest.mark.parametrize(
+    ("cpu", "words"), [("POWER9", "ppc64le"), ("IBM z15", "s390x"), ("z14", "s390x"), ("riscv64", "riscv64")]
+)
+def test_a_cpu_that_pytorch_publishes_nothing_for_is_refused_in_its_own_words(cpu: str, words: str) -> None:
+    made = answer({"gpu": "none", "cpu": cpu}, by_name=True)
+    assert made.answer == "none" and words in made.because[0].text
+
+
+def test_a_patch_release_of_another_maker_ends_nothing() -> None:
+    made = answer({"gpu": "BC-250"}, by_name=True)
+    assert made.torch == "2.14.0" and all(reason.code != "last-torch" for reason in made.warnings)
+    assert any(reason.code == "last-torch" for reason in answer({"gpu": "V100"}, by_name=True).warnings)
+
+
+def test_drivers_are_no_matter_on_an_old_windows_without_a_card() -> None:
+    (told,) = [
+        reason.text
+        for reason in answer({"gpu": "none", "os": "windows-8.1"}, by_name=True).warnings
+        if reason.code.startswith("old-windows")
+    ]
+    assert "3.12" in told and "NVIDIA" not in told
+
+
+def test_people_with_polaris_get_a_ready_image() -> None:
+    made = answer({"gpu": "RX 580"}, by_name=True)
+    assert any("docker run" in reason.text and "gfx803" in reason.text for reason in made.warnings)

@@ -30,7 +30,8 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from hopeless_cards(question)
     yield from _driver_needed(candidate, question)
     if question.old_system is not None:
-        yield say("old-windows", old=question.old_system, source=question.old_system.source[0])
+        old, name = question.old_system, "old-windows" if candidate.cuda else "old-windows/cpu"
+        yield say(name, old=old, source=old.source[0])
     yield from _intel_gpus(candidate, question)
     yield from _cards_in_doubt(question)
     for refusal in assessed.doubts:
@@ -92,7 +93,7 @@ def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
 def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Reason]:
     """Where newer releases have no wheel for a card any more: this is the last, and so is its driver branch."""
     question, candidate = outcome.question, assessed.candidate
-    newer = [one for one in outcome.wheels if compare(one.candidate.torch, candidate.torch) > 0]
+    newer = [one for one in outcome.wheels if compare(minor(one.candidate.torch), minor(candidate.torch)) > 0]
     if candidate.answer != "install" or question.torch is not None or not newer:
         return
     ended = [no for one in newer for no in one.refusals if no.code == "gpu-not-in-wheel"]
