@@ -258,6 +258,38 @@ def test_what_slips_through_is_told_by_guard_and_adopted_again(
     assert undone.state == "undone" and state_of(app) == before
 
 
+@pytest.fixture
+def conda(tmp_path: Path, template: Path) -> Path:
+    """text-generation-webui with an environment as conda makes them: an interpreter of its own, no pyvenv.cfg."""
+    folder = make_app(tmp_path / "text-generation-webui", "text-generation-webui")
+    env = folder / "installer_files" / "env"
+    release = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    (env / "bin").mkdir(parents=True)
+    (env / "conda-meta").mkdir()
+    (env / "conda-meta" / "history").touch()
+    shutil.copy2(os.path.realpath(sys.executable), env / "bin" / "python")
+    shutil.copytree(template / "lib" / release / "site-packages", env / "lib" / release / "site-packages")
+    for part in Path(os.__file__).parent.iterdir():
+        if part.name not in ("site-packages", "EXTERNALLY-MANAGED"):
+            (env / "lib" / release / part.name).symlink_to(part)
+    return folder
+
+
+def test_an_environment_of_conda_is_adopted_and_given_back(
+    conda: Path, tmp_path: Path, asked: list[dict[str, object]]
+) -> None:
+    python = conda / "installer_files" / "env" / "bin" / "python"
+    told = subprocess.run([python, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True)
+    if told.stdout.strip() != str(python.parents[1]):
+        pytest.skip("this Python does not find its library beside a copy of itself")
+    before = state_of(conda)
+    done = api.adopt(conda, workspace=tmp_path / "ws")
+    assert (done.state, done.python) == ("adopted", str(python))
+    assert look_into(LiveHost(), str(python)).versions["torch"] == "2.9.1+cpu"
+    assert (python.parents[1] / "pip.conf").is_file() and api.guard(python=str(python)).good
+    assert api.adopt(conda, undo=True).state == "undone" and state_of(conda) == before
+
+
 def test_an_undo_says_what_came_since(app: Path, tmp_path: Path, asked: list[dict[str, object]], index: str) -> None:
     api.adopt(app, workspace=tmp_path / "ws")
     install(app, index, "easy-node")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 
 from app_trees import make_app
 from rekindle import api
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, NotReady
 from rekindle.facts import load_facts
+from rekindle.interpreters.app_folder import AppFolder
 from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
 from rekindle.journey import adopt as adopting
-from rekindle.journey.adopt_place import finish_restoring
+from rekindle.journey.adopt_place import finish_restoring, kept_environments, own_root, recover_environment
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from tiny_wheels import make_wheel
 
@@ -93,3 +96,77 @@ def test_a_wheel_that_was_built_before_is_what_comes(
 )
 def test_a_torch_of_an_earlier_adoption_is_known_again(there: str, wanted: str, same: bool) -> None:
     assert adopting.is_same_torch(there, wanted) is same
+
+
+def test_a_folder_that_may_not_be_written_is_refused_before_anything(
+    app: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, Plan(answer="none"))
+    monkeypatch.setattr(os, "access", lambda place, _mode: Path(place) != app)
+    with pytest.raises(NotReady, match="may not be written by you") as caught:
+        api.adopt(app)
+    assert str(app) in caught.value.message and "venv" not in caught.value.message
+
+
+def found_app(root: Path) -> AppFolder:
+    return AppFolder(name="comfyui", app=load_facts().apps.app["comfyui"], root=root, version=None, python=None)
+
+
+def test_only_an_environment_of_the_applications_own_is_changed(tmp_path: Path) -> None:
+    def python(root: Path, **more: object) -> Interpreter:
+        return msgspec.convert({"path": "python", "version": "3.12.1", "prefix": str(root), **more}, Interpreter)
+
+    app = found_app(tmp_path / "apps/ComfyUI")
+    inside, beside, away = app.root / "venv", tmp_path / "apps/python_embeded", tmp_path / "elsewhere"
+    for root in (inside, beside):
+        assert own_root(python(root), app) == root
+    with pytest.raises(NotReady, match="belongs to the system"):
+        own_root(python(away), app)
+    with pytest.raises(NotReady, match="belongs to the system"):
+        own_root(python(inside, externally_managed=True), app)
+    for mark in ("pyvenv.cfg", "python312._pth", "conda-meta"):
+        root = tmp_path / f"away-{mark}"
+        root.mkdir()
+        (root / mark).mkdir() if mark == "conda-meta" else (root / mark).touch()
+        assert own_root(python(root), app) == root
+    with pytest.raises(NotReady, match="this rekindle runs inside"):
+        own_root(python(Path(sys.prefix)), app)
+
+
+def test_a_later_change_that_was_cut_short_is_put_back_before_the_first(tmp_path: Path) -> None:
+    root = tmp_path / "venv"
+    root.mkdir()
+    (root / "torch.py").write_text("before")
+    first, again = kept_environments(root)
+    first.keep()
+    (root / "torch.py").unlink()
+    (root / "torch.py").write_text("adopted")
+    first.settle({"pins": "{}"}, again)
+    again.keep()
+    again.change_files({tmp_path / "uv.toml": "new"})
+    (root / "torch.py").unlink()
+    assert recover_environment(root) and not recover_environment(root)
+    assert (root / "torch.py").read_text() == "adopted" and not (tmp_path / "uv.toml").exists()
+    assert first.record is not None and first.record.notes == {"pins": "{}"} and again.record is None
+    first.restore()
+    assert (root / "torch.py").read_text() == "before" and [path.name for path in tmp_path.iterdir()] == ["venv"]
+
+
+def test_what_a_second_adoption_wrote_goes_with_the_undo_of_the_first(tmp_path: Path) -> None:
+    root, settings, node = tmp_path / "venv", tmp_path / "webui-user.sh", tmp_path / "nodes/old"
+    root.mkdir()
+    node.mkdir(parents=True)
+    settings.write_text("mine")
+    first, again = kept_environments(root)
+    first.keep()
+    first.change_files({settings: "mine, ours"})
+    first.settle({}, again)
+    again.keep()
+    again.note_files([settings])
+    first.put_files_back()
+    assert settings.read_text() == "mine"
+    again.change_files({settings: "mine, ours anew", tmp_path / "lists/pip": "torch"}, [(str(node), f"{node}.off")])
+    first.settle({"pins": "{}"}, again)
+    assert settings.read_text() == "mine, ours anew" and not node.exists() and again.record is None
+    first.restore()
+    assert settings.read_text() == "mine" and node.is_dir() and not (tmp_path / "lists").exists()
