@@ -23,8 +23,7 @@ from rekindle.errors import BadInput, NotReady
 from rekindle.host.live import LiveHost
 from rekindle.host.processes import processes_of
 from rekindle.interpreters.packages import look_into
-from rekindle.journey import adopt as adopting
-from rekindle.journey import adopt_swap
+from rekindle.journey import adopt_forecast, adopt_swap
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_place import recover_environment
 from rekindle.model.adopt import Adoption
@@ -108,8 +107,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, index: str, *, good: bool = True) 
         made = planned(index)
         return make_plan_with(made, wish)
 
-    monkeypatch.setattr(adopting, "this_machine", lambda: None)
-    monkeypatch.setattr(adopting, "make_plan", plan)
+    monkeypatch.setattr(adopt_forecast, "this_machine", lambda: None)
+    monkeypatch.setattr(adopt_forecast, "make_plan", plan)
     monkeypatch.setattr(adopt_swap, "verify", verify)
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)

@@ -32,7 +32,7 @@ def passed(text: str) -> int:
 
 
 def test_verbs_and_paths_under_a_windows_python(tmp_path: Path) -> None:
-    code, text = run_tests(tmp_path, "tests/windows", limit=300)
+    code, text = run_tests(tmp_path, "tests/windows", limit=900)
     assert code == 0, text[-6000:]
     assert passed(text) >= 27, text[-2000:]
 

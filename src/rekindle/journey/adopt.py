@@ -12,22 +12,17 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
+from typing import Any, cast
 
 from rekindle.api.guard_torch import guard
-from rekindle.api.plan import plan as make_plan
-from rekindle.api.plan import this_machine
 from rekindle.errors import BadInput, NotReady
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import workspace_at
 from rekindle.interpreters.app_folder import AppFolder, extension_files, find_app
-from rekindle.interpreters.installer import Installer, choose_installer
-from rekindle.interpreters.packages import Contents, ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_forecast import SwapForecast, companions_there
+from rekindle.journey.adopt_forecast import SwapForecast
 from rekindle.journey.adopt_place import (
     finish_restoring,
     kept_environments,
@@ -40,15 +35,13 @@ from rekindle.journey.adopt_swap import Foreseen, Swap
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.grafting import check_graft
 from rekindle.journey.keeping import Keeping, app_files
-from rekindle.journey.taken import plan_taken
 from rekindle.journey.target import InstallTarget
-from rekindle.model.adopt import Adoption, AdoptOptions
+from rekindle.model.adopt import Adoption, AdoptionState, AdoptOptions
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.journey import Card
-from rekindle.model.plan import Plan, Request, Wish
+from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_minutes
-from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import summarise_plan, summarise_proof
 from rekindle.scripts.quoting import pasted
 
@@ -112,76 +105,19 @@ class _Adopting:
         return f"rekindle adopt {pasted(str(self.options.folder.absolute()))}"
 
     @functools.cached_property
-    def host(self) -> LiveHost:
-        return LiveHost()
-
-    @functools.cached_property
-    def held(self) -> Contents:
-        """What the environment holds before anything is done."""
-        return ask_contents(self.host, self.python)
-
-    @functools.cached_property
-    def beside(self) -> dict[str, str]:
-        return companions_there(self.held, self.found)
-
-    @functools.cached_property
     def forecast(self) -> SwapForecast:
-        return SwapForecast(
-            found=self.found,
-            interpreter=self.interpreter,
-            held=self.held,
-            beside=self.beside,
-            plan=self.plan,
-            requests=self.requests,
-        )
-
-    @functools.cached_property
-    def plan(self) -> Plan:
-        wish = Wish(
-            torch=self.options.torch,
-            variant=self.options.variant,
-            python=self.interpreter.short,
-            beside=tuple(self.beside),
-        )
-        torch = next((wheel for wheel in self.options.wheel if wheel.name.startswith("torch-")), None)
-        if self.options.wheel and torch is None:
-            raise BadInput("--wheel names no torch", remedy="give torch's own wheel, and beside it those made for it")
-        machine = this_machine()
-        if torch is not None:
-            return plan_taken(machine, wish, torch, self.found.use)
-        return make_plan(machine, wish, app=self.found.use)
-
-    @functools.cached_property
-    def requests(self) -> tuple[Request, ...]:
-        """What is to be installed: what the plan names, or the wheels that were given; none where it names none."""
-        if not self.options.wheel:
-            asked = self.plan.requests
-            return installing.wanted_from(asked, index=self.options.index) if asked else ()
-        given = [
-            Request(name=wheel.name.partition("-")[0], url=str(wheel.absolute()), why="the wheel that was given")
-            for wheel in self.options.wheel
-        ]
-        if "<" in (self.plan.numpy or ""):
-            why = f"what torch {self.plan.torch} can use"
-            given.append(Request(name="numpy", specifier=self.plan.numpy, why=why))
-        return tuple(given)
-
-    @functools.cached_property
-    def installer(self) -> Installer:
-        return choose_installer(None, links=self.options.find_links, offline=self.options.offline)
+        return SwapForecast(options=self.options, found=self.found, interpreter=self.interpreter)
 
     @property
-    def torch(self) -> str:
-        """The version that will be there, as far as the plan knows it."""
-        coming = (installing.version_of(one) for one in self.requests if one.name == "torch")
-        return next(coming, None) or self.plan.torch or ""
+    def plan(self) -> Plan:
+        return self.forecast.plan
 
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
         record = kept_environments(self.root)[0].record
         pins: dict[str, str] = json.loads(record.notes.get("pins", "{}")) if record else {}
-        if record is not None and is_same_torch(pins.get("torch", ""), self.torch):
+        if record is not None and is_same_torch(pins.get("torch", ""), self.forecast.torch):
             report = guard(python=self.python)
             if report.good:
                 verdict = f"{self.found.words} keeps torch {pins['torch']}"
@@ -191,13 +127,13 @@ class _Adopting:
         if (why := self._why_not()) is not None:
             return self._told("no", why, next=self._steps_after_no())
         self.progress.note(summarise_plan(self.plan))
-        if record is not None and not is_same_torch(was := pins.get("torch", ""), self.torch):
+        if record is not None and not is_same_torch(was := pins.get("torch", ""), self.forecast.torch):
             raise NotReady(
-                f"{self.found.words} was adopted with torch {was}, and {self.torch} would be chosen now",
+                f"{self.found.words} was adopted with torch {was}, and {self.forecast.torch} would be chosen now",
                 remedy=f"{self.line} --undo, then adopt it anew; or keep what is there with --torch {was}",
             )
         card, foreseen = self._foresee()
-        verdict = f"{self.found.words} would get torch {self.torch}"
+        verdict = f"{self.found.words} would get torch {self.forecast.torch}"
         planned = self._told("planned", verdict, card=card, files=self._files_in_words())
         if self.options.dry_run:
             return planned
@@ -205,19 +141,17 @@ class _Adopting:
             check_graft(self.plan.graft, self.plan.cuda)
         if not self.confirm(planned):
             raise BadInput(
-                f"nothing was done: {self.found.words} needs a yes for torch {self.torch}",
+                f"nothing was done: {self.found.words} needs a yes for torch {self.forecast.torch}",
                 remedy="answer y, or give --yes where nobody can answer",
             )
         refuse_hopeless(card)
-        refuse_small_temporary(card, self.host)
+        refuse_small_temporary(card, self.forecast.host)
         workspace = workspace_at(self.options.workspace)
         with workspace.lock("adopt", wait=3600.0, say=self.progress.note):
             swap = Swap(
-                options=self.options,
                 forecast=self.forecast,
                 root=self.root,
                 workspace=workspace,
-                installer=self.installer,
                 progress=self.progress,
                 undo_line=f"{self.line} --undo",
                 moves=self._moves(),
@@ -265,27 +199,27 @@ class _Adopting:
         )
 
     def _foresee(self) -> tuple[Card, Foreseen]:
-        places = self.options.find_links if self.options.offline else installing.index_places(self.requests)
+        places = self.options.find_links if self.options.offline else installing.index_places(self.forecast.requests)
         network = None if self.options.offline else look_for_network(places)
         foreseen: Foreseen = (None,)
         if network is None:
             foreseen = installing.foresee(
-                self.host,
+                self.forecast.host,
                 self.python,
-                self.requests,
-                self.installer,
+                self.forecast.requests,
+                self.forecast.installer,
                 fresh=False,
                 substituted=self.options.index is not None,
             )
         known = all(group is not None for group in foreseen)
         card = make_card(
             self.plan,
-            self.requests,
+            self.forecast.requests,
             tuple(one for group in foreseen for one in group or ()) if known else None,
             InstallTarget(python=self.python, folder=None, exists=True),
             places=places,
             network=network,
-            installer=self.installer.name,
+            installer=self.forecast.installer.name,
         )
         return card, foreseen
 
@@ -303,7 +237,7 @@ class _Adopting:
     def _files_in_words(self) -> tuple[str, ...]:
         keeping = Keeping(root=self.root, site=self.root, pins={"torch": self.plan.torch or ""})
         inside = [str(keeping.constraints), "its pip configuration", "a start file that sets variables"]
-        outside = app_files(self.found, keeping, (), self.host.system)
+        outside = app_files(self.found, keeping, (), self.forecast.host.system)
         return (*inside, *map(str, outside))
 
     def undo(self) -> Adoption:
@@ -315,7 +249,7 @@ class _Adopting:
                 remedy="a --python that was given to adopt must be given here, too",
             )
         noted = json.loads(kept.record.notes.get("packages", "{}"))
-        since = [name for name, version in self.held.versions.items() if noted and noted.get(name) != version]
+        since = [name for name, version in self.forecast.held.versions.items() if noted and noted.get(name) != version]
         lost = f"; packages that came or changed since go as well: {', '.join(sorted(since)[:20])}" if since else ""
         planned = self._told("planned", f"{self.root} becomes what it was before the adoption{lost}", bare=True)
         if self.options.dry_run:
@@ -326,39 +260,21 @@ class _Adopting:
         kept.restore()
         return self._told("undone", f"{self.found.words} is as it was before the adoption{lost}", bare=True)
 
-    def _told(
-        self,
-        state: str,
-        verdict: str,
-        *,
-        bare: bool = False,
-        card: Card | None = None,
-        verification: VerifyReport | None = None,
-        files: tuple[str, ...] = (),
-        next: tuple[str, ...] = (),
-    ) -> Adoption:
+    def _told(self, state: str, verdict: str, *, bare: bool = False, **more: Any) -> Adoption:
         """The account of it; ``bare`` without a plan, which an undo has no need of."""
-        about = dict[str, object](
-            state=state,
+        if not bare:
+            more |= {"torch": self.plan.torch, "plan": self.plan, "env": self.plan.env}
+            more["beware"] = self.found.app.replaces
+        if not bare and state != "no":
+            more |= {"changes": tuple(self.forecast.changes()), "conflicts": self.forecast.conflicts()}
+        return Adoption(
+            state=cast(AdoptionState, state),
             verdict=verdict,
             app=self.found.name,
             version=self.found.version,
             folder=str(self.found.root),
             python=self.python,
-            before=self.held.versions.get("torch") if state != "undone" else None,
+            before=self.forecast.held.versions.get("torch") if state != "undone" else None,
             undo=f"{self.line} --undo" if state in ("adopted", "already") else None,
-            card=card,
-            verification=verification,
-            files=files,
-            next=next,
+            **more,
         )
-        if not bare:
-            about |= {
-                "torch": self.plan.torch,
-                "plan": self.plan,
-                "env": self.plan.env,
-                "changes": tuple(self.forecast.changes()) if self.requests and state != "no" else (),
-                "conflicts": self.forecast.conflicts() if self.requests and state != "no" else (),
-                "beware": self.found.app.replaces,
-            }
-        return msgspec.convert(about, Adoption, from_attributes=True)

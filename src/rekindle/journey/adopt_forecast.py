@@ -5,31 +5,29 @@ replaced, and who wants something else.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
+from rekindle.api.plan import plan as make_plan
+from rekindle.api.plan import this_machine
 from rekindle.compat.companions import find_package
+from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, load_facts
+from rekindle.host.live import LiveHost
 from rekindle.interpreters.app_folder import AppFolder, conflicts_with, named_packages, wanted_packages
-from rekindle.interpreters.packages import Contents
-from rekindle.journey.install import version_of
-from rekindle.model.adopt import AdoptionChange
+from rekindle.interpreters.installer import Installer, choose_installer
+from rekindle.interpreters.packages import Contents, ask_contents
+from rekindle.journey.install import version_of, wanted_from
+from rekindle.journey.taken import plan_taken
+from rekindle.model.adopt import AdoptionChange, AdoptOptions
 from rekindle.model.companion import Wanted
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.plan import Companion, Plan, Request
+from rekindle.model.plan import Companion, Plan, Request, Wish
 
 _INSTALLED = "installed"
-
-
-def companions_there(held: Contents, found: AppFolder) -> dict[str, str]:
-    """The companions of our tables that an environment holds: their name in the tables, and as installed."""
-    facts = load_facts()
-    named = {find_package(name, facts): name for name in held.versions}
-    left_out = ("torch", *PAIRED_PACKAGES, found.app.package)
-    return {name: installed for name, installed in named.items() if name is not None and name not in left_out}
 
 
 def comes(companion: Companion) -> bool:
@@ -39,14 +37,67 @@ def comes(companion: Companion) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SwapForecast:
-    """``held`` is what is there, ``beside`` the companions among it, ``requests`` what will come."""
+    """What was asked of which application and which Python; all else follows from it, each asked for once."""
 
+    options: AdoptOptions
     found: AppFolder
     interpreter: Interpreter
-    held: Contents
-    beside: Mapping[str, str]
-    plan: Plan
-    requests: tuple[Request, ...]
+
+    @functools.cached_property
+    def host(self) -> LiveHost:
+        return LiveHost()
+
+    @functools.cached_property
+    def held(self) -> Contents:
+        """What the environment holds before anything is done."""
+        return ask_contents(self.host, self.interpreter.path)
+
+    @functools.cached_property
+    def beside(self) -> dict[str, str]:
+        """The companions of our tables that it holds: their name in the tables, and as installed."""
+        named = {find_package(name, load_facts()): name for name in self.held.versions}
+        left_out = ("torch", *PAIRED_PACKAGES, self.found.app.package)
+        return {name: installed for name, installed in named.items() if name is not None and name not in left_out}
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        wish = Wish(
+            torch=self.options.torch,
+            variant=self.options.variant,
+            python=self.interpreter.short,
+            beside=tuple(self.beside),
+        )
+        torch = next((wheel for wheel in self.options.wheel if wheel.name.startswith("torch-")), None)
+        if self.options.wheel and torch is None:
+            raise BadInput("--wheel names no torch", remedy="give torch's own wheel, and beside it those made for it")
+        machine = this_machine()
+        if torch is not None:
+            return plan_taken(machine, wish, torch, self.found.use)
+        return make_plan(machine, wish, app=self.found.use)
+
+    @functools.cached_property
+    def requests(self) -> tuple[Request, ...]:
+        """What is to be installed: what the plan names, or the wheels that were given; none where it names none."""
+        if not self.options.wheel:
+            asked = self.plan.requests
+            return wanted_from(asked, index=self.options.index) if asked else ()
+        given = [
+            Request(name=wheel.name.partition("-")[0], url=str(wheel.absolute()), why="the wheel that was given")
+            for wheel in self.options.wheel
+        ]
+        if "<" in (self.plan.numpy or ""):
+            why = f"what torch {self.plan.torch} can use"
+            given.append(Request(name="numpy", specifier=self.plan.numpy, why=why))
+        return tuple(given)
+
+    @functools.cached_property
+    def installer(self) -> Installer:
+        return choose_installer(None, links=self.options.find_links, offline=self.options.offline)
+
+    @property
+    def torch(self) -> str:
+        """The version that will be there, as far as the plan knows it."""
+        return self.coming.get("torch") or self.plan.torch or ""
 
     @functools.cached_property
     def coming(self) -> dict[str, str]:

@@ -11,9 +11,8 @@ import msgspec
 
 from rekindle.api.verify import verify
 from rekindle.host.files import write_atomically
-from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
-from rekindle.interpreters.installer import Installer, pip_of
+from rekindle.interpreters.installer import pip_of
 from rekindle.interpreters.packages import Contents, ask_contents, package_places
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import SwapForecast, comes
@@ -21,7 +20,6 @@ from rekindle.journey.adopt_place import kept_environments
 from rekindle.journey.grafting import graft_requests
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.walk import Walk, Within
-from rekindle.model.adopt import AdoptOptions
 from rekindle.model.document import encode
 from rekindle.model.guard import pinned
 from rekindle.model.journey import Package
@@ -48,11 +46,9 @@ class SwapOutcome:
 class Swap:
     """``moves`` are folders of extensions that are switched off; ``undo_line`` is what takes all of it back."""
 
-    options: AdoptOptions
     forecast: SwapForecast
     root: Path
     workspace: Workspace
-    installer: Installer
     progress: Progress
     undo_line: str
     moves: tuple[tuple[str, str], ...]
@@ -74,7 +70,7 @@ class Swap:
         if self.plan.graft is not None:
             requests = self._graft()
             foreseen = installing.foresee(
-                LiveHost(), self.python, requests, self.installer, fresh=False, substituted=False
+                self.forecast.host, self.python, requests, self.forecast.installer, fresh=False, substituted=False
             )
         self.progress.stage("keep", f"the environment as it is, in {kept.folder}")
         with kept.changing():
@@ -85,7 +81,7 @@ class Swap:
             keeping = self._install(requests, foreseen)
             texts: dict[Path, str | bytes] = {**environment_files(keeping)}
             words = next((words for words in pip_arguments(requests) if "torch" in words[0]), ())
-            texts |= app_files(self.forecast.found, keeping, words, LiveHost().system)
+            texts |= app_files(self.forecast.found, keeping, words, self.forecast.host.system)
             kept.change_files(texts, self.moves)
             proof = self._prove()
             if not proof.good:
@@ -96,22 +92,22 @@ class Swap:
         return SwapOutcome(proof=proof, pins=keeping.pins, files=tuple(map(str, texts)))
 
     def _graft(self) -> tuple[Request, ...]:
-        options = UpOptions(find_links=self.options.find_links, offline=self.options.offline)
+        options = UpOptions(find_links=self.forecast.options.find_links, offline=self.forecast.options.offline)
         walk = Walk(self.workspace, self.progress)
         how = (options, Within(self.progress))
         return graft_requests(walk, self.workspace, self.plan, self.forecast.requests, *how)[1]
 
     def _now(self) -> Contents:
-        return ask_contents(LiveHost(), self.python, files=True)
+        return ask_contents(self.forecast.host, self.python, files=True)
 
     def _install(self, requests: tuple[Request, ...], foreseen: Foreseen) -> Keeping:
         """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
         self.progress.stage("swap", f"into {self.python}")
-        host = LiveHost()
+        host = self.forecast.host
         if goes := list(self.forecast.goes):
             argv = [*pip_of(host, self.python), "uninstall", "--yes", *goes]
             installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
-        how = (self.workspace, Within(self.progress), self.installer)
+        how = (self.workspace, Within(self.progress), self.forecast.installer)
         installed = installing.install(host, self.python, self.plan, requests, foreseen, *how)
         beside = self.forecast.beside
         staying = [one for one in self.plan.companions if one.name in beside and comes(one)]
@@ -130,14 +126,14 @@ class Swap:
         )
 
     def _prove(self) -> VerifyReport:
-        self.progress.stage("prove", f"does it really work there? ({self.options.level})")
+        self.progress.stage("prove", f"does it really work there? ({self.forecast.options.level})")
         file = self.workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
         there = self._now().versions
         names = [one.name for one in self.plan.companions if comes(one) and self.forecast.beside.get(one.name) in there]
         return verify(
             python=self.python,
-            level=self.options.level,
+            level=self.forecast.options.level,
             plan=file,
             beside=tuple(provable(names)),
             progress=Within(self.progress),

@@ -17,6 +17,7 @@ from rekindle.facts import load_facts
 from rekindle.interpreters.app_folder import AppFolder
 from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
 from rekindle.journey import adopt as adopting
+from rekindle.journey import adopt_forecast
 from rekindle.journey.adopt_place import finish_restoring, kept_environments, own_root, recover_environment
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
@@ -48,9 +49,9 @@ def app(tmp_path: Path) -> Path:
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, made: Plan) -> None:
-    monkeypatch.setattr(adopting, "this_machine", lambda: None)
-    monkeypatch.setattr(adopting, "make_plan", lambda *_words, **_more: made)
-    monkeypatch.setattr(adopting, "plan_taken", lambda *_words, **_more: made)
+    monkeypatch.setattr(adopt_forecast, "this_machine", lambda: None)
+    monkeypatch.setattr(adopt_forecast, "make_plan", lambda *_words, **_more: made)
+    monkeypatch.setattr(adopt_forecast, "plan_taken", lambda *_words, **_more: made)
 
 
 def recipe(**more: object) -> BuildRecipe:
