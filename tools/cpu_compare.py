@@ -40,7 +40,7 @@ def features(cpu: str) -> set[str] | None:
 
 
 def judged(cpu: WheelCpu, tried: dict[str, str]) -> str:
-    """right | cannot tell | too old | too new | no code"""
+    """right | in part | cannot tell | too old | too new | no code; in part: it crashed in a place that is named."""
     for name, seen in tried.items():
         lacking = _lacking(cpu, name)
         if seen == "ok" and lacking:
@@ -52,7 +52,8 @@ def judged(cpu: WheelCpu, tried: dict[str, str]) -> str:
     for name, seen in tried.items():
         lacking = _lacking(cpu, name)
         if seen == "crash" and not lacking:
-            return "too old"
+            named = [use.isa for use in (*cpu.unconditional, *cpu.suspects)]
+            return "in part" if missing(named, features(name) or ()) else "too old"
     return "right"
 
 

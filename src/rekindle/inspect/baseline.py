@@ -24,8 +24,9 @@ FEWEST_WINDOWS = 16
 MANY, FEW = 0.4, 0.15
 # Of the functions with vector code, so many must be AVX's for a library that was all built for it.
 MOSTLY = 0.8
-# What x86-64-v2 has. Beyond it nobody builds for bit instructions without AVX: where AVX is no more than a corner, a
-# function with them is a copy (zstd's bmi2), wherever it lies.
+# What x86-64-v2 has. Beyond it nobody builds for bit instructions without AVX: where that does not prevail, they are no
+# more everybody's than it is (ducc0 has a copy of all its code for each of four CPUs), and where AVX is no more than a
+# corner, a function with them is a copy (zstd's bmi2), wherever it lies.
 SECOND = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16"})
 _AVX = frozenset({"avx", "avx2", "fma", "f16c", "avx512", "avx512_fp16", "avx_vnni", "avx_ne_convert"})
 
@@ -49,8 +50,10 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None
         return Spread(wide, frozenset(name for name, share in shares.items() if share <= FEW))
     vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
     old = set(legacy.tolist()) - vex
-    mostly = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old)) and _older(vex, old, size) <= FEW
-    many = {name for name, share in shares.items() if share >= MANY and (mostly or name not in _AVX)}
+    prevails = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))
+    mostly = prevails and _older(vex, old, size) <= FEW
+    met = SECOND | (shares.keys() if mostly else shares.keys() - _AVX if prevails else frozenset())
+    many = {name for name, share in shares.items() if share >= MANY and name in met}
     few = {name for name, share in shares.items() if share <= FEW and not (mostly and name in _AVX)}
     if shares.get("avx", 0.0) <= FEW and not mostly:
         few |= shares.keys() - SECOND - _AVX

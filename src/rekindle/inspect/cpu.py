@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 # For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
+# The guard of what one part of a wheel needs, and how much of the functions such a part may have.
+ONE_PART = "a part of the wheel that one library alone uses"
+MOST_OF_A_PART = 0.25
+# C++'s own library, of which every library brings pieces.
+_STANDARD = ("_ZSt", "_ZNSt", "_ZNKSt", "_ZTI", "_ZTS", "_ZTV")
 _PIECE = re.compile(r"L?(\d+)")
 # ?FindMinMax@fbgemm@@YAX…: innermost name first; ??0 is a constructor; ?$Name@… a template, of which the name is kept.
 _MICROSOFT = re.compile(r"\?(\?0)?(\w+(?:@\w+)*)(?:@@|@\?\$(\w+)@)")
@@ -35,7 +40,8 @@ _TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, wher
 
 @dataclass
 class CpuSurvey:
-    """One library's audit, without the bytes it came from; ``taken`` are the names it takes from other libraries."""
+    """One library's audit, without the bytes it came from; ``taken`` are the names it takes from other libraries,
+    ``offered`` those it has for them, where it needs more than every CPU has."""
 
     file: str
     machine: str
@@ -43,10 +49,13 @@ class CpuSurvey:
     soname: str | None = None
     needed: tuple[str, ...] = ()
     taken: frozenset[str] = frozenset()
+    offered: frozenset[str] = frozenset()
 
 
 def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) -> CpuSurvey | None:
     """None where the machine is none we can read."""
+    import numpy as np
+
     from rekindle.inspect.guards import load_guards
     from rekindle.inspect.isa_exposure import classify
     from rekindle.inspect.isa_scan import can_scan, scan_code
@@ -60,7 +69,9 @@ def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) ->
     if not isinstance(binary, Elf):
         return CpuSurvey(file, binary.machine, found)
     taken = frozenset(library.references.imports.values())
-    return CpuSurvey(file, binary.machine, found, binary.soname, binary.needed, taken)
+    exported = np.flatnonzero(library.functions.exported).tolist() if found.unconditional else ()
+    offered = frozenset(name for name in map(library.functions.name, exported) if not name.startswith(_STANDARD))
+    return CpuSurvey(file, binary.machine, found, binary.soname, binary.needed, taken, offered)
 
 
 def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
@@ -73,6 +84,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     follow_calls(surveys)
     _set_aside_copies(surveys)
     _set_aside_uncalled(surveys)
+    _set_aside_parts(surveys)
     lists = {kind: [*_evidence(surveys, kind)] for kind in ("unconditional", "untold", "suspects", "silent")}
     needed, early = _needed(surveys)
     untold = {isa for one in lists["untold"] for isa in one.isa}
@@ -175,6 +187,20 @@ def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
                     found.dispatched.update(one.isa)
                     found.guards["exported, but nothing in the wheel calls it"] += 1
             setattr(found, kind, kept)
+
+
+def _set_aside_parts(surveys: Sequence[CpuSurvey]) -> None:
+    """A small library that one other alone calls is a part of the wheel that not everybody uses: what it needs, only
+    they need (OR-Tools runs on a CPU without popcnt, but for the HiGHS solver)."""
+    most = MOST_OF_A_PART * sum(survey.exposure.functions for survey in surveys)
+    for survey in surveys:
+        found = survey.exposure
+        users = [other for other in surveys if other is not survey and not survey.offered.isdisjoint(other.taken)]
+        at_load = any(exposed.at_load for exposed in found.unconditional)
+        if len(users) == 1 and found.functions < most and not at_load:
+            found.unconditional = [replace(one, guard=one.guard or ONE_PART) for one in found.unconditional]
+            found.suspects += found.untold
+            found.untold = []
 
 
 def _shared_out(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 from rekindle.formats.code_scan import Ints
 from rekindle.formats.functions import WEAK
 from rekindle.inspect.askers import SMALL, find_state, readers_of
-from rekindle.inspect.baseline import SECOND, Spread, spread_of
+from rekindle.inspect.baseline import FEW, SECOND, Spread, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
@@ -32,6 +32,8 @@ MANY_OFFERED = 16
 BATCH = 64
 MOST_ASKED, MOST_BACK = 64, 4000
 MOST_AT_LOAD = 4000
+# The guard of what a library with copies for several CPUs offers by name.
+LONE_EXPORT = "exported beside copies that are chosen at run time"
 # A C++ template that is told apart by a level: its name, as compilers spell it, has this in it.
 _LEVEL = "ILNS"
 # Instruction sets and numbers in a name, which is where copies of one function differ.
@@ -79,7 +81,8 @@ class RoutesByCalls:
                 if number in self.graph.started
                 else "exported, and asks nothing of the CPU"
             )
-            return Judgement(isa, why=why, entries=self._entries(number))
+            guard = LONE_EXPORT if not sure and self._is_lone_export(number, rest) else None
+            return Judgement(isa, why=why, entries=self._entries(number), guard=guard)
         chain = self._certain_way(number)
         if chain:
             names = self._names(chain)
@@ -95,6 +98,17 @@ class RoutesByCalls:
             untold = tuple(name for name in rest if name not in self.spread.few)
             return Judgement(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
         return Judgement(sure, why="used all over the library")
+
+    def _is_lone_export(self, number: int, isa: tuple[str, ...]) -> bool:
+        """A function left open beside many copies that the library chooses at run time (parasail_memset___m256i beside
+        312): whoever calls it by name must ask, and nobody else meets it."""
+        if number in self.first:
+            return False
+        for name in isa:
+            using = [other for other, used in self.uses.items() if name in used]
+            if sum(other in self.roots for other in using) > FEW * len(using):
+                return False
+        return True
 
     def is_closed(self, number: int) -> bool:
         return bool(self.blocked[number])

@@ -93,7 +93,7 @@ def _dotted(tag: str) -> str:
 
 def _operators(report: WheelReport, machine: Machine, kept: KeptTrials | None) -> tuple[OperatorTrial, ...]:
     features = features_of(machine.cpu, load_facts())
-    if kept is not None or features is None or report.cpu.functions is None:
+    if kept is not None or features is None or report.cpu.functions is None or report.name not in (None, "torch"):
         return kept.trials if kept is not None else ()
     return tuple(one.trial() for one in suspicions(report.cpu.evidence, features))
 
@@ -129,9 +129,13 @@ def _cpu(
         text = f"{short} (tried by verify on {kept.date})"
         return [verdict("cpu", "partly" if harmed else "yes", "cpu-tried", text, remedy)]
     remedy = f"rekindle verify --wheel FILE --cpu {machine.cpu.microarchitecture or 'NAME'} tries them"
-    if found.kind == "partly":
-        return [verdict("cpu", "partly", found.code, short, remedy)]
     lacking = set((found.want or "").split(", "))
+    if found.kind == "partly":
+        if report.name in (None, "torch"):
+            return [verdict("cpu", "partly", found.code, short, remedy)]
+        # What the operators of torch are to torch, its libraries are to another package.
+        where = sorted({e.file.split(" (")[0].rsplit("/", 1)[-1] for e in cpu.evidence if set(e.isa) & lacking})
+        return [verdict("cpu", "partly", found.code, f"{short} ({', '.join(where)})")]
     shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
     text = f"{found.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
     early = missing(cpu.at_load, features) if features is not None else []

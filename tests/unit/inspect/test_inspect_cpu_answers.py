@@ -49,6 +49,21 @@ def test_avx_beside_the_older_encoding_is_not_everywhere() -> None:
     assert spread_of(uses, SIZE, np.array(sorted(uses), np.int64)).everywhere == {"avx", "avx2"}
 
 
+def test_bit_instructions_go_with_avx() -> None:
+    """ducc0 has its code four times over, once for CPUs with BMI2: that is met no more than their AVX2 is."""
+    uses = in_windows(WINDOWS, "avx", "bmi2", "popcnt")
+    assert spread_of(uses, SIZE, NONE).everywhere == {"avx", "bmi2", "popcnt"}
+    plain = np.array([number + 1 for number in uses], np.int64)
+    found = spread_of(uses, SIZE, plain)
+    assert found.everywhere == {"popcnt"}
+    assert not found.few, "whether it is met is for the calls to tell"
+    # A few stretches of the older kind (imagecodecs' libcpcodec) take it from AVX, whose copies they may be, alone.
+    few = {number: names for number, names in uses.items() if number > PER_WINDOW * int(WINDOWS * FEW + 1)}
+    more = few | {number + extra: names for number, names in few.items() for extra in (2, 3)}
+    plain = np.arange(1, PER_WINDOW * int(WINDOWS * FEW + 1), PER_WINDOW)
+    assert spread_of(more, SIZE, plain).everywhere == {"bmi2", "popcnt"}
+
+
 def test_a_library_with_stretches_of_the_older_encoding_has_copies() -> None:
     """Four of five functions with vectors are AVX's, but a part of the code is all of the older kind."""
     uses = {number: ["avx"] for number in range(COUNT) if number % 2}
@@ -222,6 +237,26 @@ def test_what_nothing_in_the_wheel_calls() -> None:
         library = CpuSurvey("l/libs.so", "x86_64", Exposure(unconditional=[one]), soname="libs.so")
         user = CpuSurvey("u.so", "x86_64", Exposure(), needed=(soname,), taken=frozenset(taken))
         assert join_cpu([library, user], ["x86_64"]).runs_from == level
+
+
+@pytest.mark.parametrize(
+    ("functions", "takers", "at_load", "part"),
+    [(24, 1, False, True), (25, 1, False, False), (24, 2, False, False), (24, 0, False, False), (24, 1, True, False)],
+)
+def test_what_a_part_of_the_wheel_needs(functions: int, takers: int, at_load: bool, part: bool) -> None:
+    """As libhighs in OR-Tools: every library links it, one calls it, and the others run without popcnt."""
+    need = Exposed(1, "solve", "", 0x10, ("popcnt",), (), "nothing asks", at_load=at_load)
+    doubt = Exposed(2, "maybe", "", 0x20, ("avx",), (), "called on one road")
+    solver = CpuSurvey("l/libhighs.so", "x86_64", Exposure(functions=functions, unconditional=[need], untold=[doubt]))
+    solver.soname, solver.offered = "libhighs.so", frozenset({"Highs_run"})
+    rest = 100 - functions
+    others = [CpuSurvey(f"u{n}.so", "x86_64", Exposure(functions=rest if n == 0 else 0)) for n in range(3)]
+    for n, other in enumerate(others):
+        other.needed, other.taken = ("libhighs.so",), frozenset({"Highs_run"} if n < takers else {"memcpy"})
+    cpu = join_cpu([solver, *others], ["x86_64"])
+    assert (cpu.runs_from, cpu.at_least) == (("x86-64", "x86-64") if part else (None, "x86-64-v2"))
+    assert [use.isa for use in cpu.unconditional] == ["popcnt"], "it is told all the same"
+    assert [use.isa for use in cpu.suspects] == (["avx"] if part else [])
 
 
 def test_where_a_function_was_written() -> None:

@@ -410,3 +410,17 @@ def test_a_library_compiled_for_it_as_a_whole(size: int, legacy: bool, machine: 
     uses = {number: {"avx2": 1} for number in range(0, count, PER_WINDOW)}
     one = RoutesByCalls(library, CodeGraph(library, CHECK), uses, lambda number: False, lambda name: False)
     assert ("avx2" in one.spread.everywhere) is everywhere
+
+
+@pytest.mark.parametrize(("copies", "lone"), [(6, True), (5, False)])
+def test_one_function_left_open_beside_many_copies(copies: int, lone: bool) -> None:
+    """As parasail_memset___m256i in parasail 1.3.4: whoever calls it by name must ask, and nobody else meets it."""
+    fast = {f"copy{n}": [RET] for n in range(copies)}
+    code, uses = ASKER | fast | {"fast": [RET]}, dict.fromkeys([*fast, "fast"], "avx2")
+    found = answer(Made(code, exported=["fast"]), (), **uses)
+    assert (found.sure, found.why) == (AVX, OPEN)
+    assert found.guard == (rules.LONE_EXPORT if lone else None)
+    at_load = answer(
+        Made(ASKER | fast | {"fast": [RET]}, started=["fast"]), (), **dict.fromkeys([*fast, "fast"], "avx2")
+    )
+    assert at_load.guard is None
