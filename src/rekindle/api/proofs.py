@@ -85,6 +85,7 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
             )
             for check in report.checks
         ),
+        crashes=tuple(_plain(trial.name) for trial in report.operators if trial.harms),
         system=machine.os.system,
         arch=told.get("machine", machine.os.arch or "unknown").replace("AMD64", "x86_64"),
         distro=None if elsewhere else machine.os.distro,

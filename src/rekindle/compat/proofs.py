@@ -154,7 +154,9 @@ def speak_of_plan(plan: Plan, archs: Sequence[str], weighed: Sequence[WeighedRec
     because, warnings = list(plan.because), list(plan.warnings)
     if good:
         failed = f"; failed for {_people(bad)} ({_failures(bad)})" if bad else ""
-        text = f"Proven by {_people(good)} on {_places(good)}{failed}."
+        crashes = dict.fromkeys(name for one in good if one.record for name in one.record.crashes)
+        but = f", but it crashes in {', '.join(list(crashes)[:3])}" if crashes else ""
+        text = f"Proven by {_people(good)} on {_places(good)}{but}{failed}."
         because.append(Reason(code="proven-by-people", text=text, source=source))
     elif bad:
         text = f"Failed for {_people(bad)} on {_places(bad)} ({_failures(bad)})."

@@ -37,7 +37,8 @@ class ProofCheck(Part, frozen=True, kw_only=True):
 
 class ProofRecord(Document, frozen=True, kw_only=True):
     """``rekindle verify --share``: one run of the checks. ``wheel_sha256`` is the file it is about; ``cards`` is empty
-    where none was tried (``claims`` says what was). ``page`` is where the run is described, if anywhere."""
+    where none was tried (``claims`` says what was). ``crashes`` are operators that the level does not require and that
+    died on this CPU. ``page`` is where the run is described, if anywhere."""
 
     kind: Literal["proof"] = "proof"
     package: Name
@@ -47,6 +48,7 @@ class ProofRecord(Document, frozen=True, kw_only=True):
     level: Level
     claims: tuple[Literal["cpu", "gpu"], ...]
     checks: Annotated[tuple[ProofCheck, ...], Meta(min_length=1, max_length=2000)]
+    crashes: Annotated[tuple[ShortLine, ...], Meta(max_length=200)] = ()
     system: System
     arch: Tag
     distro: ShortLine | None = None

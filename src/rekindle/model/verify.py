@@ -133,8 +133,10 @@ class VerifyReport(Document, frozen=True, kw_only=True):
     seconds: float = 0.0
     # Where this is no proof and there was one before: what changed since.
     since: SinceProof | None = None
-    # Operators that this CPU may crash in, each tried in a process of its own; they are no part of the verdict.
+    # Operators that this CPU may crash in, each tried in a process of its own; they are no part of the verdict, and
+    # ``crashed`` counts those that died.
     operators: tuple[OperatorTrial, ...] = ()
+    crashed: int = 0
     # What the failed checks' messages mean, where that is known.
     diagnosis: Diagnosis = Diagnosis()
 

@@ -46,6 +46,16 @@ class OperatorTrial(Part, frozen=True, kw_only=True):
     detail: str = ""
     avoid: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The operator, or the functions where no call that leads to them is known."""
+        return self.operator or ", ".join(self.functions)
+
+    @property
+    def harms(self) -> bool:
+        """Was it tried, and did the process die or never answer?"""
+        return self.outcome in ("crashes", "no-answer")
+
 
 class KeptTrials(Document, frozen=True, kw_only=True):
     """What ``verify`` found about one build on one kind of CPU, kept so that ``inspect`` says the same."""

@@ -31,7 +31,9 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     part = (
         "" if "gpu" in report.claims or not {"cuda", "hip", "xpu"} & report.environment.keys() else ", CPU part alone"
     )
-    harmed = [one for one in report.operators if one.outcome in ("crashes", "no-answer")]
+    harmed = sum(trial.harms for trial in report.operators)
+    if harmed:
+        count = count.replace(" failed,", f" failed, {harmed} operator{'s' * (harmed > 1)} crashed,")
     if report.verdict == "proven" and harmed:
         screen.verdict("warn", f"{what} ({report.level}{part}): {say(report.operators)}; {count}")
     elif report.verdict == "proven":
@@ -71,10 +73,9 @@ def _operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
     """What asks nothing of the CPU and was tried for it."""
     screen.section("tried because their code uses what this CPU lacks")
     for one in trials:
-        name = one.operator or ", ".join(one.functions)
         lacks = f" [{', '.join(one.isa)}]" if one.isa else ""
         detail = f": {one.detail}" if one.detail else ""
-        screen.bullet(f"{name}{lacks} {_OUTCOME[one.outcome][1]}{detail}", status=_OUTCOME[one.outcome][0])
+        screen.bullet(f"{one.name}{lacks} {_OUTCOME[one.outcome][1]}{detail}", status=_OUTCOME[one.outcome][0])
         if one.avoid and one.outcome == "crashes":
             screen.paragraph(f"→ instead: {one.avoid}", indent=4)
 

@@ -112,6 +112,7 @@ class Gathering:
             level=claim.level,
             seconds=round(seconds, 3),
             operators=operators,
+            crashed=sum(trial.harms for trial in operators),
         )
 
     def _end(self, event: Mapping[str, Any]) -> None:

@@ -31,8 +31,8 @@ def junit(report: VerifyReport) -> bytes:
     for name, value in sorted(report.environment.items()):
         ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     for trial in report.operators:
-        name = trial.operator or ", ".join(trial.functions)
-        ElementTree.SubElement(properties, "property", name=_clean(f"operator {name}"), value=_clean(trial.outcome))
+        name = _clean(f"operator {trial.name}")
+        ElementTree.SubElement(properties, "property", name=name, value=_clean(trial.outcome))
     for check in report.checks:
         group, _, name = check.id.rpartition(".")
         case = ElementTree.SubElement(

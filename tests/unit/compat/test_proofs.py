@@ -25,6 +25,7 @@ from rekindle.model.document import encode, load
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.proof import ProofCard, ProofCheck, ProofRecord, card_of
 from rekindle.model.verify import VerifyCheck, VerifyReport
+from rekindle.model.wheel import OperatorTrial
 from rekindle.plan.describe import machine_from_flags
 
 FACTS = load_facts()
@@ -341,6 +342,21 @@ def test_a_record_names_neither_person_nor_machine() -> None:
     assert "ann" not in text and "/" not in made.checks[1].why and made.checks[0].why == ""
     assert (made.cards, made.driver, made.arch, made.python) == ((PASCAL,), "580.65", "x86_64", "3.12")
     assert made.cuda == "12.6" and made.version == "2.7.0+cu126" and made.count("failed") == 1
+
+
+def test_a_record_tells_what_crashed_beside_the_checks() -> None:
+    """torch 2.13 on a Neoverse N1 passes every check, and operators that no check calls die of SIGILL."""
+    trials = (
+        OperatorTrial(operator="a", outcome="crashes"),
+        OperatorTrial(operator="b", outcome="no-answer"),
+        OperatorTrial(operator="c", outcome="runs"),
+        OperatorTrial(operator=None, functions=("at::f", "at::g"), outcome="crashes"),
+    )
+    made = record_of(msgspec.structs.replace(REPORT, operators=trials), MACHINE)
+    assert made.crashes == ("a", "b", "at::f, at::g")
+    told = spoken([signed(record(crashes=("torch._stack on float64",)), "ann"), signed(record(), "bob")])
+    reason = next(one for one in told.because if one.code == "proven-by-people")
+    assert ", but it crashes in torch._stack on float64" in reason.text
 
 
 def test_sharing_writes_a_record_that_can_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
