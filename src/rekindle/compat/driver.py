@@ -61,13 +61,14 @@ def toolkit_driver(cuda: str, side: Side, facts: Facts) -> ToolkitDriver:
 
 class CardDrivers(NamedTuple):
     """``first``: no older driver knows the card (``toolkit`` introduced it). ``last``: the branch that ended it,
-    ``below`` where the next one begins."""
+    ``below`` where the next one begins, ``fixes`` how long that branch is fixed."""
 
     first: str | None = None
     toolkit: str | None = None
     last: int | None = None
     below: int | None = None
     source: str | None = None
+    fixes: str | None = None
 
 
 @functools.lru_cache(maxsize=256)
@@ -84,7 +85,7 @@ def card_drivers(sm: Sm, side: Side, facts: Facts) -> CardDrivers:
     end = next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
     if end is None:
         return CardDrivers(first, toolkit, source=source)
-    return CardDrivers(first, toolkit, end.branch, end.next_branch, end.source[0])
+    return CardDrivers(first, toolkit, end.branch, end.next_branch, end.source[0], end.fixes)
 
 
 def branch(driver: str) -> int:

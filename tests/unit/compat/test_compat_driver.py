@@ -70,6 +70,8 @@ def test_what_a_toolkit_asks_of_the_driver(cuda: str, side: str, own: str | None
 def test_what_a_card_asks_of_the_driver(card: str, toolkit: str | None, last: int | None, below: int | None) -> None:
     found = card_drivers(parse_sm(card), "linux", FACTS)
     assert (found.toolkit, found.last, found.below) == (toolkit, last, below)
+    fixes = {390: "no more fixes", 470: "no more fixes", 580: "until June 2028"}
+    assert fixes[last] in (found.fixes or "") if last else found.fixes is None
     assert found.first == (toolkit_driver(toolkit, "linux", FACTS).own if toolkit else None)
 
 

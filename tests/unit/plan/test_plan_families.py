@@ -131,5 +131,6 @@ def test_a_wheel_whose_cuda_knows_the_card_comes_before_one_that_does_not() -> N
 def test_the_last_torch_of_a_card_is_said_to_be_the_last() -> None:
     pascal = next(warning.text for warning in plan("GTX 1080").warnings if warning.code == "last-torch")
     assert "2.14.1 is the last" in pascal and "R580" in pascal
+    assert pascal.endswith("last driver branch too, with fixes until June 2028 (GeForce cards: October 2028).")
     for card, flags in (("RTX 3060", {}), ("GTX 1080", {"torch": "2.10.0"}), ("Arc A770", {})):
         assert "last-torch" not in codes(plan(card, **flags))

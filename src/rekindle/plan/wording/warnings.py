@@ -100,9 +100,11 @@ def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Rea
     if len({no.what for no in ended}) < len(newer):
         return
     newest = max((one.candidate.torch for one in newer), key=key)
-    drivers = [card_drivers(sm, question.side, question.facts).last for sm in question.sms]
-    last = min((branch for branch in drivers if branch), default=None)
-    branch = f"; R{last} is the last driver branch too" if last else ""
+    drivers = [card_drivers(sm, question.side, question.facts) for sm in question.sms]
+    ending = min((row for row in drivers if row.last), key=lambda row: row.last or 0, default=None)
+    branch = f"; R{ending.last} is the last driver branch too" if ending else ""
+    if ending and ending.fixes:
+        branch += f", {ending.fixes}"
     cards = " and ".join(dict.fromkeys(map(card, question.gpus)))
     cards += " together" if len({gpu.arch for gpu in question.gpus}) > 1 else ""
     yield say("last-torch", candidate, cards=cards, newest=newest, branch=branch, source=ended[0].source)
