@@ -267,15 +267,19 @@ def libc_answers(torch: str, os: Os, facts: Facts) -> dict[str, str]:
 
 
 def arm_cpu_answers(torch: str, cpu: str, facts: Facts) -> dict[str, str]:
-    """Plan and inspect on an Arm CPU; the wheel is the CPU wheel of a release, in which LSE atomics were found."""
+    """Plan and inspect on an Arm CPU; the wheel is the CPU wheel of a release, in which LSE atomics were found: the one
+    of PyTorch's index, and the one of PyPI, whose file names no flavour and whose code may be all that is known."""
     flavour = next(row for row in facts.flavours(torch) if row.name == "cpu")
     candidate = Candidate(answer="install", torch=torch, backend="cpu", flavour=flavour)
     machine = machine_from_flags(facts, cpu=cpu, arch="aarch64")
     refused = list(RULES["R204"].check(candidate, Question(machine, Wish(), facts)))
     code = WheelCpu(functions=9, arch="aarch64", required=("lse",))
-    report = WheelReport(name="torch", version=f"{torch}+cpu", tags=("cp311-cp311-linux_aarch64",), cpu=code)
-    judged = [one for one in verdict_for(report, machine, "it").axes if one.axis == "cpu"]
-    return {"plan": "no" if refused else "yes", "inspect": "no" if any(one.runs == "no" for one in judged) else "yes"}
+    found = {"plan": "no" if refused else "yes"}
+    for version, tag in ((f"{torch}+cpu", "linux_aarch64"), (torch, "manylinux_2_28_aarch64")):
+        report = WheelReport(name="torch", version=version, tags=(f"cp311-cp311-{tag}",), cpu=code)
+        judged = [axis for axis in verdict_for(report, machine, "it").axes if axis.axis == "cpu"]
+        found[f"inspect {version}"] = "no" if any(axis.runs == "no" for axis in judged) else "yes"
+    return found
 
 
 def main() -> int:

@@ -143,7 +143,7 @@ def _cpu(
         text = f"{who} lacks {', '.join(early)}, which runs as soon as a library of it is loaded: it does not start"
     # An official wheel is made to choose at run time, and the planner offers it: that it does not start at all takes
     # a report of it. What was read then names the places that crash.
-    if not early and report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
+    if not early and report.name == "torch" and _is_official(report):
         seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if seen.kind != "no":
             named = say([one for one in operators if one.operator]).partition("; ")[2]
@@ -152,6 +152,14 @@ def _cpu(
     if report.name not in (None, "torch"):
         return [verdict("cpu", "no", found.code, text, "take an older release, or build it on this machine")]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
+
+
+def _is_official(report: WheelReport) -> bool:
+    """A wheel of PyTorch's own: of a flavour of theirs, or a release by its bare number with PyPI's kind of tag."""
+    facts = load_facts()
+    if find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm) is not None:
+        return True
+    return report.version in facts.releases and any("manylinux" in tag for tag in report.tags)
 
 
 def _unread(report: WheelReport, features: frozenset[str] | None, who: str) -> list[AxisVerdict]:

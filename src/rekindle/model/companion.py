@@ -63,7 +63,7 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
     distribution where it is called otherwise (``cupy-cuda12x``); ``glibc`` the oldest one the tags allow; ``flags``
     what else pip must be told. ``abi`` is how its C++ spells strings, measured (torch up to 2.6 is mostly pre-cxx11);
     ``code_in`` the library whose code decides, where others hold extras for a few cards; ``brings`` the other
-    companions that it asks for in one version.
+    companions that it asks for in one version. ``with_torch``: torch's own line brings it, and none goes over it.
     """
 
     pythons: dict[Platform, tuple[str, ...]]
@@ -75,6 +75,7 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
     abi: Literal["cxx11", "pre-cxx11"] | None = None
     code_in: str | None = None
     brings: dict[str, str] = {}
+    with_torch: bool = False
 
 
 class CompanionSource(Bounds, frozen=True, kw_only=True):

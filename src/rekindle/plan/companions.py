@@ -205,7 +205,8 @@ def describe(found: CompanionFinding, plan: Plan, machine: Machine, facts: Facts
     row = found.row
     env: dict[str, str] = {}
     requests: tuple[Request, ...] = ()
-    if isinstance(row, CompanionPackageWheel):
+    comes_along = isinstance(row, CompanionPackageWheel) and row.with_torch
+    if isinstance(row, CompanionPackageWheel) and not comes_along:
         place = _place(row, plan)
         links = place if place and place.endswith(".html") else None
         name = row.name or found.package
@@ -220,11 +221,11 @@ def describe(found: CompanionFinding, plan: Plan, machine: Machine, facts: Facts
     return Companion(
         name=found.package,
         answer=found.kind,
-        version=found.version,
+        version=None if comes_along else found.version,
         why=_why(found, plan),
         source=row.source[0] if row is not None else found.nos[0].source if found.nos else None,
         requests=requests,
-        commands=_commands(found, plan, machine, env),
+        commands=() if comes_along else _commands(found, plan, machine, env),
         env=env,
         cost=_cost(row) if isinstance(row, CompanionSource) else None,
         instead=instead.name if instead else None,
@@ -254,6 +255,8 @@ def _why(found: CompanionFinding, plan: Plan) -> str:
     if row is None and found.version:
         return f"{nos[0]} " + ("It is built with it." if found.kind == "build" else "The line for torch brings it.")
     if found.kind == "runs" and isinstance(row, CompanionPackageWheel):
+        if row.with_torch:
+            return f"{found.package} comes with torch {plan.torch}, made for it."
         fits = f"its wheel fits torch {plan.torch}" if row.torch else "its wheel does not depend on the torch"
         card = " and has code for this card" if row.targets or row.gfx else ""
         return f"{found.package} {found.version}: {fits}{card}."
