@@ -124,16 +124,15 @@ def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[
         yield refuse("driver-branch-ended", candidate, floor=floor, system=old.name, below=below, source=old.source[-1])
 
 
-@rule("R103", "install", reads="cards")
+@rule("R103", "install", "graft", reads="cards")
 def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """The cuDNN that comes with the wheel still has code for the cards."""
+    """The cuDNN that comes with the wheel still has code for the cards; a graft keeps it, which is a doubt."""
     assert candidate.flavour is not None
+    name = "cudnn-lacks-arch/graft" if candidate.answer == "graft" else "cudnn-lacks-arch/wheel"
     for gpu in () if question.wish.without_cudnn else question.gpus:
         answer = cudnn_covers(candidate.flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
         if answer.kind == "partly":
-            yield refuse(
-                "cudnn-lacks-arch/wheel", candidate, gpu=gpu, card=card(gpu), answer=answer, source=answer.source
-            )
+            yield refuse(name, candidate, gpu=gpu, card=card(gpu), answer=answer, source=answer.source)
 
 
 @rule("R111", "build")

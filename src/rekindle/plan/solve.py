@@ -45,6 +45,7 @@ _HELD_BACK = 4  # minor releases: more than a year
 _NEAR = 2
 _ODD_PAIRS = ("rocm-pair-unproven", "cuda-pair-unproven")
 _WHEEL_GLIBC = "2.28"  # what the wheels of today want
+ServedCards = tuple[tuple[Gpu, ...], PlanOutcome]
 _SCREEN_GIB = 2  # with less, torch's own libraries leave next to no room for anything else
 
 
@@ -125,14 +126,13 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()
     outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
-    groups: list[tuple[tuple[Gpu, ...], PlanOutcome]] = []
+    groups: list[ServedCards] = []
     for kept in _groups(question, outcome):
         smaller = _assess_all(_with_only(kept, question), wheelhouse)
         groups += [(kept, smaller)] if smaller.best is not None else []
-        if outcome.best is None and {gpu.arch for group, _ in groups for gpu in group} == {
-            g.arch for g in question.gpus
-        }:
-            break  # every card has a plan by now
+        planned = {gpu.arch for group, _ in groups for gpu in group}
+        if outcome.best is None and planned == {gpu.arch for gpu in question.gpus}:
+            break
     chosen = outcome
     held_back = _screen_holds_back(groups, outcome, question) or _may_not_compute(outcome, groups)
     if outcome.best is None or question.wish.serve == "newest" or held_back:
@@ -158,9 +158,7 @@ def _groups(question: Question, outcome: PlanOutcome) -> Iterator[tuple[Gpu, ...
             yield tuple(order[:size])
 
 
-def _for_some(
-    groups: list[tuple[tuple[Gpu, ...], PlanOutcome]], outcome: PlanOutcome, question: Question
-) -> tuple[tuple[Gpu, ...], PlanOutcome]:
+def _for_some(groups: list[ServedCards], outcome: PlanOutcome, question: Question) -> ServedCards:
     """The group to serve where not all cards are: the largest with the newest cards; for who serves the newest card
     alone, the one with the newest torch for it. Without any, all cards and what was found for them."""
     everyone = (question.gpus, outcome)
@@ -171,9 +169,7 @@ def _for_some(
     return max(mine, key=lambda group: _newness(group[1]), default=everyone)
 
 
-def _screen_holds_back(
-    groups: list[tuple[tuple[Gpu, ...], PlanOutcome]], outcome: PlanOutcome, question: Question
-) -> bool:
+def _screen_holds_back(groups: list[ServedCards], outcome: PlanOutcome, question: Question) -> bool:
     """Would the cards that compute have a newer torch without one that can only drive a screen?"""
     large = tuple(gpu for gpu in question.gpus if gpu.memory_gib is None or gpu.memory_gib >= _SCREEN_GIB)
     if question.wish.serve == "all" or question.torch is not None or len(large) == len(question.gpus):
@@ -181,7 +177,7 @@ def _screen_holds_back(
     return any(set(kept) == set(large) and _newness(own) > _newness(outcome) for kept, own in groups)
 
 
-def _may_not_compute(outcome: PlanOutcome, groups: list[tuple[tuple[Gpu, ...], PlanOutcome]]) -> bool:
+def _may_not_compute(outcome: PlanOutcome, groups: list[ServedCards]) -> bool:
     """Serving all cards takes a build whose libraries may lack one of them, and the others have a wheel."""
     best, wish = outcome.best, outcome.question.wish
     if best is None or best.candidate.answer != "build" or wish.build or wish.serve == "all":
