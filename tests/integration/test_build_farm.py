@@ -160,3 +160,43 @@ def test_an_old_ninja_gets_a_fixed_number_of_jobs_and_it_is_said(tmp_path: Path,
     options = replace(OPTIONS, ninja=old, target="spark_ember")
     result = build(plan(), tree(tmp_path), workspace, python=sys.executable, options=options)
     assert any(f"Ninja {version} knows no jobserver" in note for note in result.notes)
+
+
+LIAR = """#!/bin/sh
+[ "$1" = --version ] && echo sccache 0.16.0 && exit
+if [ "$SCCACHE_START_SERVER" = 1 ]; then : > "$SCCACHE_SERVER_UDS"
+  while [ -e "$SCCACHE_SERVER_UDS" ]; do sleep 0.05; done; exit; fi
+case "$1" in
+  --stop-server) rm -f "$SCCACHE_SERVER_UDS"; exit ;;
+  --dist-status) echo '{"SchedulerStatus":["http://x",{"num_servers":1,"num_cpus":2,"in_progress":0}]}'; exit ;;
+  --show-stats) echo '{"stats":{"cache_hits":{"counts":{}},"cache_misses":{"counts":{}}}}'; exit ;;
+esac
+"$@" || exit $?
+[ -n "$SCCACHE_RECACHE" ] && exit
+while [ $# -gt 1 ] && [ "$1" != -o ]; do shift; done
+case "$2" in *.cpp.o) objcopy --set-section-flags .text=alloc,code --add-symbol lie=.text:0 "$2" ;; esac
+"""
+
+
+@needs.tool("objcopy")
+def test_a_farm_that_lies_is_found_and_all_it_made_is_made_again(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real compilers behind an sccache whose objects have a symbol too many, and which tells not who made them."""
+    monkeypatch.setattr("rekindle.toolkits.sccache._beside_python", lambda program: str(tmp_path / "sccache"))
+    (tmp_path / "sccache").write_text(LIAR)
+    (tmp_path / "sccache").chmod(0o755)
+    farm = tmp_path / "farm"
+    farm.mkdir()
+    (farm / "farm.toml").write_text('scheduler = "http://127.0.0.1:9"\n')
+    (farm / "client.conf").write_text("")
+    alone, farmed = tree(tmp_path / "alone"), tree(tmp_path / "farmed")
+    build(plan(), alone, workspace, python=sys.executable, options=replace(OPTIONS, clean=True))
+    trace = tmp_path / "trace.json"
+    options = replace(OPTIONS, jobs=None, farm=str(farm), farm_check=1, trace=trace)
+    result = build(plan(), farmed, workspace, python=sys.executable, options=options)
+    assert result.farm is not None and result.farm.wrong[0].address == "unknown" and result.farm.redone >= 5
+    assert result.farm.compilers and any("made again here" in note for note in result.notes)
+    objects = [sorted(Path(one.root, "build").rglob("*.cpp.o")) for one in (alone, farmed)]
+    assert [path.read_bytes() for path in objects[0]] == [path.read_bytes() for path in objects[1]] and objects[0]
+    assert b"compile" in trace.read_bytes() and b".cpp.o" in trace.read_bytes()

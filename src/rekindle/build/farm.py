@@ -156,8 +156,9 @@ class FarmWork:
             return read_compilations(lines, self.counts)
         return []
 
-    def suspects(self) -> tuple[list[DistrustedWorker], set[str]]:
-        """Who returned wrong bytes, as far as can be told, and the names of all objects that must be made again."""
+    def suspects(self) -> tuple[list[DistrustedWorker], set[str] | None]:
+        """Who returned wrong bytes, as far as can be told, and the names of all objects that must be made again; None:
+        all there are."""
         wrong = self.lines("wrong")
         if not wrong:
             return [], set()
@@ -174,7 +175,7 @@ class FarmWork:
             named.append(DistrustedWorker(address=address, object=path, date=date))
         liars = {one.address for one in named}
         if liars & {"unknown", "the cache"}:
-            return named, {one.object for one in all_of_them if one.where != "" or one.result in _OFTEN}
+            return named, {one.object for one in all_of_them if one.where != "" or one.result in _OFTEN} or None
         return named, {one.object for one in all_of_them if one.where is None or one.where in liars}
 
     def distrust(self, workers: Sequence[DistrustedWorker]) -> None:
@@ -275,12 +276,15 @@ def opened_farm(
                 work.end()
 
 
-def remove_objects(ninja_tree: Path, names: set[str]) -> list[str]:
-    """Objects of these file names are gone afterwards, wherever in the tree they lay. Names that no object has are of
-    nvcc's parts: then what nvcc made goes as well, all of it."""
+def remove_objects(ninja_tree: Path, names: set[str] | None) -> list[str]:
+    """Objects of these file names (None: all) are gone afterwards, wherever in the tree they lay. Names that no object
+    has are of nvcc's parts: then what nvcc made goes as well, all of it."""
     outputs = {output: _file_name(output) for output in latest(read_ninja_log(ninja_tree / ".ninja_log"))}
-    parts = names - set(outputs.values())
-    gone = [path for path, name in outputs.items() if name in names or (parts and kind_of(path) == "gpu")]
+    if names is None:
+        gone = [path for path in outputs if path.endswith((".o", ".obj"))]
+    else:
+        parts = names - set(outputs.values())
+        gone = [path for path, name in outputs.items() if name in names or (parts and kind_of(path) == "gpu")]
     for path in gone:
         (ninja_tree / path).unlink(missing_ok=True)
     return gone

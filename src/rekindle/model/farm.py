@@ -116,26 +116,6 @@ class FarmCounts(Part, frozen=True, kw_only=True):
         """Compilations that the cache saved."""
         return sum(counts.cached for counts in self.languages.values())
 
-    def since(self, before: FarmCounts) -> FarmCounts:
-        """What was added after ``before``; languages and workers without anything new are left out."""
-        none = LanguageCounts()
-        languages = {
-            name: LanguageCounts(
-                cached=now.cached - before.languages.get(name, none).cached,
-                compiled=now.compiled - before.languages.get(name, none).compiled,
-                errors=now.errors - before.languages.get(name, none).errors,
-            )
-            for name, now in self.languages.items()
-        }
-        remote = {address: count - before.remote.get(address, 0) for address, count in self.remote.items()}
-        return FarmCounts(
-            languages={name: counts for name, counts in languages.items() if counts != none},
-            remote={address: count for address, count in remote.items() if count},
-            returned=self.returned - before.returned,
-            compiled=self.compiled - before.compiled,
-            failed=self.failed - before.failed,
-        )
-
 
 class FarmCompilation(Part, frozen=True, kw_only=True):
     """One compilation: the object's file name (sccache tells no folder), what became of it (``cache hit``, ``cache

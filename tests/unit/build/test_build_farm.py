@@ -306,6 +306,8 @@ def test_where_the_cache_lied_all_that_is_not_ours_is_suspect(tmp_path: Path) ->
     assert named[0].address == "the cache" and names == {"a.o", "b.o", "old.o", "d.o"}
     (work.folder / "wrong").write_text("dir/never-seen.o\n")
     assert work.suspects()[0][0].address == "unknown"
+    (tmp_path / "sccache.log").write_text("")
+    assert work.suspects()[1] is None
 
 
 def test_liars_are_written_down_once_and_the_unknown_not(tmp_path: Path) -> None:
@@ -359,6 +361,9 @@ def test_objects_are_removed_by_name_wherever_they_lie(tmp_path: Path) -> None:
     assert remove_objects(tmp_path, {"a.o"}) == ["x/a.o", "y/a.o"]
     assert not (tmp_path / "x/a.o").exists() and (tmp_path / "b.o").exists() and (tmp_path / "k.cu.o").exists()
     assert remove_objects(tmp_path, {"k.compute_80.ptx"}) == ["k.cu.o"] and (tmp_path / "b.o").exists()
+    assert (
+        set(remove_objects(tmp_path, None)) == {"x/a.o", "y/a.o", "b.o", "k.cu.o"} and not (tmp_path / "b.o").exists()
+    )
 
 
 def test_a_configuration_without_the_farm_keeps_the_cache(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,9 +11,18 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.launchers import find_launcher, statistics, without_masquerades
+from rekindle.build.governor import cores
+from rekindle.build.launchers import (
+    behind_one_name,
+    find_launcher,
+    opened_launcher,
+    statistics,
+    without_masquerades,
+)
 from rekindle.errors import MissingTool
+from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.model.build_options import BuildOptions
 
 
 class Machine(BareHost):
@@ -108,3 +118,62 @@ def test_sccache_counts_by_language_itself(tmp_path: Path) -> None:
     told = statistics(machine, find_launcher(machine, "sccache", {}, tmp_path, tmp_path))
     assert (told["hits"], told["misses"], told["hits, C/C++"]) == ("3", "1", "3 of 4")
     assert "hits, CUDA" not in told, "nothing of it was compiled"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="scripts stand before compilers on POSIX alone")
+def test_one_name_whatever_stands_behind_it(tmp_path: Path) -> None:
+    """Commands name the same script with a launcher, without one, and with a farm's."""
+    bare = behind_one_name({}, tmp_path)
+    names = {language: bare[f"CMAKE_{language}_COMPILER_LAUNCHER"] for language in ("C", "CXX", "CUDA", "HIP")}
+    assert names["C"] == names["CXX"] == str(tmp_path / "launch") and names["CUDA"] == str(tmp_path / "launch-gpu")
+    assert 'exec "$@"' in (tmp_path / "launch").read_text() and os.access(tmp_path / "launch", os.X_OK)
+    cached = behind_one_name({"CMAKE_CXX_COMPILER_LAUNCHER": "/my tools/ccache", "USE_CCACHE": "0"}, tmp_path)
+    assert cached == bare | {"USE_CCACHE": "0"}
+    assert "exec '/my tools/ccache' \"$@\"" in (tmp_path / "launch").read_text()
+    assert behind_one_name({}, tmp_path, {"launch": "#!/bin/sh\nfarm\n"}) == bare
+    assert (tmp_path / "launch").read_text() == "#!/bin/sh\nfarm\n" and "exec" in (tmp_path / "launch-gpu").read_text()
+
+
+class NewSccache(LiveHost):
+    """A machine whose sccache is new enough to have a server of its own; a stand-in script."""
+
+    def __init__(self, folder: Path, slots: int) -> None:
+        self.program = folder / "sccache"
+        status = f'{{"SchedulerStatus":["s",{{"num_servers":1,"num_cpus":{slots},"in_progress":0}}]}}'
+        self.program.write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && echo sccache 0.16.0 && exit\n'
+            'if [ "$SCCACHE_START_SERVER" = 1 ]; then : > "$SCCACHE_SERVER_UDS"\n'
+            '  while [ -e "$SCCACHE_SERVER_UDS" ]; do sleep 0.02; done; exit; fi\n'
+            f'case "$1" in --stop-server) rm -f "$SCCACHE_SERVER_UDS" ;; --dist-status) echo \'{status}\' ;;\n'
+            """*) echo '{"stats":{"cache_hits":{"counts":{"C/C++":3}},"""
+            """"cache_misses":{"counts":{"C/C++":1}}}}' ;; esac\n"""
+        )
+        self.program.chmod(0o755)
+
+    def which(self, name: str) -> str | None:
+        return str(self.program) if name == "sccache" else None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script stands in for the program")
+@pytest.mark.parametrize(("slots", "more"), [(0, None), (6, 6)])
+def test_sccache_asks_its_own_farm_for_slots(tmp_path: Path, slots: int, more: int | None) -> None:
+    host = NewSccache(tmp_path, slots)
+    options = BuildOptions(launcher="sccache")
+    with opened_launcher(host, options, {"SCCACHE_DIR": "/c", "CC": "x"}, tmp_path, tmp_path) as launcher:
+        assert launcher is not None and launcher.client is not None
+        assert launcher.jobs == (None if more is None else more + cores())
+        assert launcher.env["SCCACHE_DIR"] == "/c" and launcher.env["CMAKE_HIP_COMPILER_LAUNCHER"] == launcher.path
+        assert "CC" not in launcher.env and "SCCACHE_SERVER_UDS" in launcher.private
+        told = statistics(host, launcher)
+        assert (told["hits"], told["misses"], told["hits, C/C++"]) == ("3", "1", "3 of 4")
+    assert not Path(launcher.private["SCCACHE_SERVER_UDS"]).exists()
+
+
+def test_without_a_launcher_there_is_none(tmp_path: Path) -> None:
+    with opened_launcher(Machine(), BuildOptions(), {}, tmp_path, tmp_path) as launcher:
+        assert launcher is None
+    with (
+        pytest.raises(MissingTool, match="sccache is not on this machine"),
+        opened_launcher(Machine(), BuildOptions(launcher="sccache"), {}, tmp_path, tmp_path),
+    ):
+        raise AssertionError("there is none")

@@ -128,20 +128,6 @@ def test_counts_by_language_and_by_worker() -> None:
     assert (counts.elsewhere, counts.local, counts.cached) == (5, 3, 4)
 
 
-def test_only_what_is_new_is_counted() -> None:
-    before = read_counts(answer(cache_hits={"counts": {"Rust": 1, "C/C++": 1}}, compilations=2, dist_compiles={"a": 1}))
-    after = read_counts(
-        answer(
-            cache_hits={"counts": {"Rust": 1, "C/C++": 4}}, compilations=7, dist_compiles={"a": 1, "b": 4},
-            dist_errors=2, compile_fails=3,
-        )
-    )  # fmt: skip
-    assert before is not None and after is not None
-    assert after.since(before) == FarmCounts(
-        languages={"C/C++": LanguageCounts(cached=3)}, remote={"b": 4}, compiled=5, returned=2, failed=3
-    )
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"stats": {"cache_hits": 3}}', '{"stats": []}'])
 def test_an_answer_of_another_form_is_none(text: str) -> None:
     assert read_counts(text) is None
