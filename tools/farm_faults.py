@@ -101,7 +101,7 @@ class RealFarm:
     """A scheduler and as many workers as asked; the second lives behind a link that can be cut."""
 
     def __init__(self, folder: Path, *, workers: int = 2, link: bool = True) -> None:
-        self.root, self.random, self.number, self.files = folder, random.Random(20261118), 0, FILES
+        self.root, self.random, self.files = folder, random.Random(20261118), FILES
         self.folder = FarmFolder(folder / "farm")
         self.namespace = f"rkfarm{os.getpid()}" if link and os.geteuid() == 0 and shutil.which("ip") else ""
         self.inside, self.host = f"10.213.{os.getpid() % 250}.2", "127.0.0.1"
@@ -163,11 +163,11 @@ class RealFarm:
         os.killpg(pid, signal.SIGKILL)
 
     @contextlib.contextmanager
-    def builder(self, *, token: str | None = None, archive: Path | None = None) -> Iterator[Callable[[str, Path], int]]:
-        """Somebody who builds: a function that compiles a file through the farm; at the end ``counts`` are known."""
-        self.number += 1
-        folder = self.root / f"builder{self.number}"
-        folder.mkdir()
+    def builder(
+        self, result: Round, *, token: str | None = None, archive: Path | None = None
+    ) -> Iterator[Callable[[str, Path], int]]:
+        """Somebody who builds: a function that compiles a file through the farm; what workers did is counted."""
+        folder = Path(tempfile.mkdtemp(dir=self.root))
         hidden = load_secrets(self.folder)
         assert hidden is not None
         toolchain = {
@@ -200,11 +200,10 @@ class RealFarm:
                 return done.returncode
 
             yield compile_file
-            self.counts = client.counts(host) or FarmCounts()
+            result.remote += (client.counts(host) or FarmCounts()).elsewhere
 
     def new_sources(self, folder: Path) -> list[str]:
         """C++ files that nobody has compiled yet, each a second or so of work."""
-        folder.mkdir(parents=True, exist_ok=True)
         names = []
         for number in range(self.files):
             salt = self.random.randrange(1 << 30)
@@ -221,13 +220,13 @@ class RealFarm:
     def compile_all(self, result: Round, breaking: Callable[[], None] | None = None, **builder: object) -> None:
         """One round's files, two at a time; ``breaking`` happens in the middle."""
         began = time.monotonic()
-        folder = self.root / f"round{self.number}-{threading.get_ident() % 1000}"
+        folder = Path(tempfile.mkdtemp(dir=self.root))
         sources = self.new_sources(folder)
         wanted = {}
         for source in sources:
             subprocess.run([COMPILER, *FLAGS, "-c", source, "-o", "wanted.o"], cwd=folder, check=True)
             wanted[source] = (folder / "wanted.o").read_bytes()
-        with self.builder(**builder) as compile_file, ThreadPoolExecutor(max_workers=2) as pool:  # type: ignore[arg-type]
+        with self.builder(result, **builder) as compile_file, ThreadPoolExecutor(max_workers=2) as pool:  # type: ignore[arg-type]
             jobs = {source: pool.submit(compile_file, source, folder / f"{source}.o") for source in sources}
             if breaking:
                 time.sleep(self.random.uniform(0.3, 3.0))
@@ -238,7 +237,6 @@ class RealFarm:
                     result.good += 1
                 else:
                     result.wrong.append(f"{source}: exit code {job.result()}")
-        result.remote += self.counts.elsewhere
         result.seconds += time.monotonic() - began
         shutil.rmtree(folder)
 
@@ -328,6 +326,7 @@ def two_builders(farm: RealFarm) -> Round:
     beside.join()
     result.good += other.good
     result.wrong += other.wrong
+    result.remote += other.remote
     return result
 
 

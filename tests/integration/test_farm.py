@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import farm_faults
+import tiny_s3
 from farm_faults import COMPILER, RealFarm, Round
 from rekindle import api
 from rekindle.farm.folder import load_secrets
@@ -68,11 +69,32 @@ def test_a_wrong_token_compiles_at_home(farm: RealFarm) -> None:
     assert "somebody builds with a token that is not this farm's" in said
 
 
-def test_a_second_user_compiles_nothing(tmp_path: Path) -> None:
+@pytest.fixture(params=["dir", "redis", "s3"])
+def cache(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A place that builders share, of each kind."""
+    if request.param == "dir":
+        yield f"dir:{tmp_path / 'cache'}"
+    elif request.param == "s3":
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", tiny_s3.KEY)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", tiny_s3.SECRET)
+        with tiny_s3.tiny_store() as store:
+            yield f"s3://{tiny_s3.BUCKET}/torch?region=us-east-1&endpoint={store.url}&use_ssl=false"
+    else:
+        if not shutil.which("redis-server"):
+            pytest.skip("needs redis-server on PATH")
+        port = farm_faults.free_port()
+        server = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--save", "", "--dir", str(tmp_path)], stdout=-3
+        )
+        yield f"redis://127.0.0.1:{port}/torch"
+        server.kill()
+        server.wait()
+
+
+def test_a_second_user_compiles_nothing(tmp_path: Path, cache: str) -> None:
     """Two users, each with a folder of their own, and one cache; the farm itself is down, its cache is not."""
-    cache = tmp_path / "cache"
     place = tmp_path / "farm"
-    raised = api.farm_up(farm=place, listen=f"127.0.0.1:{farm_faults.free_port()}", cache=f"dir:{cache}", client=True)
+    raised = api.farm_up(farm=place, listen=f"127.0.0.1:{farm_faults.free_port()}", cache=cache, client=True)
     api.farm_down(farm=place)
     host = LiveHost()
     tool = find_sccache(host)

@@ -68,3 +68,9 @@ def test_a_port_that_answers_is_not_free() -> None:
 def test_the_address_that_the_scheduler_sees() -> None:
     assert addresses.address_towards("http://127.0.0.1:9") == "127.0.0.1"
     assert "127.0.0.1" not in addresses.own_addresses()
+
+
+def test_an_address_of_the_web_has_its_usual_port() -> None:
+    assert addresses.split_address("https://farm.example.org") == ("farm.example.org", 443)
+    assert addresses.split_address("http://farm.example.org/") == ("farm.example.org", 80)
+    assert addresses.split_address("https://farm.example.org:8443") == ("farm.example.org", 8443)

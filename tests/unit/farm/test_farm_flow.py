@@ -24,7 +24,9 @@ from rekindle.farm.addresses import answers
 from rekindle.farm.folder import load_secrets
 from rekindle.farm.scheduler import scheduler_daemon
 from rekindle.farm.worker import place_of, worker_places
+from rekindle.host.live import LiveHost
 from rekindle.host.processes import process_mark
+from rekindle.host.protocol import Disk
 from rekindle.model.farm import FarmFolder
 from rekindle.model.machine import Check
 from rekindle.toolkits.sccache import load_farm
@@ -264,7 +266,7 @@ def test_wait_ends_the_worker_at_a_signal(folder: FarmFolder, at: str) -> None:
 
 SSH = """#!/bin/sh
 # As ssh: -G tells where it would go, else the command runs "there", with its input.
-[ "$1" = -G ] && { echo "hostname 127.0.0.1"; echo "port 22"; exit; }
+[ "$1" = -G ] && { echo "user me"; echo stdinnull; echo "hostname 127.0.0.1"; echo "port 22"; exit; }
 shift 3
 export REKINDLE_FARM=@THERE@
 exec sh -c "$*"
@@ -302,6 +304,8 @@ def test_a_worker_by_ssh(folder: FarmFolder, at: str, tmp_path: Path, ssh: Calla
     assert (joined.state, joined.folder) == ("joined", str(tmp_path / "there")) and answers(place)
     (known,) = load_farm(folder).workers
     assert (known.address, known.slots) == (place, joined.slots)
+    found = api.farm_join(ssh="desk", remote=remote, dry_run=True)
+    assert found.address == "127.0.0.1:10501", "where ssh itself goes"
     ended = api.farm_down()
     assert ended.ended[0].endswith("on desk") and "scheduler" in ended.ended and not ended.left
     assert not answers(place)
@@ -360,3 +364,41 @@ def test_the_command_line(
     assert json.loads(capsys.readouterr().out)["ended"] == ["scheduler"]
     assert main(["farm", "status", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["status"]["why"]
+
+
+def test_a_farm_moves_to_another_address(folder: FarmFolder, at: str) -> None:
+    api.farm_up(listen=at)
+    api.farm_down()
+    other = f"127.0.0.1:{another_port()}"
+    assert api.farm_up(listen=other, url="https://farm.example.org/").scheduler == "https://farm.example.org"
+    assert api.farm_up().scheduler == "https://farm.example.org", "what was said once is kept"
+    api.farm_down()
+    moved = api.farm_up(listen=at)
+    assert moved.scheduler == f"http://{at}" == load_farm(folder).scheduler
+    assert tomllib.loads(folder.client.read_text())["dist"]["scheduler_url"] == f"http://{at}"
+
+
+def test_slots_are_what_this_process_may_use(folder: FarmFolder, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.farm_up(listen=at)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 2, 3} if pid == 0 else set())
+    assert api.farm_join(dry_run=True).slots == 3
+
+
+@pytest.mark.parametrize(("free", "room"), [(6, 3), (20, 10), (19, 9.5), (500, 10)])
+def test_toolchains_take_half_of_the_disk_and_ten_gib_at_most(
+    folder: FarmFolder, at: str, monkeypatch: pytest.MonkeyPatch, free: int, room: float
+) -> None:
+    monkeypatch.setattr(LiveHost, "disk", lambda self, path: Disk(total=1000 << 30, free=free << 30))
+    api.farm_up(listen=at, worker=True)
+    (place,) = worker_places(folder)
+    assert tomllib.loads(place.daemon.conf.read_text())["toolchain_cache_size"] == int(room * (1 << 30))
+
+
+def test_a_worker_takes_the_first_free_port(folder: FarmFolder, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.farm_up(listen=at)
+    taken = {f"127.0.0.1:{10501 + number}" for number in range(3)}
+    monkeypatch.setattr(workers, "is_free", lambda place: place not in taken)
+    assert api.farm_join(dry_run=True).address == "127.0.0.1:10504"
+    monkeypatch.setattr(workers, "is_free", lambda place: False)
+    assert api.farm_join(dry_run=True).address == "127.0.0.1:10501"
+    assert api.farm_join(address="127.0.0.1:7777", dry_run=True).address == "127.0.0.1:7777"

@@ -135,3 +135,76 @@ def test_bad_input(tmp_path: Path) -> None:
         download("https://127.0.0.1/x", tmp_path / "f", sha256="abc")
     with pytest.raises(BadInput, match="cannot download"):
         download("ftp://127.0.0.1/x", tmp_path / "f")
+
+
+def test_what_is_there_and_right_is_kept_and_named(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    target.write_bytes(CONTENT)
+    assert download(server.url, target, sha256=SHA.upper()) == target
+    assert download(server.url, target) == target
+    assert server.asked == []
+
+
+def test_a_part_that_is_whole_already_is_taken(server: Server, tmp_path: Path) -> None:
+    """Killed after the last byte and before the rename: the server answers 416 to what lies beyond the end."""
+    target = tmp_path / "x"
+    server.cut_after = len(CONTENT) - 1
+    with pytest.raises(Interrupted):
+        download(server.url, target, attempts=1)
+    with (tmp_path / "x.part").open("ab") as file:
+        file.write(CONTENT[-1:])
+    server.status = 416
+    assert download(server.url, target, sha256=SHA, attempts=1) == target
+    assert target.read_bytes() == CONTENT
+
+
+def test_what_is_larger_than_any_archive_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rekindle.host.download.MAX_BYTES", len(CONTENT))
+    assert download(server.url, tmp_path / "just").read_bytes() == CONTENT
+    monkeypatch.setattr("rekindle.host.download.MAX_BYTES", len(CONTENT) - 1)
+    with pytest.raises(BadInput, match="no source archive"):
+        download(server.url, tmp_path / "more")
+
+
+def test_a_disk_that_cannot_be_written_is_not_tried_again(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rekindle.host.download.write_atomically", full)
+    with pytest.raises(BadInput, match="No space left"):
+        download(server.url, tmp_path / "x")
+    assert len(server.asked) == 1
+
+
+def test_progress_knows_how_much_is_left(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[tuple[float, float | None]] = []
+    left: list[int | None] = []
+
+    class Listener:
+        def stage(self, name: str, detail: str = "") -> None: ...
+        def note(self, text: str) -> None: ...
+        def step(self, done: float, total: float | None, detail: str = "") -> None:
+            steps.append((done, total))
+
+    def speed(done: int, rest: int | None, seconds: float) -> str:
+        left.append(rest)
+        return ""
+
+    monkeypatch.setattr("rekindle.host.download._speed", speed)
+    download(server.url, tmp_path / "x", progress=Listener())
+    assert steps[-1] == (len(CONTENT), len(CONTENT))
+    assert left[-1] == 0 and left == [len(CONTENT) - done for done, _ in steps]
+
+
+@pytest.mark.parametrize(
+    ("status", "final"), [(401, True), (403, True), (404, True), (410, True), (402, False), (503, False)]
+)
+def test_which_answers_are_final(server: Server, tmp_path: Path, status: int, final: bool) -> None:
+    server.status = status
+    with pytest.raises(StageFailed if final else Interrupted):
+        download(server.url, tmp_path / "x", attempts=2)
+    assert len(server.asked) == (1 if final else 2)

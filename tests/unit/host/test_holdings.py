@@ -159,3 +159,13 @@ def test_on_the_command_line(workspace: Workspace, capsys: pytest.CaptureFixture
     assert main(["clean", "--older-than", "soon"]) == 2
     assert main(["clean", "--yes"]) == 0
     assert "free again" in capsys.readouterr().out and not (workspace.build).exists()
+
+
+def test_what_cannot_be_removed_says_why(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, **more: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("rekindle.host.workspace.shutil.rmtree", refuse)
+    (kept,) = [item for item in api.clean(["build"]).kept if item.path.endswith("build")]
+    assert kept.why == "Permission denied"
+    assert workspace.build.is_dir()

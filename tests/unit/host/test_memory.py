@@ -91,3 +91,11 @@ def test_this_machine() -> None:
     now = read_memory()
     assert now is not None
     assert 0 < now.available <= now.total
+
+
+def test_a_kernel_that_does_not_say_what_is_available(tmp_path: Path) -> None:
+    old = "MemTotal: 1000 kB\nMemFree: 300 kB\nCached: 200 kB\n"
+    now = read_memory(write(tmp_path / "a", {"proc/meminfo": old}))
+    assert now is not None and now.available == 500 * 1024
+    bare = read_memory(write(tmp_path / "b", {"proc/meminfo": "MemTotal: 1000 kB\n"}))
+    assert bare is not None and bare.available == 0
