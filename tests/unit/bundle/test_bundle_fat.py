@@ -8,6 +8,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -189,6 +190,27 @@ def test_rocm_data_comes_along(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "torch", "2.8.0", tag=TAG, files=files)
     report = make_fat(_order(wheel, tmp_path / "out", lib), Silent())
     assert "torch/lib/rocblas/library/TensileLibrary_gfx1030.dat" in _check_record(Path(report.out or ""))
+
+
+def test_amd_code_is_left_whole_and_that_is_said_where_trimming_was_asked_for(tmp_path: Path) -> None:
+    lib = _write(tmp_path / "rocm", libamdhip64__so__6=make_elf(soname="libamdhip64.so.6"))
+    files = {"torch/__init__.py": b"", "torch/lib/libtorch_hip.so": make_elf(needed=["libamdhip64.so.6"])}
+    wheel = make_wheel(tmp_path, "torch", "2.8.0", tag=TAG, files=files)
+    asked = make_fat(_order(wheel, tmp_path / "a", lib, archs=(Sm(8, 6),)), Silent())
+    assert asked.system == "linux" and [note for note in asked.notes if "AMD device code is left whole" in note]
+    assert not make_fat(_order(wheel, tmp_path / "b", lib), Silent()).notes
+
+
+@pytest.mark.parametrize("name", ["../outside.so", "/etc/outside.so", "a\\outside.so", "..", "."])
+def test_a_name_that_is_a_path_is_never_looked_for(tmp_path: Path, name: str) -> None:
+    lib = _write(tmp_path / "kit" / "lib", a=b"")
+    _write(tmp_path / "kit", outside__so=make_elf(soname="outside.so"))
+    if os.name == "posix":
+        (lib / "a\\outside.so").write_bytes(make_elf(soname="outside.so"))
+    files = {"torch/__init__.py": b"", "torch/lib/libtorch.so": make_elf(needed=[name])}
+    wheel = make_wheel(tmp_path, "torch", "2.0.1", tag=TAG, files=files)
+    with pytest.raises(StageFailed):
+        make_fat(_order(wheel, tmp_path / "out", lib), Silent())
 
 
 def test_archs_make_the_wheel_smaller_and_say_so(tmp_path: Path) -> None:
