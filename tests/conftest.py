@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import functools
+import importlib
+import os
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +38,33 @@ def collected(pytestconfig: pytest.Config) -> frozenset[Path] | None:
     """The files that this run took tests from; None where it was asked for a part only."""
     whole = pytestconfig.args_source is pytest.Config.ArgsSource.TESTPATHS
     return pytestconfig.stash[COLLECTED] if whole and not pytestconfig.getoption("lf") else None
+
+
+@functools.cache
+def _parser_of(verb: str) -> argparse.ArgumentParser:
+    from rekindle.cli.main import VERBS, verb_parser
+
+    assert verb in VERBS, f"{verb} is no verb"
+    return verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}"))
+
+
+@pytest.fixture(autouse=True)
+def lines_to_paste_are_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test makes any verb print for pasting, our own lines are read by our own parser."""
+    from rekindle.render.screen import Screen
+
+    show = Screen.command
+
+    def command(self: Screen, text: str, *, as_called: bool = True) -> None:
+        show(self, text, as_called=as_called)
+        if text.startswith("rekindle "):
+            words = shlex.split(text, posix=os.name != "nt")[1:]
+            try:
+                _parser_of(words[0]).parse_args(words[1 : words.index("--") if "--" in words else None])
+            except SystemExit:
+                raise AssertionError(f"a line to paste is no command of ours: {text}") from None
+
+    monkeypatch.setattr(Screen, "command", command)
 
 
 @pytest.fixture(scope="module")

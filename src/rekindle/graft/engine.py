@@ -289,8 +289,9 @@ def _compile(
             for way, units in each.made:
                 jobs += way.jobs(folder, int(each.path.stem), library, units)
     made = [job.output for job in jobs]
+    packs: list[Job] = []
     if order.tools.fatbinary:
-        jobs += [
+        packs = [
             pack_job(
                 order.tools.fatbinary,
                 _cubin(each, unit),
@@ -302,11 +303,14 @@ def _compile(
             for unit in each.units
             if isinstance(unit.unit, Unit) and isinstance(unit.arch, Sm)
         ]
-    write_jobs(folder, jobs, order.tools.versions)
-    forget_empty(folder, jobs)
+    forget_empty(folder, [*jobs, *packs])
     before = {output: _stamp(folder / output) for output in made}
     progress.stage("compile", f"for {', '.join(order.archs)}; units: {len(made)}")
-    failed = order.run_jobs(folder, jobs) if jobs else {}
+    failed = _run(order, folder, jobs)
+    # Seconds all together: counted with the compilations, they would leave those at half when they end.
+    good = [job for job in jobs if job.output not in failed]
+    packs = [job for job in packs if not failed.keys() & job.inputs]
+    failed |= _run(order, folder, [*good, *packs]) if packs else {}
     compiled = sum(1 for output in made if _stamp(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
     code: dict[tuple[str, int], dict[GpuArch, bytes]] = {}
@@ -325,6 +329,12 @@ def _compile(
                     code.setdefault((unit.library, unit.unit.number), {})[unit.arch] = new
                 outcomes.append(_told(unit, "refused" if why else "added", why))
     return code, outcomes, compiled
+
+
+def _run(order: GraftOrder, folder: Path, jobs: Sequence[Job]) -> dict[str, str]:
+    """Output -> why it failed; what was made before stays."""
+    write_jobs(folder, jobs, order.tools.versions)
+    return dict(order.run_jobs(folder, jobs)) if jobs else {}
 
 
 def _cubin(library: FoundLibrary, unit: GraftCandidate) -> str:

@@ -65,9 +65,10 @@ def matrix_plan(
     from rekindle.journey.matrix_cells import freeze
 
     lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
-    if not dry_run:
-        write_for_user(lock_file(table), encode(lock))
-        _mark_planned(lock)
+    if dry_run:
+        return msgspec.structs.replace(lock, written=False)
+    write_for_user(lock_file(table), encode(lock))
+    _mark_planned(lock)
     return lock
 
 

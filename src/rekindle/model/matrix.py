@@ -91,7 +91,8 @@ class MatrixCost(Part, frozen=True, kw_only=True):
 
 
 class MatrixLock(Document, frozen=True, kw_only=True):
-    """``matrix.lock``: every cell planned and fixed. ``rekindle`` is the version that froze it."""
+    """``matrix.lock``: every cell planned and fixed. ``rekindle`` is the version that froze it; of a dry run it is not
+    ``written``."""
 
     rekindle: str
     table: str
@@ -101,6 +102,7 @@ class MatrixLock(Document, frozen=True, kw_only=True):
     refused: tuple[RefusedCell, ...] = ()
     cost: MatrixCost
     defaults: Defaults = Defaults()
+    written: bool = True
 
 
 class Attempt(Part, frozen=True, kw_only=True):

@@ -105,5 +105,6 @@ def _next(document: GraftReport, screen: Screen, *, refused: int) -> None:
     elif document.graft:
         lines = [f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}"]
     elif refused:
-        lines = [f"rekindle graft {pasted(document.wheel)} --gpu {document.arch} --leave-out"]
+        cards = " ".join(f"--gpu {arch}" for arch in document.arch.split(", "))
+        lines = [f"rekindle graft {pasted(document.wheel)} {cards} --leave-out"]
     screen.commands("Next", lines)

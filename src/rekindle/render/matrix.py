@@ -48,7 +48,7 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
     screen.bullets(refused[:MAX_ROWS], status="fail", title="Refused")
     screen.rest(len(refused) - MAX_ROWS, _ALL)
     if count:
-        screen.commands("Next", [f"rekindle matrix run {pasted(lock.table)}"])
+        screen.commands("Next", [f"rekindle matrix {'run' if lock.written else 'plan'} {pasted(lock.table)}"])
 
 
 def render_status(status: MatrixStatus, screen: Screen) -> None:

@@ -233,6 +233,28 @@ def test_options_of_the_wheel_are_taken_and_strange_ones_are_not(tmp_path: Path)
     assert "-v" not in first and not any("evil" in word for word in first)
 
 
+def test_compilations_are_counted_alone_and_what_failed_is_not_tried_again(tmp_path: Path) -> None:
+    """NVIDIA's packer takes no time: counted with the compilations, those would end at half."""
+    runs: list[list[str]] = []
+    bad: list[str] = []
+
+    def run(folder: Path, jobs: Sequence[Job]) -> Mapping[str, str]:
+        runs.append([job.output for job in jobs])
+        compiles = [job for job in jobs if job.output.endswith(".cubin")]
+        bad[:] = [compiles[0].output] if len(runs) == 1 else []
+        for job in jobs:
+            (folder / job.output).write_bytes(_good(job.output))
+        return {name: "out of memory" for name in bad}
+
+    tools = Tools(release="13.0", ptxas="ptxas", fatbinary="fatbinary", versions={"ptxas": "13.0.88"})
+    order = _order(_wheel(tmp_path), tmp_path, tools=tools, run_jobs=run, leave_out=True)
+    report = carry_out(order, Silent())
+    first, second = runs
+    assert len(first) == 4 and all(name.endswith(".cubin") for name in first)
+    assert first[0] not in second and sum(name.endswith(".fatbin") for name in second) == 3
+    assert report.count("refused") == 1 and report.count("added") == 3
+
+
 def test_a_dry_run_compiles_and_writes_nothing(tmp_path: Path) -> None:
     def run(*_: object) -> Mapping[str, str]:
         raise AssertionError("compiled")

@@ -20,10 +20,12 @@ from rekindle import api
 from rekindle.cli.main import VERBS, verb_parser
 from rekindle.facts import load_facts
 from rekindle.model.build import BuildResult, BuildResults
-from rekindle.model.matrix import Cell, MatrixCost, MatrixLock
+from rekindle.model.graft import GraftReport, UnitOutcome
+from rekindle.model.matrix import Cell, MatrixCost, MatrixLock, Proposal, ProposedWheel
+from rekindle.model.pack import Pack, PackedFile
 from rekindle.model.plan import TorchChoice
 from rekindle.model.wheelhouse import PageWritten, SiteBuilt, Yanked
-from rekindle.render import build, matrix, plan, wheelhouse
+from rekindle.render import build, graft, matrix, pack, plan, wheelhouse
 from rekindle.render.screen import Screen
 
 AWKWARD = "a place/it's 50% (new)"
@@ -59,6 +61,8 @@ def filled(kind: type, **values: Any) -> Any:
 
 
 LOCK = filled(MatrixLock, table=f"{AWKWARD}/m.toml", cells=(filled(Cell),), cost=filled(MatrixCost))
+GRAFT = filled(GraftReport, wheel=f"{AWKWARD}/torch.whl", arch="sm_100, sm_120")
+REFUSED = filled(UnitOutcome, library="libtorch_cuda.so", state="refused")
 
 
 def check_ours(words: list[str]) -> None:
@@ -73,10 +77,16 @@ def check_ours(words: list[str]) -> None:
     [
         (wheelhouse.render_built, filled(SiteBuilt, root=AWKWARD, simple=f"{AWKWARD}/simple")),
         (wheelhouse.render_yanked, filled(Yanked, root=AWKWARD)),
-        (
-            matrix.render_lock,
-            filled(MatrixLock, table=f"{AWKWARD}/m.toml", cells=(filled(Cell),), cost=filled(MatrixCost)),
+        (matrix.render_lock, LOCK),
+        (matrix.render_proposal, filled(Proposal, path=f"{AWKWARD}/m.toml", wheels=(filled(ProposedWheel),))),
+        pytest.param(
+            graft.render_graft, msgspec.structs.replace(GRAFT, out=f"{AWKWARD}/out/torch.whl"), id="graft-wheel"
         ),
+        pytest.param(
+            graft.render_graft, msgspec.structs.replace(GRAFT, graft=f"{AWKWARD}/torch.rekindle-graft"), id="graft-file"
+        ),
+        pytest.param(graft.render_graft, msgspec.structs.replace(GRAFT, units=(REFUSED,)), id="graft-refused"),
+        (pack.show_pack, filled(Pack, folder=AWKWARD, files=(filled(PackedFile),))),
         (build.render_results, BuildResults(results=(filled(BuildResult, wheel=f"{AWKWARD}/torch.whl"),))),
         (plan.show_choice, filled(TorchChoice, answer="install", pip=(("torch>=2,<3", f"{AWKWARD}/x.whl"),))),
     ],
@@ -90,6 +100,12 @@ def test_an_awkward_place_stays_one_word(view: Callable[[Any, Screen], None], do
         if words[0] == "rekindle":
             check_ours(words)
         assert any(AWKWARD in urllib.parse.unquote(word) for word in words), line
+
+
+def test_after_a_dry_run_a_matrix_is_planned_before_it_is_run() -> None:
+    for written, step in ((True, "run"), (False, "plan")):
+        (line,) = lines_of(matrix.render_lock, msgspec.structs.replace(LOCK, written=written))
+        assert line.split()[:3] == ["rekindle", "matrix", step]
 
 
 @posix
