@@ -100,16 +100,17 @@ def _machine(ask: Ask) -> Machine:
 
 
 def _answered(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[PageAnswer]]]:
-    from concurrent.futures import ProcessPoolExecutor
-
     workers = min(8, os.cpu_count() or 1)
     if workers == 1:
         yield from ((group, ask_planner(group)) for group in groups)
         return
     import multiprocessing
+    import signal
 
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from zip(groups, pool.map(ask_planner, groups), strict=True)
+    # An interrupt is for us alone: leaving the pool ends its processes at once, and they have nothing to say.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with multiprocessing.get_context("spawn").Pool(workers, signal.signal, ignore) as pool:
+        yield from zip(groups, pool.imap(ask_planner, groups), strict=True)
 
 
 def _base(root: str | None) -> str:
