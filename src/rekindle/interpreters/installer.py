@@ -61,14 +61,16 @@ if runner:
 else:
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
-# Also: a dry run reads what a wheel says of itself and fetches none whole, which pip before 23.3 did at its end, and
-# without which it had nothing to report.
 _OTHER_MARKERS = """
 from pip._vendor.packaging import markers
-from pip._internal.operations.prepare import RequirementPreparer
-from pip._internal.utils.direct_url_helpers import direct_url_from_link
 own = markers.default_environment
 markers.default_environment = lambda: dict(own(), **TOLD)
+"""
+# A dry run reads what a wheel says of itself and fetches none whole, which pip does at its end, and without which it
+# had nothing to report.
+_BY_METADATA = """
+from pip._internal.operations.prepare import RequirementPreparer
+from pip._internal.utils.direct_url_helpers import direct_url_from_link
 prepare = RequirementPreparer.prepare_linked_requirement
 def prepare_metadata(self, wanted, *words, **more):
     read = prepare(self, wanted, *words, **more)
@@ -196,8 +198,15 @@ def pip_without_programs(host: Host, python: str) -> list[str]:
 def our_pip_without_programs(markers: Mapping[str, str] | None = None) -> list[str]:
     """The pip beside us, for files that go into a folder. ``markers`` (``sys_platform`` and such) are of another
     machine: pip alone would ask this one which dependencies a platform needs, whatever ``--platform`` says."""
-    answer = "" if markers is None else _OTHER_MARKERS.replace("TOLD", repr(dict(markers)))
+    answer = "" if markers is None else _OTHER_MARKERS.replace("TOLD", repr(dict(markers))) + _BY_METADATA
     return [sys.executable, "-I", "-c", answer + _NO_PROGRAM.replace("REFUSED", REFUSED), ""]
+
+
+def pip_by_metadata(python: str) -> list[str]:
+    """The pip of an interpreter for dry runs: of wheels it reads the metadata, by ranges where an index tells none. It
+    fails where that pip is made otherwise."""
+    run = 'import runpy\nrunpy.run_module("pip", run_name="__main__", alter_sys=True)'
+    return [python, "-c", f"import sys\nsys.path[:] = [path for path in sys.path if path]{_BY_METADATA}{run}"]
 
 
 def our_pip_serves(release: tuple[int, int]) -> bool:

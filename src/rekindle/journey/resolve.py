@@ -2,6 +2,9 @@
 
 The plan names a build (``2.13.0+cpu``). pip takes ``==2.13.0`` for any build of that release, so each request is
 pinned to the build itself, and an index that does not have it is a refusal, never another build.
+
+No wheel is fetched for it: an index that tells no metadata is read by ranges. What is found so must have a digest, as
+what pip fetches whole has; else it is asked again.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from rekindle.errors import CommandFailed, StageFailed
 from rekindle.formats.ranges import NO_ANSWER
 from rekindle.host.protocol import Completed, Host
 from rekindle.host.redact import without_password
-from rekindle.interpreters.installer import Installer, our_pip_without_programs, pip_of
+from rekindle.interpreters.installer import Installer, our_pip_without_programs, pip_by_metadata, pip_of
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.model.journey import Package
 from rekindle.model.plan import Request
@@ -80,7 +83,10 @@ def resolve(
     )
     names = ", ".join(f"{request.name} {request.version or request.specifier or ''}".strip() for request in group)
     with tell_while(progress or Silent(), f"looking up {names} and all they need: {_asked_place(group[0], installer)}"):
-        done, report = asking([exact(request) for request in group])
+        words, quick = [exact(request) for request in group], elsewhere is None and not installer.offline
+        done, report = asking(words, by_metadata=quick)
+        if quick and not _is_enough(done, report):
+            done, report = asking(words)
         if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
             plain = [exact(request, plain=True) for request in group]
             again, other = asking(plain)
@@ -95,6 +101,13 @@ def resolve(
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
     return tuple(msgspec.structs.replace(one, bytes=size_of(one.url)) for one in found)
+
+
+def _is_enough(done: Completed, report: bytes) -> bool:
+    """Does an answer by metadata stand? A refusal of the version does; what else went wrong is asked again whole."""
+    if not done.ok:
+        return any(words in done.err for words in ("No matching distribution", "ResolutionImpossible", *_CANNOT_TELL))
+    return b'"install": []' in report or report.count(b'"sha256"') >= report.count(b'"download_info"')
 
 
 def _asked_place(where: Request, installer: Installer) -> str:
@@ -123,6 +136,7 @@ def _ask(
     installer: Installer,
     elsewhere: OtherMachine | None,
     limits: Sequence[str],
+    by_metadata: bool = False,
 ) -> tuple[Completed, bytes]:
     """pip's own resolver, and its report; the report of a CUDA torch with all its packages has megabytes."""
     with tempfile.TemporaryDirectory(prefix="rekindle-resolve-") as folder:
@@ -136,6 +150,7 @@ def _ask(
             "--disable-pip-version-check",
             "--no-input",
             *(["--ignore-installed"] if fresh else []),
+            *(["--use-feature=fast-deps"] if by_metadata else []),
             "--report",
             str(report),
             *words,
@@ -147,7 +162,9 @@ def _ask(
             return host.run([*our_pip_without_programs(elsewhere.markers), *argv], timeout=RESOLVE_SECONDS), (
                 report.read_bytes() if report.is_file() else b""
             )
-        done = host.run([python, "-m", "pip", *argv], timeout=RESOLVE_SECONDS)
+        done = host.run(
+            [*(pip_by_metadata(python) if by_metadata else (python, "-m", "pip")), *argv], timeout=RESOLVE_SECONDS
+        )
         if "No module named pip" in done.err and (other := pip_of(host, python))[0] != python:
             done = host.run([*other, *argv], timeout=RESOLVE_SECONDS)
         return done, report.read_bytes() if report.is_file() else b""
