@@ -8,7 +8,9 @@ from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.libc import find_distro
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import find_gpu
+from rekindle.facts.gpus import find_gpu, jetson_cuda, matches
+from rekindle.facts.names import NameOwner
+from rekindle.model.arch import Sm
 
 FACTS = load_facts()
 
@@ -151,3 +153,35 @@ def test_a_misspelt_name_brings_the_nearest(typed: str, meant: str) -> None:
     with pytest.raises(BadInput) as refused:
         find_gpu(typed, load_facts())
     assert meant in (refused.value.remedy or "")
+
+
+def test_what_a_plain_install_gives() -> None:
+    assert FACTS.is_pypi_default("2.6.0", "cu124", "linux_x86_64")
+    assert not FACTS.is_pypi_default("2.6.0", "cu118", "linux_x86_64")
+    assert not FACTS.is_pypi_default("9.9", "cu124", "linux_x86_64"), "a release that nobody published"
+    assert not FACTS.is_pypi_default("2.6.0", "cu124", "linux_x86_64", "2.7")
+
+
+def test_words_without_a_number_are_a_card_only_as_a_whole() -> None:
+    assert [product.name for product in matches(" radeon SERIES", FACTS)] == ["Radeon Series"]
+    assert matches("Radeon", FACTS) == []
+
+
+def test_a_number_alone_is_a_geforce() -> None:
+    found = find_gpu("1080 ti", FACTS)
+    assert found is not None and found.name == "GeForce GTX 1080 Ti"
+    with pytest.raises(BadInput):
+        find_gpu("1080 ti super", FACTS)
+
+
+def test_the_toolkits_of_a_board() -> None:
+    assert "12.6" in jetson_cuda(Sm(8, 7), FACTS)
+    assert jetson_cuda(Sm(8, 0), FACTS) == ()
+
+
+def test_what_brings_a_name_is_said_for_the_system() -> None:
+    owner = NameOwner(match="x", owner="y", apt="libx-dev", conda="x", windows="its installer")
+    assert owner.install("linux") == "apt install libx-dev (Debian, Ubuntu), or conda install -c conda-forge x"
+    assert owner.install("windows") == "conda install -c conda-forge x, or its installer"
+    assert owner.install("macos") == "conda install -c conda-forge x"
+    assert owner.install() == f"{owner.install('linux')}, or on Windows: its installer"
