@@ -25,7 +25,7 @@ from rekindle.model.machine import (
     Toolkit,
 )
 from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, fix_for, load_fixes
-from rekindle.readiness.cuda import cuda_misfits, cudnn_misfits, driver_misfit
+from rekindle.readiness.cuda import cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit
 from rekindle.readiness.register import check_machine
 
 MANAGERS = ("apt", "dnf", "pacman", "zypper", "winget", "conda", "ubuntu", "root")
@@ -273,3 +273,30 @@ def test_what_is_good_needs_no_words() -> None:
     bad = case.verdict("glibc", "", "2.17", want="2.28", topic="ccache", why="old", bad="warn", needed_for=("use",))
     assert (bad.status, bad.want, bad.why, bad.needed_for) == ("warn", "2.28", "old", ("use",))
     assert bad.fix == "sudo apt-get install -y ccache", "the topic names the fix"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "topic"),
+    [
+        ("this user may not use /dev/kfd", "amd-groups"),
+        ("there is no /dev/kfd in this container", "amd-container"),
+        ("amdgpu is not loaded", "amd-driver"),
+    ],
+)
+def test_the_driver_of_an_amd_card_is_fixed_where_it_belongs(trouble: str, topic: str) -> None:
+    subject = machine(gpu("gfx1030"))
+    cards = Graphics(amd=Cards(gpus=subject.gpus, trouble=trouble))
+    case = ExaminedMachine(machine=subject, graphics=cards, managers=("apt",), workspace="/x")
+    check = next(check for check in check_machine(case)[0] if check.id == "amd-driver")
+    assert (check.status, check.fix) == ("fail", case.fix(topic))
+
+
+def test_rocm_is_asked_for_where_there_is_an_amd_card() -> None:
+    assert table(machine(gpu("gfx1030")))["rocm"].status == "fail"
+    assert "rocm" not in table(machine(gpu("sm_86")))
+
+
+def test_a_cudnn_of_unknown_make_is_not_judged_by_cards() -> None:
+    for note, version in ((None, "9.1.0"), ("for CUDA 12.4", None)):
+        odd = Toolkit(kind="cudnn", version=version, path="/usr", note=note)
+        assert cudnn_cards(machine(gpu("sm_35"), toolkits=(odd,))) == []
