@@ -49,7 +49,7 @@ def read_file(path: Path, name: str, shape: type[Shape]) -> Shape:
         return msgspec.convert(parsed, shape)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise BadInput(
-            f"{path.parent.name}/{path.name} cannot be used: {_complaint(str(error), parsed)}",
+            f"{'/'.join(path.parts[-2:])} cannot be used: {_complaint(str(error), parsed)}",
             remedy="correct it there, take the change to it back, or install rekindle again",
         ) from error
 
@@ -180,12 +180,12 @@ def load_signals() -> tuple[Signal, ...]:
 
 
 @functools.cache
-def compiled(regex: str) -> re.Pattern[str]:
+def compiled(regex: str, whose: str = "a rule") -> re.Pattern[str]:
     """Compiled on first use: most runs need a handful of several hundred."""
     try:
         return re.compile(regex)
     except re.error as error:
-        raise BadInput(f"a rule's regular expression {regex!r} is wrong: {error}") from error
+        raise BadInput(f"{whose}: the regular expression {regex!r} is wrong: {error}") from error
 
 
 _DIALECTS = Path(__file__).parent / "dialects"

@@ -54,7 +54,6 @@ class Words:
             while position >= 0:
                 places.append(position)
                 position = block.find(word, position + 1, end)
-            # Of very many only the first and the last ones.
             kept = places if len(places) <= 2 * MOST else places[:MOST] + places[-MOST:]
             hits += [(place, index) for place in kept]
         return sorted(hits)

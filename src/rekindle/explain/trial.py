@@ -65,6 +65,8 @@ def _named(name: str) -> tuple[list[Rule], dict[str, Rule]]:
 
 
 def _refuse_unknown_names(rule: Rule) -> None:
+    for regex in filter(None, (regex for pattern in rule.match for regex in (pattern.regex, pattern.unless))):
+        compiled(regex, f"rule {rule.key}")
     signals = {signal.id for signal in load_signals()}
     asked = {"on": set(load_kinds()), "when": set(CONDITIONS), "fill": set(FILLS), "needs": signals, "forbids": signals}
     for field, allowed in asked.items():
@@ -76,7 +78,6 @@ def _refuse_unknown_names(rule: Rule) -> None:
 
 
 def _trial(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleTrial:
-    first = ranked[0] if ranked else None
     place = next((number for number, each in enumerate(ranked, start=1) if each.rule.key == rule.key), None)
     steps = [*_searched(rule, log, scene), *_asked(rule, scene)]
     alone = next(iter(findings({rule.key: rule}, scene, load_proofs())), None)
@@ -92,7 +93,7 @@ def _trial(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleT
         rule=rule.key,
         outcome="did not fire" if finding is None else "won" if place == 1 else "lost",
         place=place,
-        winner=first.rule.key if first else None,
+        winner=ranked[0].rule.key if ranked else None,
         steps=tuple(steps),
     )
 

@@ -238,3 +238,15 @@ def test_the_winner_is_the_first_and_an_answer_that_excludes_is_named() -> None:
 
 def _event() -> Event:
     return Event(line=3, values={}, evidence="", text="", around="", after="")
+
+
+def test_a_wrong_expression_is_told_with_its_rule_and_a_file_by_the_name_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for right, wrong in (("(?P<batch>", "(?P<batch"), ("not a fault", "(not")):
+        with pytest.raises(BadInput, match=r"^rule reel-jammed: the regular expression .* is wrong: "):
+            tried(tmp_path, RULE.replace(right, wrong), "all is well")
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, RULE.replace("rank = 60", "rank = 600"))
+    with pytest.raises(BadInput, match=r"^mine\.toml cannot be used: rule reel-jammed in rank"):
+        try_rules("mine.toml", [b"x"])

@@ -126,3 +126,11 @@ def test_wrong_release_and_unknown_patch(tree: Path) -> None:
     assert error.value.remedy == "did you mean functorch-clz?"
     with pytest.raises(BadInput, match="not a directory of patches"):
         choose_for(tree, project, context, folder=tree / "none")
+
+
+def test_what_the_plan_does_not_say_stays_as_the_machine_says_it(tmp_path: Path) -> None:
+    host, plan = Machine(tools=("python3", "nvcc")), Plan(answer="build", build=BuildRecipe(source="x"))
+    alone = gather(host, tmp_path, "2.0.1").facts
+    beside = gather(host, tmp_path, "2.0.1", plan=plan).facts
+    said = {key: value for key, value in from_plan(plan).items() if value is not None}
+    assert beside == {**alone, **said}

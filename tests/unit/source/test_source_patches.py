@@ -294,3 +294,17 @@ def test_only_patches_in_the_tree_have_a_hash(tree: Path) -> None:
     unneeded = patch(OTHER, id="other", header=header)
     result = apply(tree, choose([patch(), unneeded], Context({"version": "1.13.0"}, tree)))
     assert [(one.state, one.sha256 is not None) for one in result.patches] == [("applied", True), ("not-needed", False)]
+
+
+def test_another_form_of_a_patch_of_the_tree_is_a_conflict_that_says_what_to_do(tree: Path) -> None:
+    apply(tree, [patch()])
+    (shown,) = apply(tree, [patch(OTHER)], dry_run=True).patches
+    assert shown.state == "conflict" and "source unpatch" in (shown.detail or "")
+
+
+def test_a_tree_whose_kept_patches_are_gone_is_still_put_back(tree: Path) -> None:
+    before = mini.snapshot(tree)
+    apply(tree, [patch()])
+    (tree / ".rekindle/patches/greet.patch").unlink()
+    unapply(tree)
+    assert mini.snapshot(tree) == before

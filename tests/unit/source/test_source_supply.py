@@ -216,3 +216,9 @@ def test_the_stand_in_finds_either(folder: str, tmp_path: Path) -> None:
         (tmp_path / folder / name).write_text("int found_here;\n")
         said = LiveHost().run([compiler, "-E", "-x", "c++", f"-I{tmp_path}", str(standins / name)])
         assert said.ok and "found_here" in said.out, said.err
+
+
+def test_without_debians_packaging_a_copy_says_that_no_package_is_known(tree: Path) -> None:
+    parts = fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=None, progress=Silent())
+    (late,) = [part for part in parts if part.name == "pocketfft"]
+    assert not late.ready and "no package is known" in (late.detail or "")
