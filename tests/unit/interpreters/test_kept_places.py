@@ -34,6 +34,7 @@ def app(tmp_path: Path) -> Path:
     (app / "venv/lib/torch").mkdir(parents=True)
     (app / "venv/bin").mkdir()
     (app / "venv/bin/python").symlink_to("/usr/bin/python3")
+    (app / "venv/lib64").symlink_to("lib")
     (app / "venv/lib/torch/__init__.py").write_text("old", encoding="utf-8")
     (app / "webui-user.sh").write_text("#!/bin/sh\n", encoding="utf-8")
     (app / "webui-user.sh").chmod(0o755)
