@@ -267,7 +267,7 @@ def opened_farm(
                 one_in = CHECKED_ONE_IN if options.farm_check is None else options.farm_check
                 launcher = dataclasses.replace(
                     launcher_of(client, own, work.jobs),
-                    private={**client.env, "REKINDLE_FARM": scratch},
+                    private={**client.env, "REKINDLE_FARM_BUILD": scratch},
                     scripts=render_scripts(tool.path, one_in),
                 )
                 workers = f"{work.status.servers} workers with {work.status.slots} slots"
@@ -298,7 +298,7 @@ def opened_cache(work: FarmWork) -> Iterator[tuple[SccacheClient, dict[str, str]
         log, conf = Path(scratch) / "log", without_farm(work.place.client, Path(scratch))
         more = {name: value for name, value in work.client.env.items() if name == "SCCACHE_BASEDIRS"}
         with run_client(work.host, tool, conf, log, more) as client:
-            yield client, {**client.env, "SCCACHE_RECACHE": "1", "REKINDLE_FARM": scratch}
+            yield client, {**client.env, "SCCACHE_RECACHE": "1", "REKINDLE_FARM_BUILD": scratch}
 
 
 def render_scripts(sccache: str, one_in: int) -> dict[str, str]:

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Written by rekindle. Compiles on the farm; what fails there, for whatever reason, is compiled here, so that only what
 # this machine's compiler refuses is an error. One object in so many is compiled here as well and compared; what this
-# machine made is kept. REKINDLE_FARM is a folder of the build that runs: without it, or with "stop" in it, the farm
+# machine made is kept. REKINDLE_FARM_BUILD is a folder of the build that runs: without it, or with "stop" in it, the farm
 # is left alone.
-farm=$REKINDLE_FARM
+farm=$REKINDLE_FARM_BUILD
 if [ -z "$farm" ] || [ -e "$farm/stop" ]; then exec "$@"; fi
 
 out= next=

@@ -75,7 +75,7 @@ class Launch:
     def run(self, script: Path | None = None, output: str = "x.cpp.o", **env: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "called").unlink(missing_ok=True)
         words = ["/bin/sh", str(script or self.script), str(self.compiler), "-c", "x.cpp", "-o", output]
-        own = {"PATH": os.environ["PATH"], "REKINDLE_FARM": str(self.farm), **env}
+        own = {"PATH": os.environ["PATH"], "REKINDLE_FARM_BUILD": str(self.farm), **env}
         return subprocess.run(words, cwd=self.folder, env=own, capture_output=True, text=True, timeout=60)
 
     @property
@@ -156,7 +156,7 @@ def test_gpu_code_and_what_is_no_object_are_not_compared(tmp_path: Path) -> None
 @posix
 def test_outside_a_build_the_farm_is_left_alone(tmp_path: Path) -> None:
     launch = Launch(tmp_path)
-    launch.run(REKINDLE_FARM="")
+    launch.run(REKINDLE_FARM_BUILD="")
     assert launch.called == ["g++"]
 
 
@@ -416,14 +416,16 @@ def test_a_farm_is_a_launcher_with_jobs_and_scripts(a_farm: Path, tmp_path: Path
         assert work is not None and launcher.jobs == 10 and "1 workers with 8 slots" in first
         assert launcher.env["CMAKE_CUDA_COMPILER_LAUNCHER"] == str(host.program)
         assert launcher.env["SCCACHE_BASEDIRS"] == str(tmp_path) and launcher.env["SCCACHE_LOG"] == "x"
-        assert Path(launcher.private["REKINDLE_FARM"]).is_dir() and "SCCACHE_SERVER_UDS" not in launcher.env
+        assert Path(launcher.private["REKINDLE_FARM_BUILD"]).is_dir() and "SCCACHE_SERVER_UDS" not in launcher.env
         assert "every=7" in launcher.scripts["launch"] and "every=0" in launcher.scripts["launch-gpu"]
         assert "dist" in host.program.with_suffix(".conf").read_text()
         with opened_cache(work) as (cache, env):
-            assert env["SCCACHE_RECACHE"] == "1" and env["REKINDLE_FARM"] != launcher.private["REKINDLE_FARM"]
+            assert (
+                env["SCCACHE_RECACHE"] == "1" and env["REKINDLE_FARM_BUILD"] != launcher.private["REKINDLE_FARM_BUILD"]
+            )
             assert env["SCCACHE_SERVER_UDS"] != launcher.private["SCCACHE_SERVER_UDS"] and cache.pid is not None
             assert "dist" not in host.program.with_suffix(".conf").read_text()
-    assert not Path(launcher.private["REKINDLE_FARM"]).exists()
+    assert not Path(launcher.private["REKINDLE_FARM_BUILD"]).exists()
 
 
 @posix
