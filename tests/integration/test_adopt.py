@@ -20,8 +20,10 @@ import tiny_wheels
 from app_trees import add_extension, make_app
 from rekindle import api
 from rekindle.errors import BadInput, NotReady
+from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.processes import processes_of
+from rekindle.interpreters.app_folder import find_app
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import adopt_forecast, adopt_swap
 from rekindle.journey import install as installing
@@ -211,6 +213,33 @@ def test_from_the_old_torch_to_the_new_and_back(
     assert api.guard(python=python_of(app)).good
     assert api.adopt(app, undo=True).state == "undone"
     assert state_of(app) == before
+
+
+@pytest.fixture
+def invokeai(tmp_path: Path, template: Path) -> Path:
+    """The published InvokeAI, from the package index, in an environment whose torch is too old for it."""
+    folder = tmp_path / "invoke ai"
+    folder.mkdir()
+    shutil.copytree(template, folder / ".venv", symlinks=True)
+    python = folder / ".venv/bin/python"
+    argv = [str(python), "-m", "pip", "install", "-q", "--no-deps", "invokeai==6.14.2"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"no package index, or none that has InvokeAI: {done.stderr[-200:]}")
+    return folder
+
+
+@pytest.mark.network
+def test_a_published_application_says_itself_what_it_takes(
+    invokeai: Path, tmp_path: Path, asked: list[dict[str, object]], index: str
+) -> None:
+    found = find_app(invokeai, load_facts())
+    assert (found.words, found.torch) == ("InvokeAI 6.14.2", "<3.0,>=2.7.0")
+    before = state_of(invokeai)
+    done = api.adopt(invokeai, workspace=tmp_path / "ws")
+    assert done.state == "adopted" and not [said for said in done.conflicts if "torch" in said.split(" wants ")[-1]]
+    assert look_into(LiveHost(), str(invokeai / ".venv/bin/python")).versions["torch"] == "2.9.1+cpu"
+    assert api.adopt(invokeai, undo=True).state == "undone" and state_of(invokeai) == before
 
 
 def test_a_node_does_not_replace_it_and_the_message_says_why(

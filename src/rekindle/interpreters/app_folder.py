@@ -5,14 +5,16 @@ Nothing is run here: files are looked at, with bounds. What lies in the folder w
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from email.parser import HeaderParser
 from pathlib import Path
 
-from packaging.markers import UndefinedEnvironmentName
+from packaging.markers import UndefinedEnvironmentName, default_environment
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
@@ -37,11 +39,13 @@ class AppFolder:
     root: Path
     version: str | None
     python: Path | None
+    torch: str | None = None
 
     @property
     def use(self) -> AppUse:
         """What the planner needs to know of it."""
-        return AppUse(name=self.app.backend or self.name, version=self.version)
+        release = _python_release(self.python) if self.python else None
+        return AppUse(name=self.app.backend or self.name, version=self.version, torch=self.torch, python=release)
 
     @property
     def words(self) -> str:
@@ -90,15 +94,16 @@ def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> 
             if marked and not any((root / other).exists() for other in app.lacks):
                 python = _find_python(root, app.pythons, windows)
                 version = next(filter(None, (_read_version(root / file) for file in app.version)), None)
+                torch = None
                 if app.package and python is not None:
-                    version = _installed_version(python, app.package)
-                return AppFolder(name=name, app=app, root=root, version=version, python=python)
+                    version, torch = _installed_version(python, app.package)
+                return AppFolder(name=name, app=app, root=root, version=version, python=python, torch=torch)
     # An application of the package index leaves nothing but an environment that holds it.
     for name, app in facts.apps.app.items():
         python = _find_python(folder, (".", *app.pythons), windows) if app.package else None
-        version = _installed_version(python, app.package or "") if python else None
+        version, torch = _installed_version(python, app.package or "") if python else (None, None)
         if version is not None:
-            return AppFolder(name=name, app=app, root=folder, version=version, python=python)
+            return AppFolder(name=name, app=app, root=folder, version=version, python=python, torch=torch)
     known = ", ".join(app.title for app in facts.apps.app.values())
     raise BadInput(
         f"{folder} is no application that is known here",
@@ -126,15 +131,42 @@ def _read_version(file: Path) -> str | None:
     return match[0] if match else None
 
 
-def _installed_version(python: Path, package: str) -> str | None:
+def _installed_version(python: Path, package: str) -> tuple[str | None, str | None]:
+    """The version of a package beside a Python, and the torch that this very version asks for."""
     inside = package.replace("-", "_")
-    home = python.parent.parent if python.parent.name in ("bin", "Scripts") else python.parent
     for pattern in _SITE:
-        for found in home.glob(f"{pattern}/{inside}-*.dist-info"):
+        for found in _home(python).glob(f"{pattern}/{inside}-*.dist-info"):
             match = _NUMBERS.match(found.name.removeprefix(f"{inside}-"))
             if match:
-                return match[0].rstrip(".")
+                return match[0].rstrip("."), _required_torch(found / "METADATA")
+    return None, None
+
+
+def _home(python: Path) -> Path:
+    return python.parent.parent if python.parent.name in ("bin", "Scripts") else python.parent
+
+
+def _python_release(python: Path) -> str | None:
+    """Such as 3.11, by the names of folders and files: lib/python3.11, python311.dll or pyvenv.cfg's own word."""
+    names = [found.name for pattern in ("lib/python3*", "python3*.dll") for found in _home(python).glob(pattern)]
+    with contextlib.suppress(OSError):
+        text = read_head(_home(python) / "pyvenv.cfg", 4096).decode("utf-8", "replace")
+        names += re.findall(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
+    for name in names:
+        if match := re.match(r"(?:python)?3\.?(\d+)", name):
+            return f"3.{match[1]}"
     return None
+
+
+def _required_torch(metadata: Path) -> str | None:
+    try:
+        text = read_head(metadata, _MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    stated = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+    values = {name: str(value) for name, value in default_environment().items()} | {"extra": ""}
+    bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values) if wish.specifier]
+    return ",".join(bounds) or None
 
 
 def extension_files(found: AppFolder) -> Iterator[tuple[str, Path]]:

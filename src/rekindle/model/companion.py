@@ -158,10 +158,13 @@ class AppTorch(Row, frozen=True, kw_only=True):
 
 
 class AppUse(Part, frozen=True, kw_only=True):
-    """An application somebody plans for: its name in the tables, and its version where a folder tells it."""
+    """An application somebody plans for: its name in the tables, and its version where a folder tells it. ``torch`` is
+    what the metadata of the installed version asks for, where it is a package; ``python`` that of its environment."""
 
     name: Line
     version: Line | None = None
+    torch: Line | None = None
+    python: Line | None = None
 
 
 class Wanted(Part, frozen=True, kw_only=True):

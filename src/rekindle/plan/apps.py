@@ -19,14 +19,18 @@ from rekindle.model.version import compare, key, matches
 
 
 class AppAge(NamedTuple):
-    """A span of an application's versions: ``row`` holds from its ``since`` on, before ``until`` (None: to today)."""
+    """A span of an application's versions: ``row`` holds from its ``since`` on, before ``until`` (None: to today), or
+    for that version alone."""
 
     row: AppTorch
     until: str | None
+    alone: bool = False
 
     @property
     def words(self) -> str:
         """The span, for a sentence after the application's name."""
+        if self.alone:
+            return self.row.since
         return f"from {self.row.since} on" if self.until is None else f"before {self.until}"
 
 
@@ -37,7 +41,12 @@ def app_ages(name: str, facts: Facts) -> tuple[AppAge, ...]:
 
 
 def age_of(use: AppUse, facts: Facts) -> AppAge | None:
-    """The span that a version falls into, the newest where it is not known; None where nothing is known of it."""
+    """The span that a version falls into, the newest where it is not known; None where nothing is known of it. What
+    the installed version itself asks for goes before what is known of its neighbours."""
+    if use.torch is not None and use.version is not None:
+        said = ("the metadata of the installed package",)
+        row = AppTorch(app=use.name, since=use.version, torch=use.torch, source=said, date="", how="measured")
+        return AppAge(row, None, alone=True)
     ages = app_ages(use.name, facts)
     if use.version is None:
         return next(iter(ages), None)
@@ -46,10 +55,12 @@ def age_of(use: AppUse, facts: Facts) -> AppAge | None:
 
 def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]) -> Plan:
     """The plan for ``wish`` inside the bounds of an application, or the newest version of it that fits the card."""
+    wish = msgspec.structs.replace(wish, python=wish.python or use.python)
     age = age_of(use, facts)
     bounds = age.row.torch if age else None
     if wish.torch is not None or age is None or bounds is None:
-        return _told(planner(wish), use, age, facts)
+        made = planner(wish)
+        return _told(_without_outsiders(made, bounds) if bounds else made, use, age, facts)
     made = _within(bounds, wish, planner)
     if _keeps(made, bounds) and made.answer == "install":
         return _told(made, use, age, facts)
@@ -81,11 +92,17 @@ def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Pl
 
 def _within(bounds: str, wish: Wish, planner: Callable[[Wish], Plan]) -> Plan:
     try:
-        return planner(msgspec.structs.replace(wish, torch=bounds))
+        return _without_outsiders(planner(msgspec.structs.replace(wish, torch=bounds)), bounds)
     except BadInput as error:
         if wish.variant or wish.cuda or wish.rocm:
             raise
         return Plan(answer="none", because=(Reason(code="app-torch-unknown", text=error.message),))
+
+
+def _without_outsiders(made: Plan, bounds: str) -> Plan:
+    """The plan without other choices that the application cannot use."""
+    kept = tuple(other for other in made.alternatives if other.torch is None or matches(other.torch, bounds))
+    return msgspec.structs.replace(made, alternatives=kept)
 
 
 def _keeps(made: Plan, bounds: str) -> bool:

@@ -81,6 +81,34 @@ def test_an_application_of_the_index_is_known_by_its_environment(tmp_path: Path)
         assert (found.name, found.version) == ("vllm", "0.10.2")
 
 
+def test_the_installed_version_says_itself_which_torch_it_takes(tmp_path: Path) -> None:
+    """vLLM 0.33.0 asks for torch 2.14.0; what is known of an older version is not asked then."""
+    add_python(tmp_path / ".venv")
+    information = tmp_path / ".venv/lib/python3.12/site-packages/vllm-0.33.0.dist-info"
+    information.mkdir(parents=True)
+    assert find_app(tmp_path, load_facts(), windows=False).use == AppUse(name="vllm", version="0.33.0", python="3.12")
+    stated = (
+        "Requires-Dist: torch==2.14.0\nRequires-Dist: torch<1; sys_platform == 'plan9'\nRequires-Dist: torchaudio<9\n"
+    )
+    (information / "METADATA").write_text(
+        f"Name: vllm\nVersion: 0.33.0\n{stated}\nRequires-Dist: torch==0", encoding="utf-8"
+    )
+    found = find_app(tmp_path, load_facts(), windows=False)
+    assert found.use == AppUse(name="vllm", version="0.33.0", torch="==2.14.0", python="3.12")
+    (information / "METADATA").write_bytes(b"\xff\x00Requires-Dist: torch ;;; ==\n" * 9)
+    assert find_app(tmp_path, load_facts(), windows=False).torch is None
+
+
+@pytest.mark.parametrize(("name", "text"), [("python312.dll", ""), ("pyvenv.cfg", "home = x\nversion = 3.12.4\n")])
+def test_the_python_of_an_application_is_told_by_its_files(tmp_path: Path, name: str, text: str) -> None:
+    make_app(tmp_path, "comfyui", version="0.38.1")
+    add_python(tmp_path / "venv", windows=True)
+    place = tmp_path / "venv"
+    assert find_app(tmp_path, load_facts(), windows=True).use.python is None
+    (place / name).write_text(text, encoding="utf-8")
+    assert find_app(tmp_path, load_facts(), windows=True).use.python == "3.12"
+
+
 def test_a_folder_of_something_else_is_refused_with_what_is_known(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no application") as caught:
         find_app(tmp_path, load_facts())

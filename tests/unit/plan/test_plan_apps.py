@@ -44,6 +44,24 @@ def test_a_wheel_with_cudnn_switched_off_spares_a_build() -> None:
     assert asked.torch == "2.3.1" and asked.env == {}, "an application without bounds needs no such torch"
 
 
+def test_what_the_installed_version_asks_for_goes_before_the_tables() -> None:
+    use = AppUse(name="vllm", version="0.33.0", torch="==2.14.0", python="3.12")
+    machine = api.machine_from_flags(gpu=["RTX 3060"], os="linux")
+    made = api.plan(machine, wheelhouses=[], app=use)
+    assert (made.torch, made.python) == ("2.14.0", "3.12") and made.because[
+        0
+    ].text == "vLLM 0.33.0 takes torch ==2.14.0."
+    assert api.plan(machine, Wish(python="3.11"), wheelhouses=[], app=use).python == "3.11"
+
+
+def test_other_choices_are_such_that_the_application_takes() -> None:
+    machine, wish = api.machine_from_flags(gpu=["Tesla K80"], os="linux"), Wish(torch=">=2.7")
+    free = api.plan(machine, wish, wheelhouses=[])
+    made = api.plan(machine, wish, wheelhouses=[], app="comfyui")
+    assert any(not matches(other.torch or "", ">=2.7") for other in free.alternatives)
+    assert made.alternatives and all(matches(other.torch or "", ">=2.7") for other in made.alternatives)
+
+
 def test_an_old_version_of_it_has_its_own_bounds() -> None:
     made = plan_for("invokeai==5.10.1", gpu=["RTX 3060"], os="linux")
     assert matches(made.torch or "", ">=2.6,<2.7") and made.answer == "install"
