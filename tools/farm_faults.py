@@ -192,7 +192,7 @@ class RealFarm:
         launcher.write_text(render_scripts(tool.path, 0)["launch"])
         launcher.chmod(0o755)
         with run_client(host, tool, conf, folder / "sccache.log") as client:
-            env = {**os.environ, **client.env, "REKINDLE_FARM": str(folder)}
+            env = {**os.environ, **client.env, "REKINDLE_FARM_BUILD": str(folder)}
 
             def compile_file(source: str, out: Path) -> int:
                 words = [str(launcher), COMPILER, *FLAGS, "-c", source, "-o", str(out)]

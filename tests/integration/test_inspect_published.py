@@ -39,7 +39,9 @@ def test_small_published_files(index: None, name: str) -> None:
     [library] = [one for one in report.gpu.libraries if one.file.endswith(row["file"])]
     counts = {use.arch: use.entries for use in library.uses}
     assert counts == row["entries"]
-    assert sum(one.count for one in library.sets) == row["containers"]
+    # The vendor's tool lists empty images of the device linker and relocatable parts, too. How many of its containers
+    # hold kernels is our own reading, kept so that it does not change unseen.
+    assert sum(one.count for one in library.sets) == row.get("with_kernels", row["containers"])
 
 
 @pytest.mark.network
