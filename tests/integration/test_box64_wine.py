@@ -47,7 +47,7 @@ def test_a_root_is_made_tried_and_found(tmp_path: Path) -> None:
     found, _ = find_wine("aarch64", tmp_path / "cache")
     assert found == str(tmp_path / "cache/box64/wine")
     calls = (tmp_path / "calls").read_text()
-    server = (tmp_path / "cache/box64/root/usr/lib/wine/wineserver").read_text()
+    server = (tmp_path / "cache" / "box64" / "root" / "usr/lib/wine/wineserver").read_text()
     assert server == '#!/bin/sh\nexec box64 /usr/lib/wine/wineserver64 -p0 "$@"\n'
     assert "box64 wine64:amd64" in calls and "unshare liblzma.so.5:libgnutls.so.30" in calls
     # The second time only the trial: the root is kept.

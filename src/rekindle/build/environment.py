@@ -8,9 +8,7 @@ setup.py of PyTorch forwards every variable that begins with BUILD_, USE_ or CMA
 from __future__ import annotations
 
 import fnmatch
-import functools
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -20,6 +18,7 @@ import msgspec
 from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
+from rekindle.model.toml import read_beside
 from rekindle.scripts.spell import cache_line, is_forwarded
 from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc
 from rekindle.toolkits.rocm import find_hip_clang, rocm_home
@@ -56,11 +55,9 @@ class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shared: tuple[str, ...]
 
 
-@functools.cache
 def build_names() -> BuildNames:
     """The table beside this file."""
-    text = Path(__file__).with_name("build_names.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), BuildNames)
+    return read_beside(__file__, "build_names.toml", BuildNames)
 
 
 def is_among(name: str, patterns: Iterable[str]) -> bool:

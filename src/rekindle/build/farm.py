@@ -22,12 +22,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rekindle.build.governor import Governor, cores
+from rekindle.build.governor import Governor
 from rekindle.build.history import kind_of
 from rekindle.build.launchers import Launcher, launcher_of
 from rekindle.errors import BadInput
-from rekindle.formats.ninja import latest, read_ninja_log
+from rekindle.formats.ninja import file_name, latest, read_ninja_log
 from rekindle.host.files import write_atomically
+from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode, load_kept
@@ -56,7 +57,6 @@ from rekindle.toolkits.sccache import (
 LOOK_SECONDS = 5.0
 # So many came back undone and none was compiled: the farm refuses us (a wrong token), or cannot run our compiler.
 HOPELESS = 20
-_OFTEN = ("cache hit", "cache error")
 
 
 class FarmWork:
@@ -108,8 +108,8 @@ class FarmWork:
         if undone >= HOPELESS and not counts.elsewhere and not self.stopped:
             self.stop()
             reason = next((line.partition("\t")[2] for line in self.lines("failed")), "") or "see its log"
-            self._say_once("hopeless", f"{undone} compilations came back undone and none was done ({reason}): "
-                           "the farm is left alone")  # fmt: skip
+            undone_words = f"{undone} compilations came back undone and none was done ({reason})"
+            self._say_once("hopeless", f"{undone_words}: the farm is left alone")
         if self.lines("wrong"):
             self._say_once("wrong", "the farm returned other bytes than this machine's compiler: it is left alone")
 
@@ -163,19 +163,21 @@ class FarmWork:
         if not wrong:
             return [], set()
         all_of_them = self.compilations()
-        made_by = {name: {one.where for one in all_of_them if one.object == name} for name in map(_file_name, wrong)}
         date = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
         named: list[DistrustedWorker] = []
         for path in wrong:
-            results = [one for one in all_of_them if one.object == _file_name(path)]
-            if any(one.result in _OFTEN for one in results) or len(made_by[_file_name(path)]) != 1:
-                address = "the cache" if results and all(one.result in _OFTEN for one in results) else "unknown"
+            results = [one for one in all_of_them if one.object == file_name(path)]
+            makers = {one.where for one in results}
+            if results and all(one.from_cache for one in results):
+                address = "the cache"
+            elif len(makers) == 1 and not any(one.from_cache for one in results):
+                address = makers.pop() or "unknown"
             else:
-                address = results[0].where or "unknown"
+                address = "unknown"
             named.append(DistrustedWorker(address=address, object=path, date=date))
         liars = {one.address for one in named}
         if liars & {"unknown", "the cache"}:
-            return named, {one.object for one in all_of_them if one.where != "" or one.result in _OFTEN} or None
+            return named, {one.object for one in all_of_them if one.where != "" or one.from_cache} or None
         return named, {one.object for one in all_of_them if one.where is None or one.where in liars}
 
     def distrust(self, workers: Sequence[DistrustedWorker]) -> None:
@@ -205,16 +207,12 @@ class FarmWork:
         )
 
 
-def _file_name(path: str) -> str:
-    return path.replace("\\", "/").rsplit("/", 1)[-1]
-
-
 def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[FarmRow, ...]:
     """By language and place, the most first. A language is told where it was compiled alone; else by the name."""
     objects: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
     for one in compilations:
-        where = "cache" if one.result in _OFTEN else "unknown" if one.where is None else one.where or "here"
+        where = "cache" if one.from_cache else "unknown" if one.where is None else one.where or "here"
         key = one.language or _language_of(one.object), farm.name_of(where)
         objects[key] += 1
         failed[key] += one.result == "compile failed"
@@ -279,7 +277,7 @@ def opened_farm(
 def remove_objects(ninja_tree: Path, names: set[str] | None) -> list[str]:
     """Objects of these file names (None: all) are gone afterwards, wherever in the tree they lay. Names that no object
     has are of nvcc's parts: then what nvcc made goes as well, all of it."""
-    outputs = {output: _file_name(output) for output in latest(read_ninja_log(ninja_tree / ".ninja_log"))}
+    outputs = {output: file_name(output) for output in latest(read_ninja_log(ninja_tree / ".ninja_log"))}
     if names is None:
         gone = [path for path in outputs if path.endswith((".o", ".obj"))]
     else:

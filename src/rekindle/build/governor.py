@@ -22,7 +22,7 @@ from rekindle.build.history import Learnt, load_history, save_history
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver, open_jobserver
 from rekindle.host.memory import MemoryNow, read_memory
-from rekindle.host.processes import Proc
+from rekindle.host.processes import Proc, cores
 from rekindle.model.build_options import BuildOptions
 from rekindle.toolkits.programs import Tool
 
@@ -287,13 +287,6 @@ class Jobs:
             if chooses:
                 env["MAX_JOBS"] = BY_JOBSERVER
         env.update(self.env)
-
-
-def cores() -> int:
-    """Cores this process may use, not those the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
 
 
 def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rekindle.build.governor import cores
 from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
+from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.build_options import BuildOptions
 from rekindle.toolkits.programs import probe_program
-from rekindle.toolkits.sccache import FIRST_WITH_NVCC, SccacheClient, read_counts, run_client
+from rekindle.toolkits.sccache import SccacheClient, can_farm, read_counts, run_client
 
 CACHES = ("ccache", "sccache")
 _MASQUERADE = ("ccache", "sccache", "distcc", "icecc")
@@ -55,7 +55,7 @@ def opened_launcher(
     """
     path = host.which("sccache") if options.launcher == "sccache" else None
     tool = probe_program(host, "sccache", path) if path else None
-    if tool is None or tool.release < FIRST_WITH_NVCC:
+    if tool is None or not can_farm(tool):
         yield find_launcher(host, options.launcher, settings, root, logs) if options.launcher else None
         return
     own = {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}

@@ -4,12 +4,11 @@ shell script with the same environment, settings and commands, to read or to run
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shutil
-import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -40,6 +39,7 @@ from rekindle.interpreters.environment import TargetPython, requirements
 from rekindle.model.build import BuildFailure, BuildScript
 from rekindle.model.plan import HERE, Step
 from rekindle.model.source import compiles_against_torch
+from rekindle.model.toml import read_beside
 from rekindle.readiness.case import wheel_version
 from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.spell import shell_script
@@ -284,13 +284,7 @@ def _seconds(output: str, learnt: Learnt) -> float:
     if measured is not None:
         return measured
     name = output.rsplit("/", 1)[-1].removesuffix(".obj").removesuffix(".o")
-    return _known().get(name, 0.0)
-
-
-@functools.cache
-def _known() -> dict[str, float]:
-    raw = tomllib.loads((Path(__file__).parent / "giants.toml").read_text(encoding="utf-8"))
-    return {name: float(seconds) for name, seconds in raw["seconds"].items()}
+    return float(read_beside(__file__, "giants.toml", dict[str, Any])["seconds"].get(name, 0.0))
 
 
 def render_script(order: BuildOrder) -> BuildScript:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.build.history import kind_of
-from rekindle.formats.ninja import Edge, latest, read_ninja_log
+from rekindle.formats.ninja import Edge, file_name, latest, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.document import encode
 
@@ -89,7 +89,7 @@ def step_events(edges: Sequence[tuple[float, Edge]], where: Mapping[str, str]) -
         if row == len(free):
             free.append(0.0)
         free[row] = begun + edge.seconds
-        short = name.replace("\\", "/").rsplit("/", 1)[-1]
+        short = file_name(name)
         told = {"output": name} | ({"where": where[short]} if short in where else {})
         events.append(_event(short, kind_of(name), STEPS, row + 1, begun, edge.seconds, told))
     return events

@@ -80,10 +80,13 @@ def address_towards(url: str) -> str:
 
 def judge_network(url: str, *, private_network: bool = False) -> str | None:
     """What is to be said about tokens on the way to ``url``; refused where strangers could read them."""
-    host, _ = split_address(url)
-    if url.startswith("https:") or ipaddress.ip_address(host).is_loopback or private_network:
+    if url.startswith("https:") or private_network:
         return None
-    if ipaddress.ip_address(host).is_global:
+    host, port = split_address(url)
+    number = ipaddress.ip_address(split_address(read_address(host, port))[0])
+    if number.is_loopback:
+        return None
+    if number.is_global:
         raise BadInput(f"{host} is open to the world, and tokens would travel there in clear", remedy=_SAFE_WAYS)
     where = f"tokens travel in clear on the network of {host}"
     return f"{where}: right only where everybody on it is trusted; else {_SAFE_WAYS}"

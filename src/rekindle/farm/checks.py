@@ -26,11 +26,10 @@ from rekindle.host.text import version_in, version_key
 from rekindle.model.farm import FarmStatus
 from rekindle.model.machine import Check, CheckStatus
 from rekindle.model.spoken import GIB
+from rekindle.toolkits.libraries import find_libc
 from rekindle.toolkits.programs import Tool
-from rekindle.toolkits.sccache import find_sccache
+from rekindle.toolkits.sccache import farm_needs, find_sccache
 
-BUBBLEWRAP = "0.3.0"  # what sccache-dist asks for
-GLIBC = "2.17"  # what the package index's sccache-dist is built against
 _LEAST_GIB, _GOOD_GIB = 2.0, 12.0
 # A worker's certificate counts from the second it was made: a builder whose clock is behind refuses it.
 _CLOCK_SECONDS = 30.0
@@ -117,22 +116,21 @@ def _program(host: Host) -> Check:
 
 
 def _glibc(host: Host) -> Check:
-    said = host.run(["getconf", "GNU_LIBC_VERSION"])
-    version = version_in(said.out) if said.ok else None
+    needed, (_, version) = farm_needs("glibc"), find_libc(host)
     if version is None:
-        return _check("glibc", "warn", "none was found", GLIBC, "a system with musl needs a sccache-dist built for it")
-    new = version_key(version) >= version_key(GLIBC)
-    return _check("glibc", "ok" if new else "fail", version, f"{GLIBC} or newer", "a newer system")
+        return _check("glibc", "warn", "none was found", needed, "a system with musl needs a sccache-dist built for it")
+    new = version_key(version) >= version_key(needed)
+    return _check("glibc", "ok" if new else "fail", version, f"{needed} or newer", "a newer system")
 
 
 def _bubblewrap(host: Host) -> Check:
-    said = host.run(["bwrap", "--version"])
+    said, needed = host.run(["bwrap", "--version"]), farm_needs("bubblewrap")
     version = version_in(said.out) if said.ok else None
     fix = "install the package bubblewrap (apt, dnf, pacman, zypper)"
     if version is None:
-        return _check("bubblewrap", "fail", None, f"{BUBBLEWRAP} or newer", fix)
-    new = version_key(version) >= version_key(BUBBLEWRAP)
-    return _check("bubblewrap", "ok" if new else "fail", version, f"{BUBBLEWRAP} or newer", fix)
+        return _check("bubblewrap", "fail", None, f"{needed} or newer", fix)
+    new = version_key(version) >= version_key(needed)
+    return _check("bubblewrap", "ok" if new else "fail", version, f"{needed} or newer", fix)
 
 
 def _sandbox(host: Host, scratch: Path) -> Check:

@@ -19,6 +19,7 @@ from rekindle.errors import StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.process import start_background
 from rekindle.host.processes import process_mark
+from rekindle.host.text import last_line
 
 _GRACE_SECONDS = 6.0
 
@@ -90,8 +91,7 @@ class Daemon:
     def last_words(self) -> str:
         """The last line of the log."""
         with contextlib.suppress(OSError):
-            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+            return last_line(self.log.read_text(encoding="utf-8", errors="replace"), "it said nothing")
         return "it has no log"
 
     def end(self) -> bool:

@@ -38,7 +38,10 @@ class FarmSecrets:
     client_token: str
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
+    """What a file of sccache's configuration says; nothing where there is none."""
+    if not path.is_file():
+        return {}
     try:
         return tomllib.loads(read_bounded(path, _MAX_BYTES, "configuration").decode("utf-8"))
     except ValueError as error:
@@ -51,7 +54,7 @@ def load_secrets(folder: FarmFolder) -> FarmSecrets | None:
     """The farm's secrets; None where it has none yet."""
     if not folder.scheduler.is_file():
         return None
-    table = _read_toml(folder.scheduler)
+    table = read_settings(folder.scheduler)
     try:
         return FarmSecrets(server_key=table["server_auth"]["secret_key"], client_token=table["client_auth"]["token"])
     except (KeyError, TypeError) as error:

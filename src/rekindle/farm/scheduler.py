@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ from rekindle.farm.folder import (
     cache_settings,
     load_secrets,
     new_secrets,
+    read_settings,
     scheduler_files,
     write_files,
     write_invitation,
@@ -116,9 +116,7 @@ def raise_farm(
 
 def _listening(folder: FarmFolder) -> str | None:
     """Where the scheduler of this folder listens."""
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        return str(tomllib.loads(folder.scheduler.read_text(encoding="utf-8"))["public_addr"])
-    return None
+    return read_settings(folder.scheduler).get("public_addr")
 
 
 def report_farm(folder: FarmFolder) -> FarmReport:
@@ -131,7 +129,7 @@ def report_farm(folder: FarmFolder) -> FarmReport:
     read_scheduler_log(read_log(daemon.log), seen)
     names = {worker.address: worker for worker in farm.workers}
     for place in worker_places(folder):
-        own = tomllib.loads(place.daemon.conf.read_text(encoding="utf-8")) if place.daemon.conf.is_file() else {}
+        own = place.settings
         where = str(own.get("public_addr", place.root.name))
         read_worker_log(read_log(place.daemon.log), where, seen)
         if own and not listening:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.model.farm import FarmFailure
+from rekindle.model.toml import read_beside
 
 _LINE = re.compile(r"\[(?P<when>\S+) (?P<level>[A-Z]+) +(?P<module>\S+?)\] (?P<text>.*)")
 _CREATED = re.compile(r"Job (\d+) created and will be assigned to server ServerId\((.+)\)")
@@ -113,5 +113,5 @@ def explain_failure(text: str) -> tuple[str | None, str | None]:
 
 @functools.cache
 def _failures() -> list[tuple[re.Pattern[str], str, str | None]]:
-    table = tomllib.loads(Path(__file__).with_name("failures.toml").read_text(encoding="utf-8"))
+    table = read_beside(__file__, "failures.toml", dict[str, list[dict[str, str]]])
     return [(re.compile(row["pattern"]), row["why"], row.get("fix")) for row in table["failure"]]

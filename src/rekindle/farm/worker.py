@@ -6,16 +6,16 @@ configuration, its note, its log and, unless another place was named, its scratc
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ from rekindle.farm.folder import (
     farm_text,
     load_secrets,
     read_invitation,
+    read_settings,
     server_text,
     worker_token,
     write_files,
@@ -37,6 +38,7 @@ from rekindle.farm.folder import (
 from rekindle.farm.watch import explain_failure
 from rekindle.host.files import hold_lock, write_atomically
 from rekindle.host.process import stop_signals_as_interrupt
+from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.document import decode
 from rekindle.model.farm import Farm, FarmFolder, FarmJoin, FarmWorker
@@ -69,12 +71,17 @@ class WorkerPlace:
         return self.root / "ssh.json"
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Its configuration; empty where it has none."""
+        return read_settings(self.daemon.conf)
+
+    @property
     def scratch(self) -> Path | None:
-        """Its folder for toolchains and compilations, as its configuration has it."""
-        try:
-            return Path(tomllib.loads(self.daemon.conf.read_text(encoding="utf-8"))["cache_dir"]).parent
-        except (OSError, ValueError, KeyError):
-            return None
+        """Its folder for toolchains and compilations; None where its configuration does not tell, or is damaged: a farm
+        must be ended and forgotten all the same."""
+        with contextlib.suppress(BadInput, KeyError):
+            return Path(self.settings["cache_dir"]).parent
+        return None
 
 
 def worker_places(folder: FarmFolder) -> Iterator[WorkerPlace]:
@@ -126,13 +133,13 @@ def join_here(
     if text.address is None:
         return _join_as_client(folder, text, dry_run=dry_run)
     place = place_of(folder, text.address)
-    memory, slots = host.memory(), len(os.sched_getaffinity(0)) if sys.platform == "linux" else None
+    memory = host.memory()
     known = FarmJoin(
         folder=str(folder.root),
         scheduler=text.scheduler,
         address=text.address,
         state="running",
-        slots=slots,
+        slots=cores(),
         memory_gib=gib(memory.total) if memory else None,
     )
     if (pid := place.daemon.find()) is not None:
@@ -166,7 +173,7 @@ def _known_invitation(folder: FarmFolder, host: Host, address: str | None) -> In
     farm = load_farm(folder)
     if load_secrets(folder) is None:
         for place in worker_places(folder):
-            table = tomllib.loads(place.daemon.conf.read_text(encoding="utf-8")) if place.daemon.conf.is_file() else {}
+            table = place.settings
             if table and address in (None, table["public_addr"]):
                 token = table["scheduler_auth"]["token"]
                 found = table["scheduler_url"], table["public_addr"]

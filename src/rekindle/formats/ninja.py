@@ -80,6 +80,11 @@ def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
     return {output: edge for edge in edges for output in edge.outputs}
 
 
+def file_name(output: str) -> str:
+    """An output without its folders, on whatever system it was made."""
+    return output.replace("\\", "/").rsplit("/", 1)[-1]
+
+
 def has_objects(build_tree: Path) -> bool:
     """Has anything been compiled here? What configure itself compiles to try the compilers does not count."""
     logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from rekindle.host.command import run_command
 from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
+from rekindle.host.text import last_line
 from rekindle.model.machine import cpu_arch
 
 _MAX_ENTRIES = 512
@@ -206,12 +207,8 @@ def ask_python(host: Host, python: str, script: str, *words: str, timeout: float
     of its complaint where it has no answer."""
     said = host.run([python, "-I", "-c", script, *words], timeout=timeout)
     with contextlib.suppress(ValueError, IndexError):
-        return json.loads(said.out.strip().splitlines()[-1]) if said.ok else None, _last_line(said.err)
-    return None, _last_line(said.err)
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["no message"])[-1]
+        return json.loads(said.out.strip().splitlines()[-1]) if said.ok else None, last_line(said.err, "no message")
+    return None, last_line(said.err, "no message")
 
 
 def read_answer(out: str) -> dict[str, Any] | None:

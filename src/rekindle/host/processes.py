@@ -115,6 +115,13 @@ def peak_rss(pid: int) -> int:
     return 0
 
 
+def cores() -> int:
+    """Cores this process may use, not those the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
 def process_mark(pid: int) -> str | None:
     """What tells a process of Linux from any other that ever had its number: this start of the system, and the tick
     at which it began; None where it is gone."""

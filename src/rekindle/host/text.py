@@ -26,6 +26,11 @@ def lines_of(raw: bytes | None) -> list[str]:
     return text_of(raw).splitlines()
 
 
+def last_line(text: str, otherwise: str = "") -> str:
+    """The last line that says something."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), otherwise)
+
+
 def key_values(text: str, separator: str = "=") -> dict[str, str]:
     """``KEY=value`` lines, quotes taken off; the first of several wins."""
     found: dict[str, str] = {}

@@ -138,7 +138,7 @@ def _installed_version(python: Path, package: str) -> tuple[str | None, str | No
         for found in _home(python).glob(f"{pattern}/{inside}-*.dist-info"):
             match = _NUMBERS.match(found.name.removeprefix(f"{inside}-"))
             if match:
-                return match[0].rstrip("."), _required_torch(found / "METADATA")
+                return match[0].rstrip("."), _required_torch(found / "METADATA", _python_release(python))
     return None, None
 
 
@@ -158,15 +158,22 @@ def _python_release(python: Path) -> str | None:
     return None
 
 
-def _required_torch(metadata: Path) -> str | None:
+def _required_torch(metadata: Path, python: str | None) -> str | None:
     try:
         text = read_head(metadata, _MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     stated = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
-    values = {name: str(value) for name, value in default_environment().items()} | {"extra": ""}
+    values = marker_values(python, f"{python}.0") if python else marker_values()
     bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values) if wish.specifier]
     return ",".join(bounds) or None
+
+
+def marker_values(release: str | None = None, version: str | None = None) -> dict[str, str]:
+    """What markers of requirements are asked on this machine; the Python may be another than ours."""
+    values = {name: str(value) for name, value in default_environment().items()}
+    told = {"python_version": release, "python_full_version": version, "extra": ""}
+    return values | {name: value for name, value in told.items() if value is not None}
 
 
 def extension_files(found: AppFolder) -> Iterator[tuple[str, Path]]:

@@ -8,7 +8,6 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from packaging.markers import default_environment
 from packaging.utils import canonicalize_name
 
 from rekindle.api.plan import plan as make_plan
@@ -17,7 +16,7 @@ from rekindle.compat.companions import find_package
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.live import LiveHost
-from rekindle.interpreters.app_folder import AppFolder, conflicts_with, named_packages, wanted_packages
+from rekindle.interpreters.app_folder import AppFolder, conflicts_with, marker_values, named_packages, wanted_packages
 from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import Contents, ask_contents
 from rekindle.journey.install import version_of, wanted_from
@@ -159,6 +158,4 @@ class SwapForecast:
 
     @functools.cached_property
     def _marker_values(self) -> dict[str, str]:
-        # It runs on this machine: only the release of its Python may be another than ours.
-        release = {"python_version": self.interpreter.short, "python_full_version": self.interpreter.version}
-        return {**{name: str(value) for name, value in default_environment().items()}, **release, "extra": ""}
+        return marker_values(self.interpreter.short, self.interpreter.version)

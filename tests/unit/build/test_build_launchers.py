@@ -11,7 +11,6 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.governor import cores
 from rekindle.build.launchers import (
     behind_one_name,
     find_launcher,
@@ -21,6 +20,7 @@ from rekindle.build.launchers import (
 )
 from rekindle.errors import MissingTool
 from rekindle.host.live import LiveHost
+from rekindle.host.processes import cores
 from rekindle.host.protocol import Completed
 from rekindle.model.build_options import BuildOptions
 

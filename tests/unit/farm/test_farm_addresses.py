@@ -58,6 +58,13 @@ def test_the_open_world_is_refused(host: str) -> None:
     assert addresses.judge_network(f"http://{host}:10600", private_network=True) is None
 
 
+def test_a_scheduler_may_be_named() -> None:
+    assert addresses.judge_network("http://localhost:10600") is None
+    assert addresses.judge_network("https://farm.invalid") is None, "what only the others resolve"
+    with pytest.raises(BadInput, match="no address"):
+        addresses.judge_network("http://farm.invalid:10600")
+
+
 def test_a_port_that_answers_is_not_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"127.0.0.1:{server.getsockname()[1]}"

@@ -30,6 +30,7 @@ class WorkerHost(BareHost):
         super().__init__()
         self.said = {
             "getconf": "glibc 2.36",
+            "ldd": "musl libc (x86_64)",
             "bwrap": "bubblewrap 0.8.0",
             "sccache-dist": "sccache 0.16.0",
             "sh": "",

@@ -87,9 +87,8 @@ def test_the_installed_version_says_itself_which_torch_it_takes(tmp_path: Path) 
     information = tmp_path / ".venv/lib/python3.12/site-packages/vllm-0.33.0.dist-info"
     information.mkdir(parents=True)
     assert find_app(tmp_path, load_facts(), windows=False).use == AppUse(name="vllm", version="0.33.0", python="3.12")
-    stated = (
-        "Requires-Dist: torch==2.14.0\nRequires-Dist: torch<1; sys_platform == 'plan9'\nRequires-Dist: torchaudio<9\n"
-    )
+    others = ("torch<1; sys_platform == 'plan9'", "torch<2; python_version < '3.12'", "torchaudio<9")
+    stated = "".join(f"Requires-Dist: {one}\n" for one in ("torch==2.14.0", *others))
     (information / "METADATA").write_text(
         f"Name: vllm\nVersion: 0.33.0\n{stated}\nRequires-Dist: torch==0", encoding="utf-8"
     )
