@@ -26,7 +26,7 @@ from rekindle.build.environment import BuildEnvironment, chosen_cuda, headers_be
 from rekindle.build.failure import BuildLog
 from rekindle.build.farm import opened_cache, opened_farm, remove_objects
 from rekindle.build.governor import elastic_jobs
-from rekindle.build.launchers import opened_launcher
+from rekindle.build.launchers import count_from_here, opened_launcher
 from rekindle.build.request import check_inputs
 from rekindle.build.trace import write_trace
 from rekindle.build.tree import (
@@ -215,6 +215,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
             work.note(f"{home} lacks libraries' headers; they come from {', '.join(folders)}")
             env.choose({"CPATH": os.pathsep.join(folders)})
     configured = steps.configure(work, target, env, now, before)
+    work.launcher = count_from_here(work.host, work.launcher) if work.launcher else None
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None
     with elastic_jobs(options, ninja, history, str(build_tree), farm=farm) as work.jobs:

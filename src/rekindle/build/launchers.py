@@ -10,7 +10,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rekindle.errors import MissingTool
@@ -81,8 +81,6 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
         env |= {"CCACHE_BASEDIR": str(root), "CCACHE_COMPILERCHECK": "content"}
         # One entry for each compilation of this build; its counters know no languages.
         env["CCACHE_STATSLOG"] = str(logs / "ccache-stats.log")
-        with contextlib.suppress(OSError):
-            (logs / "ccache-stats.log").unlink(missing_ok=True)
         if settings.get("USE_PRECOMPILED_HEADERS", "0").upper() in ("1", "ON"):
             env |= {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": _PCH_SLOPPINESS}
         env |= {key: value for key, value in settings.items() if key.startswith("CCACHE_")}
@@ -129,6 +127,16 @@ def behind_one_name(env: Mapping[str, str], folder: Path, scripts: Mapping[str, 
         script.chmod(0o755)
         found[name] = str(script)
     return found
+
+
+def count_from_here(host: Host, launcher: Launcher) -> Launcher:
+    """The same launcher without what CMake compiled to try the compilers: in a folder of another name each time,
+    which newer caches hash, so that a build whose every file is known would still show misses."""
+    if log := launcher.env.get("CCACHE_STATSLOG"):
+        with contextlib.suppress(OSError):
+            Path(log).unlink(missing_ok=True)
+    now = _counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
+    return replace(launcher, before=now)
 
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:

@@ -13,6 +13,7 @@ import needs
 from bare_host import BareHost
 from rekindle.build.launchers import (
     behind_one_name,
+    count_from_here,
     find_launcher,
     opened_launcher,
     statistics,
@@ -95,8 +96,8 @@ def test_icecc_is_counted_by_its_log(tmp_path: Path) -> None:
 def test_hits_are_counted_by_language(tmp_path: Path) -> None:
     machine = Machine("ccache", files=True)
     (tmp_path / "ccache-stats.log").write_text("# /t/old.cpp\ncache_miss\n")
-    launcher = find_launcher(machine, "ccache", {}, tmp_path, tmp_path)
-    assert not (tmp_path / "ccache-stats.log").exists(), "an earlier build's"
+    launcher = count_from_here(machine, find_launcher(machine, "ccache", {}, tmp_path, tmp_path))
+    assert not (tmp_path / "ccache-stats.log").exists(), "an earlier build's, and what CMake tried"
     log = "# /t/a.cpp\ndirect_cache_hit\nlocal_storage_hit\n# /t/a.cpp\ncache_miss\ndirect_cache_miss\n"
     (tmp_path / "ccache-stats.log").write_text(log + "# /t/k.cu\npreprocessed_cache_hit\n# /t/x.f90\ncache_miss\n")
     told = statistics(machine, launcher)
