@@ -1,7 +1,8 @@
 """What earlier builds teach about each object, how much memory its compiler took and how long it ran; and how long this
 build will still take by that.
 
-Kept per project as JSON in the workspace's cache, so the next build knows its giants before they start. The time left
+Kept per project as JSON in the workspace's cache, so the next build knows its giants before they start; a first build
+knows them by name from whole builds of torch (usual_seconds.toml, written by benchmarks/time_left.py). The time left
 has two bounds, and the larger counts: all remaining work spread over the jobs that run at once, and the longest chain
 of steps that must follow one another (the critical path).
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from rekindle.formats.ninja import BuildEdge, latest, read_build_ninja, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.document import Document, encode, load_kept
+from rekindle.model.toml import read_beside
 
 MIB = 1 << 20
 # PyTorch 1.13.1, CPU: median 0.48 GiB, 95 % below 0.97 GiB (measured). CUDA's files take several GiB each.
@@ -30,6 +32,14 @@ class History(Document, frozen=True, kw_only=True):
     """Object path (relative to the build tree) → (peak bytes, seconds)."""
 
     objects: dict[str, tuple[int, float]] = {}
+
+
+class _UsualSeconds(Document, frozen=True, kw_only=True):
+    """File name (without folder and ``.o``) → seconds on one core."""
+
+    source: str
+    date: str
+    seconds: dict[str, float]
 
 
 def kind_of(output: str) -> str:
@@ -77,6 +87,11 @@ class Learnt:
         """How long it ran last; None where that is not known."""
         found = self._objects.get(output)
         return found[1] if found and found[1] > 0 else None
+
+    def usual(self, output: str) -> float | None:
+        """How long it ran last, or what a file of its name took where whole torches were built; None: not known."""
+        name = output.rsplit("/", 1)[-1].removesuffix(".obj").removesuffix(".o")
+        return self.seconds(output) or read_beside(__file__, "usual_seconds.toml", _UsualSeconds).seconds.get(name)
 
     def record(self, output: str, peak: int, seconds: float) -> None:
         """A compiler that stopped early (a cache hit, a kill) must not teach a small size: the larger peak stays."""
@@ -133,9 +148,9 @@ class Estimate:
         self._usual = {output: self.seconds(output) for output in self._open}
 
     def seconds(self, output: str) -> float:
-        learnt = self._learnt.seconds(output)
-        if learnt is not None:
-            return learnt
+        usual = self._learnt.usual(output)
+        if usual is not None:
+            return usual
         kind = kind_of(output)
         count, total = self._known.get(kind, (0, 0.0))
         return total / count if count >= 3 else _GUESS[kind]

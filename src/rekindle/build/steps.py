@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -39,7 +38,6 @@ from rekindle.interpreters.environment import TargetPython, requirements
 from rekindle.model.build import BuildFailure, BuildScript
 from rekindle.model.plan import HERE, Step
 from rekindle.model.source import compiles_against_torch
-from rekindle.model.toml import read_beside
 from rekindle.readiness.case import wheel_version
 from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.spell import shell_script
@@ -258,7 +256,7 @@ def giants_first(build_tree: Path, learnt: Learnt) -> int:
     blocks: list[tuple[float, int, int]] = []
     for number, line in enumerate(lines):
         match = _OBJECT.match(line)
-        if match and (seconds := _seconds(match[1], learnt)) >= GIANT_SECONDS:
+        if match and (seconds := learnt.usual(match[1].replace("$ ", " ").replace("$:", ":")) or 0.0) >= GIANT_SECONDS:
             blocks.append((-seconds, number, _end(lines, number)))
     blocks.sort()
     moved = [line for _, begin, end in blocks for line in lines[begin:end]]
@@ -277,14 +275,6 @@ def _end(lines: list[str], begin: int) -> int:
     while end < len(lines) and (lines[end].startswith(" ") or lines[end - 1].endswith("$\n")):
         end += 1
     return end
-
-
-def _seconds(output: str, learnt: Learnt) -> float:
-    measured = learnt.seconds(output.replace("$ ", " ").replace("$:", ":"))
-    if measured is not None:
-        return measured
-    name = output.rsplit("/", 1)[-1].removesuffix(".obj").removesuffix(".o")
-    return float(read_beside(__file__, "giants.toml", dict[str, Any])["seconds"].get(name, 0.0))
 
 
 def render_script(order: BuildOrder) -> BuildScript:

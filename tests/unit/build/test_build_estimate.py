@@ -142,3 +142,12 @@ def test_from_a_build_tree(tmp_path: Path) -> None:
     (tmp_path / ".ninja_log").write_text("# ninja log v5\n0\t1000\t1\ta.o\tx\n")
     estimate = make_estimate(tmp_path, learnt(a__o=3.0, b__o=5.0))
     assert estimate is not None and estimate.work_left(9) == 5.0
+
+
+def test_a_first_build_knows_torchs_files_by_name() -> None:
+    """Small ones come first: held against one guess for all, the rest would look as quick as they."""
+    estimate = Estimate([], NOTHING, {})
+    assert estimate.seconds("caffe2/RegisterCPU.cpp.o") > 4 * estimate.seconds("caffe2/Activation.cpp.o")
+    assert estimate.seconds("x/Sort.cu.o") > 60 > estimate.seconds("x/AbsKernel.cu.o")
+    assert estimate.seconds("x/of_no_torch.cu.o") == 60.0
+    assert Estimate([], learnt(Sort__cu__o=5.0), {}).seconds("Sort.cu.o") == 5.0, "its own history counts first"
