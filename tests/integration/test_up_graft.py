@@ -14,6 +14,11 @@ from typing import Any
 import pytest
 
 import needs
+from app_trees import make_app
+from rekindle import api
+from rekindle.journey import adopt_forecast, adopt_swap
+from rekindle.model.verify import VerifyReport
+from rekindle.plan.describe import machine_from_flags
 from tiny_wheels import make_wheel
 
 NVCC = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if Path("/usr/local/cuda/bin/nvcc").is_file() else None)
@@ -86,3 +91,36 @@ def test_up_grafts_installs_and_proves(tmp_path: Path, wheels: Path) -> None:
 def test_the_build_can_still_be_insisted_on(tmp_path: Path, wheels: Path) -> None:
     told = _run("plan", "--torch", "2.12.1", "--gpu", CARD, "--os", "linux", "--arch", platform.machine(), "--build")
     assert told["answer"] == "build" and told["graft"] is None
+
+
+def test_an_application_gets_a_grafted_torch_and_gives_it_back(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The card and the proof are stand-ins; the official wheel, the compiler, pip and the environment are real."""
+    app = make_app(tmp_path / "Comfy UI", "comfyui", version="0.3.60")
+    subprocess.run([sys.executable, "-m", "venv", str(app / "venv")], check=True)
+    monkeypatch.setattr(
+        adopt_forecast,
+        "this_machine",
+        lambda: machine_from_flags(gpu=[CARD], os="linux", arch=platform.machine(), driver="580.95"),
+    )
+    monkeypatch.setattr(adopt_swap, "verify", lambda **_words: VerifyReport(verdict="proven", passed=3))
+    for name, version in (("torchvision", "0.27.1"), ("torchaudio", "2.11.0"), ("numpy", "2.1.0")):
+        make_wheel(wheels, name, version)
+    told: dict[str, Any] = {
+        "torch": "2.12.1",
+        "find_links": [str(wheels)],
+        "offline": True,
+        "workspace": tmp_path / "ws",
+    }
+    planned = api.adopt(app, dry_run=True, **told)
+    assert planned.state == "planned" and "grafted for" in str(planned.card), planned
+    done = api.adopt(app, confirm=lambda _planned: True, **told)
+    grafted = f"2.12.1+cu130.{CARD.replace('_', '')}"
+    assert done.state == "adopted" and grafted in done.verdict, done
+    python = app / "venv/bin/python"
+    asked = [str(python), "-c", "import importlib.metadata as m; print(m.version('torch'))"]
+    assert subprocess.run(asked, capture_output=True, text=True).stdout.strip() == grafted
+    assert api.adopt(app, confirm=lambda _planned: True, **told).state == "already"
+    assert api.adopt(app, undo=True).state == "undone"
+    assert "PackageNotFoundError" in subprocess.run(asked, capture_output=True, text=True).stderr
