@@ -6,8 +6,6 @@ and shows itself in a notebook. What cannot be done because of what was given ra
 a check failed) is a value.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

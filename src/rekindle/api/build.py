@@ -1,7 +1,5 @@
 """``build``: the engine, then the wheel read back (configured = built), and causes for what failed."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path

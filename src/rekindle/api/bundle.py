@@ -1,7 +1,5 @@
 """``bundle`` joined: where this machine keeps its libraries, patchelf, and the bundling itself."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

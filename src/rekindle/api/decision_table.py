@@ -2,8 +2,6 @@
 difference; equal answers stand once. Installers in other languages read it with the reader that goes beside it.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``doctor``: what a machine is, and whether it is ready."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``export`` joined: a plan (given, or made for the described machine) and its patches into a script."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rekindle.errors import BadInput

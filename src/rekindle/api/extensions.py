@@ -1,7 +1,5 @@
 """An extension by its name: its sources from the package index, and a plan for the torch it is compiled against."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname

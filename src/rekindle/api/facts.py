@@ -1,7 +1,5 @@
 """``facts``: the tables, their form, and measuring them again."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """``farm``: one build on many machines. A scheduler here, workers wherever there are machines, ended together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``guard``: notices that a torch was replaced, by whom, and says what restores it."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from pathlib import Path

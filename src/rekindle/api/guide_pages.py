@@ -1,7 +1,5 @@
 """``guide``: pages that start from the person, as they lie in ``docs/guides``."""
 
-from __future__ import annotations
-
 import difflib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``inspect`` joined: a target found where pip would find it, read, and judged for a machine."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from pathlib import Path

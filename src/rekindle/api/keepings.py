@@ -1,7 +1,5 @@
 """``list`` and ``clean``: what Rekindle keeps on this machine, and removing some of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

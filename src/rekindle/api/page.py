@@ -1,8 +1,6 @@
 """``index page`` joined: the planner asked for every card, system, CPU, Python and driver; the facts; a wheelhouse's
 wheels."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``rebuild``: repeat a build or a graft from its own provenance statement and compare the two wheels."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """``configure``: the variables that this machine's torch needs, set in a running process before torch is imported."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """``variant``: what installers that choose wheels by GPU should believe about this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rekindle.api.plan import this_machine

@@ -4,8 +4,6 @@ Features: ``sm`` and ``gfx`` (every architecture whose code runs on a card here)
 each instruction set that builds ask about. Its plugin-api is ``rekindle.api.variant_plugin:RekindlePlugin``.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """``verify``: proof that a wheel, or an installed package, works."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a plan and a source tree to a wheel: elastic jobs, resume, asserts, report."""
 
-from __future__ import annotations
-
 from rekindle.build.engine import build
 from rekindle.build.request import make_order
 

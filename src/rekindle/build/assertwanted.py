@@ -5,8 +5,6 @@ the middle of a thousand lines. What counts, in this order: the summary the tree
 cache, and for GPU architectures the flags in build.ninja themselves.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

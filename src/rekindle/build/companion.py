@@ -7,8 +7,6 @@ setup.py. The torch they are compiled against is the wheel that the workspace ho
 (pip would take the newest) gives libraries that do not load.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import sys

@@ -6,8 +6,6 @@ have); the oldest always runs, so the build always ends. Where free memory runs 
 job gives its memory back by being killed; it is retried later.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 MIB = 1 << 20

@@ -3,8 +3,6 @@
 Phases: clean, environment, configure, compile, finish. Each is safe to cut short: the same call continues.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

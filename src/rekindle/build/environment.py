@@ -5,8 +5,6 @@ setup.py of PyTorch forwards every variable that begins with BUILD_, USE_ or CMA
 ``USE_CUDA=0`` of the shell would silently change the build. Those are dropped and named.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import os
 from collections.abc import Iterable, Mapping, Sequence

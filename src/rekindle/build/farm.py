@@ -7,8 +7,6 @@ farm's folder), the farm is left alone from that moment, and all that this worke
 cannot be told who made it, all that came from the farm.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -7,8 +7,6 @@ and an in-toto provenance statement, are the same for the same inputs: no times,
 the wheel where PEP 770 wants it (``.dist-info/sboms``), the provenance beside it, since it names the wheel's digest.
 """
 
-from __future__ import annotations
-
 import configparser
 import hashlib
 import json

@@ -10,8 +10,6 @@
 A tree that names its backend gets its wheel by ``python -m build``; without one by ``setup.py bdist_wheel``.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

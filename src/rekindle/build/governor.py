@@ -5,8 +5,6 @@ Jobs are the children of Ninja: whole subtrees, since ``g++`` is a shell's child
 ``g++``. Their object is read from the command line once, their peak from the kernel each time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -7,8 +7,6 @@ has two bounds, and the larger counts: all remaining work spread over the jobs t
 of steps that must follow one another (the critical path).
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Never as a wrapper that pretends to be the compiler: configure would then test t
 gave a torch without CUDA and no error). Caches also launch nvcc and hipcc; farms cannot, so they do not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

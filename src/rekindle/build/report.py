@@ -7,8 +7,6 @@ compilations that a *cache* could have kept, C++ that *precompiled headers* save
 wait for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

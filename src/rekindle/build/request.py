@@ -9,8 +9,6 @@ before anything of it is done. :func:`admit` lets through what was made here and
 no build of torch knows are refused whoever made the plan (``build_names.toml`` lists the known).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import os

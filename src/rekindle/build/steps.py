@@ -2,8 +2,6 @@
 shell script with the same environment, settings and commands, to read or to run elsewhere.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

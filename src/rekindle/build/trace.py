@@ -6,8 +6,6 @@ written when its step ended. A trace holds the runs of this build; what was comp
 left out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import statistics

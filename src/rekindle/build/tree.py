@@ -8,8 +8,6 @@ CMake had installed into the source tree (its own list says what) goes too, sinc
 configuration would otherwise end up in the next wheel.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ On each tick of a command the governor looks at memory; the user sees the build 
 memory, the cache, and what compiles just now. A compiler that was killed for memory is retried alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

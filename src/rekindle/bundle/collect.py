@@ -4,8 +4,6 @@
 file is called on disk. What is left out or cannot be found is told with who needs it.
 """
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

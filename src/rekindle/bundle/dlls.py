@@ -8,8 +8,6 @@ Python asks Windows to search only folders that were named with ``os.add_dll_dir
 ``__init__.py`` do so.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import posixpath

@@ -4,8 +4,6 @@ The new wheel lies beside its final name until it is complete, and the given one
 bounded: libraries pass through temporary files, one at a time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import posixpath
 import re

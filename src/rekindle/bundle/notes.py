@@ -1,7 +1,5 @@
 """What a fat wheel says about itself: METADATA without what it now brings, licences, and a bill of materials."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

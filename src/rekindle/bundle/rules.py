@@ -1,7 +1,5 @@
 """Which library goes into a fat wheel, from ``rules.toml``: leave, bring, bring along, under which licence."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Collection
 

@@ -9,8 +9,6 @@ wanted card, its smallest entry stays, so that the library behaves there exactly
 Linkable device code (``__nv_relfatbin``) and AMD's offload bundles are left alone.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
 from collections.abc import Sequence

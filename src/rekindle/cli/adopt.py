@@ -6,8 +6,6 @@ hangs on it in that Python, proves it there, and writes what keeps pip and uv fr
 back. --undo puts everything back, without fetching anything.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """A plan and a tree into a wheel, without running out of memory."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

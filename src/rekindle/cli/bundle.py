@@ -1,7 +1,5 @@
 """A fat wheel that brings its CUDA or ROCm libraries along, so that it runs with nothing but the driver."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_repeatable, path

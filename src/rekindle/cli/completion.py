@@ -1,7 +1,5 @@
 """A script that completes verbs, options and their values in bash, zsh, fish or PowerShell."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 

@@ -1,7 +1,5 @@
 """A crash report that can be pasted into an issue: what ran, where it broke, on what."""
 
-from __future__ import annotations
-
 import platform
 import tempfile
 import traceback

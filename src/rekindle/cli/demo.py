@@ -4,8 +4,6 @@ Probes this machine, plans, unpacks, patches, configures, builds, inspects the w
 environment, proves it there and writes a report. Takes under a minute; a second run keeps what is there.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes

@@ -1,7 +1,5 @@
 """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.plan import add_arguments as add_plan_arguments

@@ -1,7 +1,5 @@
 """The tables behind every answer, with their sources; measured again on request."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

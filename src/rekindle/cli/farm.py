@@ -5,8 +5,6 @@ a free slot, and come back as the same bytes; what no worker takes is compiled h
 prints one line for each worker; that line holds a token, so give it to that machine alone. Then build with --farm.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

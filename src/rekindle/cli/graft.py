@@ -7,8 +7,6 @@ wheel has and put into its libraries. 'make' writes only the new code, a small f
 wheel it belongs to, on any machine, without compiler or GPU.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path

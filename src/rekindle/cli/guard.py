@@ -4,8 +4,6 @@ What was meant stands in the environment (rekindle up leaves it there, --record 
 constraints. The culprit is read from pip's own records; nothing is changed.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session, path

@@ -1,7 +1,5 @@
 """Pages that start from what you have: an old card, a new one, an AMD card, a Jetson, an old CPU, no card."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session

@@ -1,7 +1,5 @@
 """What a verb does, with all its options: the same as 'rekindle VERB --help'."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session

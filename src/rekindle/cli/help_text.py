@@ -4,8 +4,6 @@ Paragraphs are filled. Lines that are set in stay as they are where they fit; wh
 below it. A command itself is never broken: it is there to be pasted.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """A wheelhouse that pip and uv read, and the page that finds the torch for a card."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -5,8 +5,6 @@ such as torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one l
 Nothing is imported and no vendor's tool is needed.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.plan import add_description

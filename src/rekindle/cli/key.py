@@ -4,8 +4,6 @@ Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names anoth
 password: whoever can read the file can sign as you.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session

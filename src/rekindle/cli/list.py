@@ -1,7 +1,5 @@
 """What Rekindle keeps on this machine: workspaces, environments, trees, caches, wheels, with sizes and ages."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session

@@ -3,8 +3,6 @@
 Only the chosen verb's file is imported, so ``rekindle --help`` starts in a few milliseconds.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

@@ -5,8 +5,6 @@ yes. The folder holds an install script that needs neither Rekindle nor a networ
 sums and, with --sign, a signature. An interrupted pack is continued by the same command.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

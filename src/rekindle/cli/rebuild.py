@@ -1,7 +1,5 @@
 """Repeat a build from its provenance statement: identical, identical after a named rule, or the first difference."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_workspace, path

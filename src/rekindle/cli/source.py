@@ -1,7 +1,5 @@
 """A PyTorch, torchvision or torchaudio tree that is ready to build, whatever its age."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -5,8 +5,6 @@ else could be had. After a yes it installs the official wheel, or fetches, patch
 the result. What is already there is kept: a second run is instant, an interrupted one continues.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What installers that choose wheels by GPU should believe about this machine."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session

@@ -4,8 +4,6 @@ A verb parses, calls :mod:`rekindle.api` and picks a view; it has no logic of it
 heavy inside ``run``.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Iterable

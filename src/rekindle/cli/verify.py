@@ -5,8 +5,6 @@ is installed into a fresh environment that is thrown away afterwards. A wheel th
 sandbox without network and home (bubblewrap, on Linux); where there is none, that is said.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.plan import add_companions, read_companions

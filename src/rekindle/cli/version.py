@@ -1,7 +1,5 @@
 """Which Rekindle this is; with -v also its Python and the system."""
 
-from __future__ import annotations
-
 import argparse
 
 from rekindle.cli.verb import Answer, Session

@@ -4,8 +4,6 @@ starts a program under it.
 A CPU is named as everywhere (:mod:`rekindle.compat.cpu_names`); ``cpus.toml`` says which model of qemu stands for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ already uses; nothing is installed and nothing needs root. A wheel for Python 3.
 the emulated system gets the wheel's Python: the root's own, one the user has, one from apt, or one uv brings.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -5,8 +5,6 @@ Written byte by byte for x86-64 and AArch64, so no compiler is needed: one read-
 version definitions and a few bytes of code; one writable page with the dynamic section, which the loader changes.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What a stretch of AArch64 code does, function by function. Instructions are four bytes, so masks suffice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A library by its first bytes: ELF or PE, whatever its name says."""
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``CMakeCache.txt``: what CMake was told and what it found, as a plain mapping."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

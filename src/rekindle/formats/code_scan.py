@@ -1,7 +1,5 @@
 """What a scan of machine code finds, whatever the processor: the ``Scan`` value."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -8,8 +8,6 @@ What host code relies on is its *face*: kernels by name with the layout of their
 attribute 0x17 per parameter, 0x19 for all of them), and variables by name and size.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator

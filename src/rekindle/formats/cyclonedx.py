@@ -3,8 +3,6 @@
 It lies inside a wheel where PEP 770 wants it (``.dist-info/sboms``).
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Mapping, Sequence

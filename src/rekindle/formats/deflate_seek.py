@@ -6,8 +6,6 @@ the stretch stays unknown, so those bytes are marked (:data:`UNKNOWN`) and whoev
 them for content. One string of a 35 MB library then costs a few hundred kilobytes instead of all of it.
 """
 
-from __future__ import annotations
-
 import zlib
 from typing import Any
 

@@ -4,8 +4,6 @@ The signature covers "DSSEv1", the lengths, the type and the payload, so a paylo
 another. Whether a signature is right is asked of a function: this file knows no keys.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -11,8 +11,6 @@ A pointer that leads elsewhere into the section, or a file whose tables contradi
 anything is written. x86-64 and aarch64.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Only where that is certain: exactly one instruction leads to the old text, no le
 segment that is mapped anyway has zeros behind it which belong to nobody. Otherwise nothing is changed.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import NamedTuple
 

@@ -12,8 +12,6 @@ of CUDA 9 to 13.4 and held against cuobjdump::
 An image is compressed with LZ4 (up to CUDA 12.7), zstd (from 12.8) or not at all. Payloads are padded to 8 bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple

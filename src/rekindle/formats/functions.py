@@ -6,8 +6,6 @@ local functions; hidden functions that the linker made local all stand behind on
 have no file.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """``.gitmodules``: the third parties that a source tree names."""
 
-from __future__ import annotations
-
 import configparser
 
 

@@ -4,8 +4,6 @@ On libtorch_cpu.so of torch 2.6.0 (442 MB) zlib-ng inflates a quarter faster on 
 times as fast (``benchmarks/inspect_wheel.py`` shows what that makes of a whole wheel).
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import zlib

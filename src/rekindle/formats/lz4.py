@@ -4,8 +4,6 @@ A block is a row of (literals, copy from before). What makes no sense ends it: t
 with the one it was told. The package ``lz4`` decodes whole blocks a hundred times as fast where it is installed.
 """
 
-from __future__ import annotations
-
 try:
     from lz4.block import LZ4BlockError, decompress
 except ImportError:

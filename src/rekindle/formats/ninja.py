@@ -9,8 +9,6 @@ each edge. Included files (CMake's rules) are not followed, and ``$var`` in valu
 edges and flags out whole.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -11,8 +11,6 @@ lists the kernels with their arguments. For chips of one kind the compiler makes
 these two names differs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

@@ -4,8 +4,6 @@ Addresses are RVAs. What the loader would ignore is ignored; what would send it 
 :class:`~rekindle.formats.view.Malformed`.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ the new place and stays relocated. The old content is zeroed and its section get
 new one alone.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from typing import IO

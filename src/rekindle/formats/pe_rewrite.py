@@ -5,8 +5,6 @@ Nothing that has an address moves. The new section lies behind the last one; wha
 imports and the wish to look for libraries in Windows' own folder only. Layout: Microsoft's "PE Format".
 """
 
-from __future__ import annotations
-
 import mmap
 import shutil
 import struct

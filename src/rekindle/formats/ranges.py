@@ -6,8 +6,6 @@ and the caller may take the slower way. Requests are retried; every byte is coun
 however slowly, it ends in the bytes that were asked for or in :class:`Unreachable`.
 """
 
-from __future__ import annotations
-
 import http.client
 import io
 import os

@@ -4,8 +4,6 @@ ELF: all from the relocations, as the loader applies them. PE: the import table 
 are not read. Addresses are mapped addresses.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

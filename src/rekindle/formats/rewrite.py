@@ -4,8 +4,6 @@ Nothing is inflated that need not be: most of a torch wheel goes from file to fi
 its name only when it is complete.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

@@ -1,7 +1,5 @@
 """A project's page on a package index (PEP 503 HTML, PEP 691 JSON) or a folder of wheels as a list of files."""
 
-from __future__ import annotations
-
 import contextlib
 import html.parser
 import json

@@ -4,8 +4,6 @@ Written, it is the same for the same inputs: no times, no random numbers. Read, 
 (DSSE) or in the form an index serves (PEP 740); whether a key that is believed signed it is for others to ask.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

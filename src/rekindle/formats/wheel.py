@@ -6,8 +6,6 @@ may not be too many; inflating is bounded by the size the directory declares, an
 wheels reach. :func:`check_wheel` is the door for every verb that carries a wheel on or installs it.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import csv

@@ -5,8 +5,6 @@ look-ups over whole arrays decode every byte offset as if an instruction began t
 the lengths from each function's start then visits only the instructions the CPU would.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -3,8 +3,6 @@
 Runs over a few megabytes at a time, so that memory stays flat and stretches can go to several processes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Tables of the x86-64 instruction encoding as arrays, from ``x86.toml``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

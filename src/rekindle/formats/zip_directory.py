@@ -4,8 +4,6 @@ A zip says at its end how many entries it has and how long their list is. Reader
 a list of millions costs minutes and gigabytes. This walks the list itself and stops at a limit.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 from typing import BinaryIO

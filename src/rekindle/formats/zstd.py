@@ -1,7 +1,5 @@
 """Zstandard, bounded: the beginning of a stream, and a stream of our own. Python has it from 3.14 on."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -17,8 +17,6 @@ variables), and what differs is refused. Whoever makes code holds it first; pack
 architecture it is filed under.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rekindle.model.arch import GpuArch

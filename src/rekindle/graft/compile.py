@@ -5,8 +5,6 @@ versions stand in a file that every job depends on: another ptxas at the same pl
 really changed is written, since Ninja goes by times.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -4,8 +4,6 @@ Every step may be cut short: extracted libraries and compiled images stay in the
 wheel (by its digest), and the same call continues there.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import time

@@ -4,8 +4,6 @@ A package of cuBLAS weighs 400 MB, its headers 60 KB: only they are read (by ran
 The digest of the package's RECORD is pinned, and RECORD holds the digest of every header.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable

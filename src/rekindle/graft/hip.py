@@ -9,8 +9,6 @@ A bundle is one unit, and grows by one code object; a compressed one is compress
 libraries are not written.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Only what is understood whole is touched: every container must be plain (``.nv_f
 is a :class:`Malformed` that says why this library stays as it is.
 """
 
-from __future__ import annotations
-
 import functools
 import mmap
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ there and does not ask for one. nvcc finds cicc by the profile beside itself: a 
 a profile that names our cicc first.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

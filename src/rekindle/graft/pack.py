@@ -5,8 +5,6 @@ itself is in it. Read from a stranger it is bounded and checked whole before any
 architectures, and that nothing else is inside.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zipfile

@@ -4,8 +4,6 @@ PTX is what the compiler made of the sources before it chose a card; the driver 
 ptxas compiles it once. No source is needed, and the options the wheel's makers gave stand beside the PTX.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

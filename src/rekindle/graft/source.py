@@ -6,8 +6,6 @@ then from packages of the index; flags from the wheel, then from the release's r
 configured, no host code is compiled and nothing is linked.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

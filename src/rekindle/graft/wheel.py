@@ -8,8 +8,6 @@ What it does about closed libraries (:mod:`rekindle.compat.closed_libraries` jud
 of their package, or switches off when CUDA starts what nothing serves.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import mmap

@@ -3,8 +3,6 @@
 What it remembers is the evidence of a probe and the content of a capture. :func:`ask_each` asks several things at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import threading

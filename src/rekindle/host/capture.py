@@ -5,8 +5,6 @@ tool output; ``[about]`` then says so and names the sources. Long files may lie 
 entry names its path on the machine and the file that holds it here.
 """
 
-from __future__ import annotations
-
 import base64
 import fnmatch
 import re

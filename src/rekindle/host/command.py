@@ -4,8 +4,6 @@ Output is bounded in memory and decoded however the tool wrote it; a tool that f
 speaks another code page costs its own answer and nothing else.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

@@ -5,8 +5,6 @@ really runs on, so the instruction is asked. It is reached through a few bytes o
 executable page; where the system forbids such pages the answer is None.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

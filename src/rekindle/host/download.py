@@ -5,8 +5,6 @@ length). A server that has another file by now, or cannot resume, makes it start
 with the right SHA-256 gets its name.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

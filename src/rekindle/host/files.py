@@ -1,7 +1,5 @@
 """Writing files so that a kill at any moment leaves the old content or the new, never half."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

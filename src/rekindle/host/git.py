@@ -5,8 +5,6 @@ commands, credential helpers, updates of submodules. :func:`harmless` switches a
 submodules too. Whose tree it is stays git's own question: where git refuses a tree of another user, so do we.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -9,8 +9,6 @@ stopped (Ctrl-Z, ``kill -STOP``) nobody watches memory, so the guard stops every
 Exit code: the command's own, or 128 + signal as a shell would say.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -9,8 +9,6 @@ first and wins within one or two jobs. So every token to be withdrawn gets a wai
 simply feeds the waiters.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import hashlib

@@ -4,8 +4,6 @@
 ``.pub`` in the folder is trusted: one's own keys are, and those that were put there with ``key trust``.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -1,8 +1,6 @@
 """The machine this process runs on, and the question scripts: standard Python, sent as text to any interpreter, each
 answered by one line of JSON."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import json

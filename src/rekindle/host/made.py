@@ -6,8 +6,6 @@ this process marked counts for it even where the user's data cannot be written. 
 bears the mark, or lies in the user's data and cache directories, which are ours alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

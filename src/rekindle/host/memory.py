@@ -4,8 +4,6 @@ A container sees the machine's MemAvailable but dies at its control group's limi
 groups are read, at every level up to the root, and the tightest counts. Page cache is free memory in disguise.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable, Iterator

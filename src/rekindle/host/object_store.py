@@ -5,8 +5,6 @@ in the path, not in the host name, which every such store understands. What fail
 botocore; what stays wrong is a :class:`~rekindle.errors.BadInput` with the store's own words.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

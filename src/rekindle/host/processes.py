@@ -3,8 +3,6 @@
 Read a few times a second while a build runs, so on Linux straight from /proc; the rest through psutil.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -4,8 +4,6 @@ Every question has an answer in plain values (text, numbers, mappings), so that 
 and a recorded machine cannot be told from the real one by the code that asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

@@ -5,8 +5,6 @@ The one redactor: captures, bug reports, saved logs, crash reports and pages all
 The same word always becomes the same substitute, so that paths still match each other in a capture.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ It sees the system's programs and libraries read-only, what it is shown by name,
 where they are asked for. Without bubblewrap, or where the kernel forbids it, there is no sandbox, and that is said.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Reading what files and tools say, whatever bytes they say it in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar

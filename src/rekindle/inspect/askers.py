@@ -5,8 +5,6 @@ function that does one of these. Without symbols the variables have no names to 
 functions write, or hand on to be written, tells which they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -7,8 +7,6 @@ with it a compiler writes no SSE of the older encoding any more, so a library th
 and least of all one with whole stretches of the older kind (Embree has a copy of everything for each of four CPUs).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A function that tests a flag and then calls one of two others chooses between co
 hands it on as an argument). A call that no road avoids is made on every CPU.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 from collections import defaultdict

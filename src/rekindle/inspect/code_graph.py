@@ -5,8 +5,6 @@ instruction, a GOT slot or a table in data) may be chosen at run time, which is 
 kept apart. Candidates from the scan are confirmed by decoding the caller before anyone relies on them.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 from collections import defaultdict

@@ -3,8 +3,6 @@
 Specialised kernels (for one chip beside general ones) are left out: nobody misses them on another card.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the wheel says of itself: METADATA, tags, torch/version.py, and the compiled-in list of architectures."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Two wheels side by side: what one has that the other has not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement

@@ -5,8 +5,6 @@ Names of a few kernels tell who is inside a container: "32 containers without yo
 small decompression per distinct set of architectures, and gives nothing rather than an error.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Which functions carry a guard: read from ``guards.toml``, matched against symbol and file names."""
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass

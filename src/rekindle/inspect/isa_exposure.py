@@ -9,8 +9,6 @@ files for the copies they hold (torch), where names tell more than calls do, and
 read, they are searched upwards from each function by the names of functions and files.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field

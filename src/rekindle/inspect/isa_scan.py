@@ -1,7 +1,5 @@
 """All code of one library scanned in stretches: what each function uses, whom it calls, who asks the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields

@@ -1,8 +1,6 @@
 """The native files of a target, each opened once: everything that is read from one lands in a ``Library``. And what
 all of them need, what the wheel brings, what must come from elsewhere, and what the tag promises."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ chip, beside general ones). One that lacks some declared targets or has older on
 static library (cuFFT, cuSPARSE, MAGMA). Without a declared list the most frequent set stands in for it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """A wheel on an index by its name: find the file, then read it by ranges without downloading it whole."""
 
-from __future__ import annotations
-
 import platform as this_platform
 import ssl
 import sys

@@ -4,8 +4,6 @@
 temporary file once, so memory stays bounded and a kill leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import contextlib
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence

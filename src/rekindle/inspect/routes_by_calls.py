@@ -6,8 +6,6 @@
 *untold*         a way without a question leads there, but whether it is taken on an old CPU is not seen in the file
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter, defaultdict

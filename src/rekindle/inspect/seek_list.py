@@ -5,8 +5,6 @@ small stretch of the compressed bytes, and from there on the constants are read 
 not wholly known, or not found so, gives None: then the library is read as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

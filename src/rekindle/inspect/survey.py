@@ -4,8 +4,6 @@ Inflating, hashing and file writes release the interpreter lock, so two threads 
 thread merely inflating it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

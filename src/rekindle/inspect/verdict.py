@@ -4,8 +4,6 @@ What the machine does not tell is *unknown*, not yes and not no. The whole runs 
 one axis could be judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rekindle.compat.backends import find_flavour

@@ -10,8 +10,6 @@ thousands of images among which the library itself picks (cuFFT, cuBLASLt, files
 *plain*    everything in the library must run
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter

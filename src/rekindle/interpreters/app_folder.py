@@ -3,8 +3,6 @@
 Nothing is run here: files are looked at, with bounds. What lies in the folder was written by strangers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import os

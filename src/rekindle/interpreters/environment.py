@@ -7,8 +7,6 @@ Rekindle's own. It is made once per interpreter and kept in the workspace; a lis
 is complete, so a run that was cut short simply goes on.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

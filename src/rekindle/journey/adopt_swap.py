@@ -1,7 +1,5 @@
 """The swap itself: from the yes to the proof, with the environment as it was kept until then."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

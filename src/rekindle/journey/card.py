@@ -1,7 +1,5 @@
 """The card before the question: what a yes brings, measured where it can be, said to be unknown where it cannot."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Sequence

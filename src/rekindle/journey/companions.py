@@ -3,8 +3,6 @@
 One that cannot be had or built is told and left out; the torch is good without it, and the same command tries again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

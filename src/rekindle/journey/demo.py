@@ -1,7 +1,5 @@
 """The whole way on spark, the miniature: probe, plan, unpack, patch, build, inspect, install, verify, report."""
 
-from __future__ import annotations
-
 import platform
 import shutil
 import sys

@@ -3,8 +3,6 @@
 Without an index it is asked first whether the wheels are at hand that the built torch needs when it is installed.
 """
 
-from __future__ import annotations
-
 import ast
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rekindle.api.graft import find_tools, graft, graft_apply

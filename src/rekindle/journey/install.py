@@ -5,8 +5,6 @@ The requests become argument lists for the pip of the environment's own interpre
 and no line written for people is read back.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

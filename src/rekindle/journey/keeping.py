@@ -4,8 +4,6 @@ manager's lists, its launcher's own settings, and variables that are set wheneve
 Each function says which text belongs into which file; writing and taking back is the kept environment's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

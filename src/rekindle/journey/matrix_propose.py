@@ -5,8 +5,6 @@ wheel where one release with one toolkit can be built for all their cards; the c
 and the one that serves most machines is taken first.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ where it stopped, and held against its digest. One that was cut short installs n
 it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys

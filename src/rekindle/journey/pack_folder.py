@@ -3,8 +3,6 @@
 ``SHA256SUMS`` is written last and names every file: without it a folder is no pack.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from pathlib import Path

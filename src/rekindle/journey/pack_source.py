@@ -3,8 +3,6 @@
 Compilers and GPU toolkits are not in it; the README beside it names what the build wants of them.
 """
 
-from __future__ import annotations
-
 import shutil
 import tarfile
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A pack that is finished: checked file by file and by its signature, and taken by ``up`` in place of an index."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Each way is a line that can be pasted; one is told only if the planner takes that very wheel for this machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rekindle.api.plan import plan

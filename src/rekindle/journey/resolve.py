@@ -7,8 +7,6 @@ No wheel is fetched for it: an index that tells no metadata is read by ranges. W
 what pip fetches whole has; else it is asked again.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """A torch that is built already: its wheel is taken as it is, and only what goes beside it is built."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which interpreter gets torch: a given one, an environment at a given place, or one of our own in the workspace."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -4,8 +4,6 @@ Every leg's result is kept under the digest of what it was made from, so a secon
 interrupted one continues.
 """
 
-from __future__ import annotations
-
 import functools
 import shutil
 import sys

@@ -4,8 +4,6 @@ A kept document counts only while what it was made from (its ``inputs``) is unch
 inputs is written after the document, so that a kill between the two merely repeats the leg.
 """
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable

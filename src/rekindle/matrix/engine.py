@@ -10,8 +10,6 @@ memory limit does not see children, so cells bring their own governor. A dead sc
 rerun adopts what it finds. Each task is bound to one worker, so nothing is stolen or queued behind a full one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

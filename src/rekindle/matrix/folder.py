@@ -11,8 +11,6 @@
 Who works on a cell holds the operating system's lock, which dies with its process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import platform

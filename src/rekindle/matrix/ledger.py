@@ -5,8 +5,6 @@ tried again, what ran out of memory is tried again with fewer jobs, what does no
 changes.
 """
 
-from __future__ import annotations
-
 import platform
 import sys
 import time

@@ -6,8 +6,6 @@ another, each after the first is cheap). The chain with the most work left goes 
 chain the order is the table's. A worker gets only what it can do: its system, its memory, its toolkit, its Pythons.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 import sys

@@ -4,8 +4,6 @@ Times come from cells' estimates (or from real build reports), with a spread; wo
 What is measured: how close the end is to the best possible, how much work failures cost, what the loop itself costs.
 """
 
-from __future__ import annotations
-
 import heapq
 import random
 import time

@@ -6,8 +6,6 @@ is made: a table of a million cells is refused at once.
 Two cells are the same where the hash of everything that decides the bytes of their wheels is.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import itertools

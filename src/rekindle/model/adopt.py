@@ -1,7 +1,5 @@
 """``adopt``: what it can be told, and what became of an application's torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

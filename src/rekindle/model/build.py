@@ -1,7 +1,5 @@
 """The result of a build, as ``build.json`` beside the wheel tells it, and the account of one that failed."""
 
-from __future__ import annotations
-
 from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
 from rekindle.model.farm import FarmUse

@@ -1,7 +1,5 @@
 """What ``bundle`` did or would do: the libraries brought along, what was left out and why, sizes before and after."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.document import Document, Part

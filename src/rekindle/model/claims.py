@@ -1,7 +1,5 @@
 """What a wheel claims against what its bytes hold; signing keys; a wheelhouse against its signed list."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.document import Document, Part

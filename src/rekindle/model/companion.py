@@ -5,8 +5,6 @@ A package is ``extension`` (compiled against one torch), ``python`` (no compiled
 compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there).
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.arch import Gfx, Sm

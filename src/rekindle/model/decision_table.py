@@ -1,7 +1,5 @@
 """``export table``: which torch for which card, system, driver and Python, as one document that any language reads."""
 
-from __future__ import annotations
-
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Answer
 

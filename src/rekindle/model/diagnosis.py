@@ -1,7 +1,5 @@
 """What ``explain`` says: causes found in a log, best first."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -4,8 +4,6 @@
 base of the values inside one. Custom types (architectures, versions) are strings in JSON.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Callable
 from pathlib import Path

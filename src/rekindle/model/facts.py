@@ -5,8 +5,6 @@
 compared through :mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.arch import Gfx, Sm, Xe

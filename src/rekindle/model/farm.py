@@ -4,8 +4,6 @@ A farm is sccache's own scheduler, servers and clients; its folder holds their c
 ``farm.toml``, which is ours. A *slot* is one compiler that a worker runs at a time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """A graft: what a wheel lacks for a card, what was made of it, and the file that carries only the new code."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.arch import Sm

@@ -1,7 +1,5 @@
 """``guard``: is the torch in an environment still the one that was meant, who replaced it, and what keeps it there?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What Rekindle keeps on this machine, and what removing some of it did."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.document import Document, Part

@@ -1,7 +1,5 @@
 """A Python as it describes itself, and the version that a person may ask for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

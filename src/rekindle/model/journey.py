@@ -1,7 +1,5 @@
 """A walk through the stages: what was done, what was already there, and where everything lies."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from rekindle.model.build import BuildFailure

@@ -1,7 +1,5 @@
 """A machine as the doctor found it, or as the user described it. Unknown is None, never a guess."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """A pack: a folder with all that a plan needs on a machine that never sees a network, and what checking it found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

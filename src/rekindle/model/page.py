@@ -3,8 +3,6 @@
 A page loads nothing from elsewhere, and a report runs no script; all are readable on a phone, in the dark and on paper.
 """
 
-from __future__ import annotations
-
 import functools
 import html
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A plan: which torch for a machine, how to get it, and why. The word for "no" is ``Refusal``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 

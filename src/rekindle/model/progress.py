@@ -3,8 +3,6 @@
 Stages take a ``Progress``; ``render`` has the one that draws, tests and libraries use ``Silent``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

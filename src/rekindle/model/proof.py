@@ -3,8 +3,6 @@
 A record holds what somebody else needs to weigh it and nothing that names a person or a machine.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """A source tree that is ready to build: where it is, what it is, what we changed in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Sizes, durations, ages and sentences as people say them: ``3.4 to 6.7 hours``, ``205 MB``, ``2 days``."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 

@@ -10,8 +10,6 @@ Where a third party comes from is one concept for every kind of tree:
 ``off``        left out of the build by a setting, or used by nothing in it
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Literal
 

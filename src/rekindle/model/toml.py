@@ -5,8 +5,6 @@ Facts files have one canonical form (:mod:`rekindle.facts.browse`); captures of 
 :func:`read_beside`.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """What ``up`` can be told: one value, from the command line to the legs that use it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

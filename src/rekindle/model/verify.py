@@ -1,7 +1,5 @@
 """The result of verification: one row per check, and two results side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

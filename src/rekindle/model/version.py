@@ -8,8 +8,6 @@ compilers, C libraries, Pythons, torch releases), where 12.8 means every 12.8.x 
 What a wheel, an index page or a requirement says about a *package* follows PEP 440 and is read with ``packaging``.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 

@@ -4,8 +4,6 @@
 one union of all of them answers the question wrongly.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -4,8 +4,6 @@
 catalogue, the search and the page use; it is computed from an entry and never edited.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from rekindle.model.document import Document, Part

@@ -1,7 +1,5 @@
 """Small answers as documents: plain text, versions, exported scripts, variables for installers that choose by GPU."""
 
-from __future__ import annotations
-
 from rekindle.model.document import Document
 
 

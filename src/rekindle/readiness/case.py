@@ -5,8 +5,6 @@ its wheel will have; and the command that fixes what is not ready, by the packag
 what: our name, the variant, and the architectures where they are few enough to read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

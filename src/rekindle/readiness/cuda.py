@@ -4,8 +4,6 @@ A toolkit may be there and still be useless: too old for the card, too old for t
 another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath

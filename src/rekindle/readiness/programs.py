@@ -3,8 +3,6 @@ plan means. The Python must be one that torch is published for and have its head
 here.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A question that both ask stands in one line, and both answers come from one modu
 Everything that can fail at the end of a build is asked at its start, in seconds, and all of it is told at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The CMake packages it demands stand in the tree itself (``cmake/public/LoadHIP.c
 ours. What it links without demanding it (roctx) is a row of the supply table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Where a build happens: free space, memory, and a path that every tool on the way reads as it is written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """What a build takes from elsewhere: the system's libraries, the tree's third parties, pip's packages, and what a
 companion leaves out in silence or would download."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """What using a wheel needs: a C library it runs on, a driver that works, a torch that fits, DLLs that nobody holds."""
 
-from __future__ import annotations
-
 from rekindle.compat.backends import platform_of
 from rekindle.compat.libc import Libc, libc_of, libc_runs
 from rekindle.facts import load_facts

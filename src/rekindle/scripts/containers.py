@@ -4,8 +4,6 @@ Nothing of rekindle is installed where a Dockerfile builds, so it carries along 
 a wheel needs of the system.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

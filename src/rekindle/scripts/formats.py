@@ -1,7 +1,5 @@
 """A plan in the form that is asked for: which forms there are, where they run, and their bytes."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a pack says and runs: its README, the program that installs it, and the script that starts that program."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import resources
 

@@ -7,8 +7,6 @@ everywhere: no sensible path, flag or version has them, and in a batch file or a
 A line to paste on Windows may be given to cmd or to PowerShell: :func:`pasted` spells what both read alike.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

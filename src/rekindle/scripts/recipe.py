@@ -5,8 +5,6 @@ said in the words of each system: ``gcc-11`` is the command ``g++-11``; ``msvc-1
 Studio 2019 (https://learn.microsoft.com/cpp/overview/compiler-versions).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -2,8 +2,6 @@
 PowerShell; of settings, which of them setup.py passes on by itself, and the code that sets the others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from typing import Literal

@@ -1,7 +1,5 @@
 """The plan as a GitHub workflow: what a hosted runner has, whether the build fits, and in how many jobs."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ packed is bounded by what a tree of torch can be. One common top directory is ta
 is a right few users have, a link becomes a copy of what it leads to.
 """
 
-from __future__ import annotations
-
 import bz2
 import copy
 import gzip

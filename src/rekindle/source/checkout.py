@@ -6,8 +6,6 @@ its submodules alike. Long paths and line ends are settled in the repository its
 user's git configuration.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 What the caller gives wins, then the plan, then what the tools on PATH answer. What nobody says stays unknown.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Nothing of the system is changed: apt gets a private directory for its lists, an
 machine's entries with "deb" turned into "deb-src" and the suite we need. apt checks signatures and hashes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ However a tree arrives, it is recognised, compared with what was wanted, and its
 they are missing. Its record (``.rekindle/tree.json``) keeps where it came from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ What stood before is committed and tagged ``rekindle-patched``, the result ``rek
 is one git command, and ``undo`` goes back. A run that was cut short is cleaned up by the next one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -8,8 +8,6 @@ in ``.rekindle/git`` holds them, so that "what did we change" is one git command
 The user's own commits after these marks can be saved as patch files with headers, ready to be filled in and kept.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

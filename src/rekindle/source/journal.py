@@ -6,8 +6,6 @@ rename the new contents into place → write ``tree.json`` with the change's id 
 only rename what is staged already, so neither can run out of space half way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

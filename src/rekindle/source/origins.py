@@ -1,7 +1,5 @@
 """Where sources come from: our table of upstream addresses and Debian packages, and torch's pins for the others."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

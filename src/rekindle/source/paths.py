@@ -1,7 +1,5 @@
 """Paths inside a tree: a patch, an archive or a submodule may never reach out of the tree it belongs to."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from rekindle.errors import BadInput

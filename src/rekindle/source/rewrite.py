@@ -6,8 +6,6 @@ examples of third parties are left alone; they are not configured. Preferable to
 set it, is the environment variable CMAKE_POLICY_VERSION_MINIMUM=3.5: it needs no change at all.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Visual Studio's toolsets are found by vswhere (which ships with every installer 
 batch file gives is read as values instead of a shell.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """CUDA on this machine: every toolkit on the disk, the nvcc that a build takes, and whether that one compiles here."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -4,8 +4,6 @@ what of a build's needs is missing.
 cuDNN and NCCL name in ``note`` the CUDA they were made for, where the place or the package says so.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

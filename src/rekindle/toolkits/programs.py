@@ -5,8 +5,6 @@ on PATH (old trees want the machine's old CMake rather than the newest), else ou
 one installed into the target environment instead.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence

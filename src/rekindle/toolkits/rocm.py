@@ -1,7 +1,5 @@
 """ROCm on this machine: the system's under /opt, a distribution's own, Windows' HIP SDK; and a build's hipcc."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath

@@ -10,8 +10,6 @@ Which worker compiled which object is told by the server's log alone, and only b
 writes all its counts, so the worker whose count has grown by the next line is the one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

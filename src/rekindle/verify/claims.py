@@ -4,8 +4,6 @@ Each comparison is a pure function of what was read: the inspection of the bytes
 in-toto statement that came with it. What nobody claims is ``absent``, never a pass.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A crash in words: the signal, the instruction and its set, the function around it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

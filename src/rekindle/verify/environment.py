@@ -7,8 +7,6 @@ For a wheel that is kept apart nothing is built from source and no program is st
 it asks for before any sandbox stands. What its requirements' requirements fetch from addresses of their own is refused.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterable, Sequence

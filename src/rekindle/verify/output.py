@@ -1,7 +1,5 @@
 """A report as JUnit XML, two reports compared, and one with the last proof that held here: since when is it wrong?"""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from pathlib import Path

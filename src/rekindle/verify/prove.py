@@ -3,8 +3,6 @@
 For an emulated CPU a wheel is laid out: unpacked, its Python dependencies beside it, missing libraries replaced.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,7 +1,5 @@
 """The wheel under test: what its name and its metadata promise."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from dataclasses import dataclass

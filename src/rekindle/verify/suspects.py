@@ -1,7 +1,5 @@
 """Operators that may crash on this CPU: what is asked of the agent, and what its answers mean."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

@@ -1,8 +1,6 @@
 """What is under test (the interpreter, how to start it, the words its surroundings need), and what is asked of it, one
 real operation of each companion beside it included."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

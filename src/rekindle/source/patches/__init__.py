@@ -3,8 +3,6 @@
 The folders beside this file hold the patches, one per project; docs/patches.md describes their form.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

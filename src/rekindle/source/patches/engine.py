@@ -8,8 +8,6 @@ another repository is taken for a part of it, a file with CRLF gets new lines wi
 tree nothing is applied, and nobody can say which of several patches conflicts before the first one is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
