@@ -73,15 +73,15 @@ def test_the_budget_is_kept(tmp_path: Path, workspace: Workspace) -> None:
 
 
 @needs.tool("ccache")
-def test_ccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> None:
+def test_ccache_hits_the_second_time_in_another_place_too(tmp_path: Path, workspace: Workspace) -> None:
+    """An interrupted build goes on where its cache is carried to: other folders, another workspace."""
     options = replace(OPTIONS, launcher="ccache")
     wanted = plan(CCACHE_DIR=str(tmp_path / "cache"))
     first = build(wanted, tree(tmp_path / "a"), workspace, python=sys.executable, options=options)
     assert int(first.launcher["misses"]) > 5
-    again = build(
-        wanted, SourceTree(project="spark", version="0.3.0", root=str(tmp_path / "a/spark")), workspace,
-        python=sys.executable, options=replace(options, clean=True),
-    )  # fmt: skip
+    carried = plan(CCACHE_DIR=str((tmp_path / "cache").rename(tmp_path / "carried")))
+    elsewhere = Workspace(tmp_path / "other place" / "ws")
+    again = build(carried, tree(tmp_path / "other place"), elsewhere, python=sys.executable, options=options)
     assert again.launcher["hit rate"] == "100 %"
     good, _, every = again.launcher["hits, C++"].partition(" of ")
     assert good == every and int(every) > 5
