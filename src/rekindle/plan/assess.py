@@ -76,7 +76,7 @@ def cost(assessed: Assessed, question: Question) -> float:
     if "torch" in changes:
         total += _torch_distance(candidate.torch, question)
     total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if is_guess(assessed) else 0)
-    if assessed.evidence is not None and assessed.evidence.grade == "untried":
+    if assessed.evidence is not None and assessed.is_untried:
         total += NEAR if assessed.evidence.near else UNTRIED + (OUR_CHOICE if question.torch is None else 0)
         if candidate.answer == "graft" and question.torch is None and not assessed.evidence.near:
             total += SMALL  # as much as another Python costs a build that is known

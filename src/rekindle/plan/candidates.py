@@ -78,6 +78,11 @@ class Assessed:
     def doubts(self) -> list[Refusal]:
         return [refusal for refusal in self.refusals if not refusal.certain]
 
+    @property
+    def is_untried(self) -> bool:
+        """A build or graft that nobody is known to have compiled."""
+        return self.evidence is not None and self.evidence.grade == "untried"
+
 
 # What a fresh environment should get where nothing is asked: new enough for everything, old enough for wheels.
 _LIKED_PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.9", "3.8", "3.7", "3.6", "3.14")

@@ -72,7 +72,7 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
                     return KnownBuild("compiled", text, flavour.source[0])
                 if made.major == sm.major and made < sm:  # what a newer sibling can do, an older may lack
                     near = made
-    probed = _probed(torch, cuda, sm, facts)
+    probed = _probed(torch, cuda, sm, facts) if system == "linux" else None  # their host compiler was GCC
     if probed is not None and probed.grade == "compiled":
         return probed
     major = key(cuda)[0]
@@ -113,13 +113,9 @@ def tried_kits(torch: str, sms: tuple[Sm, ...], system: str, facts: Facts) -> tu
     return tuple(kit for kit in facts.toolkits if all(evidence(torch, kit, sm, system, facts).exact for sm in sms))
 
 
-@functools.lru_cache(maxsize=4096)
-def anybody_built(torch: str, sm: Sm, facts: Facts) -> bool:
-    """Is there any evidence of this release for this architecture, with whatever toolkit?"""
-    if any(sm in row.sm and matches(torch, row.torch) for row in facts.sources.evidence):
-        return True
-    made = (parse_sm(arch) for flavour in facts.flavours(torch) for archs in flavour.sm.values() for arch in archs)
-    return any(one == sm for one in made)
+def anybody_built(torch: str, sm: Sm, system: str, facts: Facts) -> bool:
+    """Is anything known of this release for this architecture, with whatever toolkit?"""
+    return any(evidence(torch, kit, sm, system, facts).grade != "untried" for kit in facts.toolkits)
 
 
 def weakest(found: list[KnownBuild]) -> KnownBuild | None:

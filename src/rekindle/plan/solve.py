@@ -341,7 +341,7 @@ def _find_builds(question: Question) -> list[Assessed]:
     for version in buildable_releases(question):
         if feasible >= _ENOUGH_BUILDS and version not in wanted:
             break
-        built = all(anybody_built(version, sm, question.facts) for sm in question.sms)
+        built = all(anybody_built(version, sm, question.machine.os.system, question.facts) for sm in question.sms)
         if feasible and question.torch is None and not built:
             continue  # one untried release is enough; look for one that somebody compiled
         here = 0
@@ -362,8 +362,7 @@ def _find_builds(question: Question) -> list[Assessed]:
 
 def _is_supported(assessed: Assessed, question: Question) -> bool:
     """Somebody compiled it, or it is the very release that was asked for."""
-    known = assessed.evidence is None or assessed.evidence.grade != "untried"
-    return known or question.torch is not None
+    return not assessed.is_untried or question.torch is not None
 
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")

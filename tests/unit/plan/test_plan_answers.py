@@ -123,12 +123,16 @@ def test_grades_of_evidence() -> None:
     assert weakest([]) is None
     both = [evidence("1.13.1", "11.8", sm, "linux", FACTS) for sm in (Sm(9, 0), Sm(3, 5))]
     assert weakest(both) == both[1] == weakest(both[::-1])
-    assert anybody_built("2.0.1", Sm(3, 5), FACTS) and not anybody_built("2.1.0", Sm(3, 5), FACTS)
+    assert anybody_built("2.0.1", Sm(3, 5), "linux", FACTS)
+    assert not anybody_built("2.1.0", Sm(3, 5), "linux", FACTS)
 
 
 def test_a_card_without_wheels_is_sent_to_what_somebody_built() -> None:
     made = plan("sm_35")
-    assert (made.answer, made.evidence) == ("build", "reported") and made.torch == "2.0.1"
+    assert (made.answer, made.evidence) == ("build", "compiled") and made.torch == "2.6.0"
+    assert any(other.torch == "2.8.0" and "evidence: untried" in other.why for other in made.alternatives)
+    away = plan("sm_35", os="windows")
+    assert (away.torch, away.evidence) == ("2.0.1", "reported"), "our probes say nothing of Visual Studio"
     asked = plan("sm_35", torch="2.7.1")
     assert (asked.torch, asked.evidence, asked.as_asked) == ("2.7.1", "untried", True)
 
@@ -268,7 +272,7 @@ def test_a_crash_that_was_seen_is_told_and_is_no_plain_yes() -> None:
     ("argv", "line"),
     [
         (["--gpu", "sm_86", "--build"], "as asked"),
-        (["--gpu", "sm_35", "--os", "linux"], "Build torch 2.0.1 from source with CUDA 11.4 for Python 3.11 (evidence"),
+        (["--gpu", "sm_35", "--os", "linux"], "Build torch 2.6.0 from source with CUDA 11.8 for Python 3.12 (evidence"),
         (["--gpu", "sm_86"], "a published wheel with code for this GPU"),
         (["--gpu", "none"], "a published wheel for this system"),
         (["--gpu", "none", "--cpu", "Celeron J1900"], "it starts, but not all of it works on this CPU"),

@@ -198,7 +198,9 @@ def test_toolkits_are_only_tried_for_all_cards_together() -> None:
 
 
 def test_what_people_get_by_these_prices() -> None:
-    assert plan("Tesla K40c", python="3.12").torch == "2.0.1", "compiled before, for the Python next to it"
+    assert plan("Tesla K40c", python="3.12").torch == "2.6.0", "all its kernels were compiled, and Python stays"
+    assert plan("Tesla K40c", python="3.13").torch == "2.6.0", "before 2.8.0, which nobody tried"
+    assert plan("Tesla K40c", python="3.12", os="windows").torch == "2.0.1", "reported, for the Python next to it"
     assert plan("Tesla K40c", python="3.7").answer == "install"
     assert any(other.torch == "1.13.1" for other in plan("Tesla K40c", python="3.7").alternatives)
     assert plan("GTX 1080", python="3.6").torch == "1.10.2"

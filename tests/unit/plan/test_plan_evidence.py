@@ -22,7 +22,9 @@ def test_the_weakest_of_several_cards() -> None:
 
 
 def test_whether_anybody_built_it() -> None:
-    assert anybody_built("2.6.0", parse_sm("sm_90"), FACTS), "an official wheel has it"
-    assert anybody_built("1.13.1", parse_sm("sm_35"), FACTS), "a row of evidence names it"
-    assert not anybody_built("2.6.0", parse_sm("sm_35"), FACTS)
+    assert anybody_built("2.6.0", parse_sm("sm_90"), "linux", FACTS), "an official wheel has it"
+    assert anybody_built("1.13.1", parse_sm("sm_35"), "linux", FACTS), "a row of evidence names it"
+    assert anybody_built("2.6.0", parse_sm("sm_35"), "linux", FACTS), "all its kernels were compiled by us"
+    assert not anybody_built("2.6.0", parse_sm("sm_35"), "windows", FACTS), "with GCC beside nvcc"
+    assert not anybody_built("2.7.0", parse_sm("sm_35"), "linux", FACTS)
     assert tried_kits("1.13.1", (), "linux", FACTS) == ()

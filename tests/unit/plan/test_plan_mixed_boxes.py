@@ -22,7 +22,7 @@ def warned(made: Plan, code: str) -> str:
         # cu128 of 2.8 to 2.10 holds 7.0 and 12.0: RELEASE.md of PyTorch
         (("Tesla V100", "RTX 5090"), {"driver": "580"}, "install", "2.10.0", "cu128"),
         # R470 is the last driver of Kepler and drives Turing; CUDA 11 compiles for both
-        (("Tesla K40c", "RTX 2080 Ti"), {"driver": "470"}, "build", "2.0.1", "11.8"),
+        (("Tesla K40c", "RTX 2080 Ti"), {"driver": "470"}, "build", "2.6.0", "11.8"),
         # No Linux wheel has both; official builds compile 12.0 with CUDA 12.9 up to 2.13 and 6.x with CUDA 12.6
         (("RTX 5090", "Tesla P40"), {"build": True}, "build", "2.13.0", "12.9"),
         (("RTX 5090", "Tesla P40"), {}, "build", "2.13.0", "12.9"),  # a graft that nobody ran stands beside it
@@ -35,6 +35,14 @@ def test_one_torch_serves_all_cards(
     assert (made.answer, made.torch) == (answer, torch)
     assert (made.cuda if answer == "build" else made.variant) == kit
     assert not warned(made, "gpu-not-served") and made.as_asked
+
+
+def test_beside_a_build_that_somebody_compiled_stands_the_newest_that_nobody_did() -> None:
+    """CUDA 12.9 compiles 2.14.1 for both as far as is known, but PyTorch's own builds with it end at 2.13."""
+    newer = next(other for other in plan("RTX 5090", "Tesla P40").alternatives if other.answer == "build")
+    assert (newer.torch, newer.cuda) == ("2.14.1", "12.9") and "evidence: untried" in newer.why
+    untried = plan("Tesla K40c", torch=">=2.7")
+    assert untried.evidence == "untried" and all(other.answer != "build" for other in untried.alternatives)
 
 
 def test_its_age_is_told_from_the_days_of_the_releases() -> None:

@@ -14,7 +14,7 @@ from rekindle.plan.solve import why_not
     [
         ("RTX 3060", f"torch={FACTS.releases[0]}", True, "install"),
         ("RTX 3060", "torch=2.14.1", False, "install"),
-        ("Tesla K40c", "torch=2.0.1", True, "build"),
+        ("Tesla K40c", "torch=2.6.0", True, "graft"),
         ("GTX 1080", "torch=2.15", False, "build"),
         ("RTX 5090", "variant=cu118", False, "none"),
     ],

@@ -143,7 +143,7 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     """A few that differ in kind: each keeps something the best one gives up."""
     chosen: list[Alternative] = []
     seen = {_signature(best)}
-    kinds: set[tuple[str, ...]] = {_kind(best)}
+    kinds = {_kind(best)}
     for assessed in outcome.feasible:
         if len(chosen) >= 5:
             break
@@ -154,6 +154,8 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
             continue
         if best.candidate.answer == "install" and _is_poor(assessed, best, outcome.question):
             continue
+        if best.candidate.answer == "build" and assessed.is_untried and not best.is_untried:
+            kind = (*kind, "untried")  # newer than what somebody compiled
         if _signature(assessed) in seen or kind in kinds:
             continue
         kinds.add(kind)
