@@ -219,8 +219,9 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     with elastic_jobs(options, ninja, history, str(build_tree), farm=farm) as work.jobs:
         if work.launcher and work.launcher.client:
             work.jobs.governor.server = work.launcher.client.pid
-        if work.farm and not options.jobs:
-            work.farm.governor = work.jobs.governor
+        if work.farm:
+            work.farm.governor = work.jobs.governor if not options.jobs else None
+            work.farm.keep_home(work.jobs.learnt)
         work.jobs.tell(env.full, chooses=work.front.chooses_jobs)
         if work.jobs.note:
             work.note(work.jobs.note)

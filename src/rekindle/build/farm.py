@@ -21,12 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rekindle.build.governor import Governor
-from rekindle.build.history import kind_of
-from rekindle.build.launchers import Launcher, launcher_of
+from rekindle.build.history import Learnt, kind_of
+from rekindle.build.launchers import Launcher, farm_jobs, launcher_of
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import file_name, latest, read_ninja_log
 from rekindle.host.files import write_atomically
-from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode, load_kept
@@ -42,6 +41,7 @@ from rekindle.model.farm import (
     FarmStatus,
     FarmUse,
 )
+from rekindle.model.spoken import GIB
 from rekindle.model.toml import render_table
 from rekindle.toolkits.sccache import (
     SccacheClient,
@@ -55,6 +55,8 @@ from rekindle.toolkits.sccache import (
 LOOK_SECONDS = 5.0
 # So many came back undone and none was compiled: the farm refuses us (a wrong token), or cannot run our compiler.
 HOPELESS = 20
+# Of a worker's memory, what one compiler may take: its system and its other slots need some, too.
+_WORKER_SHARE = 0.75
 
 
 class FarmWork:
@@ -77,8 +79,8 @@ class FarmWork:
 
     @property
     def jobs(self) -> int:
-        """How many may run at once: what the workers take, and what this machine preprocesses meanwhile."""
-        return cores() + (0 if self.stopped else self.status.slots)
+        """How many may run at once, now."""
+        return farm_jobs(FarmStatus() if self.stopped else self.status)
 
     @property
     def stopped(self) -> bool:
@@ -128,6 +130,15 @@ class FarmWork:
             return (self.folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return []
+
+    def keep_home(self, learnt: Learnt) -> None:
+        """Giants stay here: what earlier builds saw take more memory than the smallest worker has. sccache's scheduler
+        knows slots alone, so whichever worker is free would get them."""
+        least = min((worker.memory_gib for worker in self.farm.workers if worker.memory_gib), default=None)
+        giants = learnt.larger_than(int(least * GIB * _WORKER_SHARE)) if least else []
+        if giants:
+            (self.folder / "home").write_text("".join(f"{output}\n" for output in giants), encoding="utf-8")
+            self._say_once("home", f"too large for a worker's memory, so compiled here: {len(giants)} of the objects")
 
     def start(self) -> None:
         """Look now, and from now on every few seconds."""

@@ -81,6 +81,10 @@ class Learnt:
         found = self._objects.get(output)
         return found[0] if found else None
 
+    def larger_than(self, size: int) -> list[str]:
+        """Objects whose compilers took more bytes than that."""
+        return [output for output, (peak, _) in self._objects.items() if peak > size]
+
     def seconds(self, output: str) -> float | None:
         """How long it ran last; None where that is not known."""
         found = self._objects.get(output)

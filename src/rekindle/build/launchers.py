@@ -16,6 +16,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.build_options import BuildOptions
+from rekindle.model.farm import FarmStatus
 from rekindle.toolkits.programs import probe_program
 from rekindle.toolkits.sccache import SccacheClient, can_farm, read_counts, run_client
 
@@ -58,8 +59,15 @@ def opened_launcher(
         return
     own = {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
     with run_client(host, tool, None, logs / "sccache.log", own) as client:
-        slots = client.status(host).slots
-        yield launcher_of(client, own, slots + cores() if slots else None)
+        status = client.status(host)
+        yield launcher_of(client, own, farm_jobs(status) if status.slots else None)
+
+
+def farm_jobs(status: FarmStatus) -> int:
+    """How many may run at once with a farm: what fills its workers' room, and what runs here meanwhile. What finds no
+    room is compiled here; one core less than there are, since sccache starts no more processes here than cores, and one
+    must be left to preprocess for the workers."""
+    return status.room + max(1, cores() - 1) if status.slots else cores()
 
 
 def launcher_of(client: SccacheClient, own: Mapping[str, str], jobs: int | None) -> Launcher:

@@ -72,6 +72,12 @@ class FarmStatus(Part, frozen=True, kw_only=True):
     in_progress: int = 0
     why: str | None = None
 
+    @property
+    def room(self) -> int:
+        """Compilations that workers take at once. sccache's scheduler gives each one more than it has slots, and one
+        for every eight more (``load_weight`` in its 0.16.0), so that the next is there when one ends."""
+        return self.slots + self.servers + self.servers * (self.slots // max(1, self.servers) // 8)
+
 
 class LanguageCounts(Part, frozen=True, kw_only=True):
     """Compilations of one language: from the cache, compiled (here or elsewhere), and errors of sccache itself."""

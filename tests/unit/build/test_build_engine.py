@@ -49,7 +49,8 @@ class World:
     @contextlib.contextmanager
     def jobs(self, *words: object, farm: int | None = None) -> Iterator[Any]:
         self.farm_jobs.append(farm)
-        yield SimpleNamespace(governor=self.governor, note=None, tell=lambda env, chooses: env.update(JOBS="told"))
+        tell = lambda env, chooses: env.update(JOBS="told")  # noqa: E731
+        yield SimpleNamespace(governor=self.governor, learnt="what was learnt", note=None, tell=tell)
 
     def compile(self, work: Work, *words: object) -> None:
         self.compiled.append(dict(self.env.full))
@@ -128,6 +129,7 @@ class LentFarm:
     def __init__(self, wrong: tuple[DistrustedWorker, ...] = ()) -> None:
         self.found, self.wrong, self.redone, self.ended, self.distrusted = wrong, (), 0, 0, []  # type: ignore[var-annotated]
         self.governor: Any = None
+        self.learnt: Any = None
         self.status = FarmStatus(slots=12)
         self.farm = SimpleNamespace(name_of=lambda address: f"<{address}>")
 
@@ -142,6 +144,9 @@ class LentFarm:
 
     def compilations(self) -> list[Any]:
         return []
+
+    def keep_home(self, learnt: Any) -> None:
+        self.learnt = learnt
 
     def end(self) -> None:
         self.ended += 1
@@ -184,7 +189,7 @@ def test_with_a_number_of_jobs_the_farm_moves_none(
     farm = LentFarm()
     lend(monkeypatch, farm, tmp_path)
     run(world, tmp_path, farm="office", jobs=3)
-    assert farm.governor is None
+    assert farm.governor is None and farm.learnt == "what was learnt"
 
 
 def test_what_a_worker_got_wrong_is_made_again_without_the_farm(

@@ -1,10 +1,9 @@
-"""A farm under a build: what its launcher does with every answer, what is said once, and who is named."""
+"""A farm under a build: what is said once, and who is named."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,6 @@ from typing import Any, cast
 import pytest
 
 from bare_host import BareHost
-from rekindle.build import farm as room
 from rekindle.build.farm import (
     HOPELESS,
     FarmWork,
@@ -21,10 +19,10 @@ from rekindle.build.farm import (
     opened_cache,
     opened_farm,
     remove_objects,
-    render_scripts,
     without_farm,
 )
 from rekindle.build.governor import Governor
+from rekindle.build.history import History, Learnt
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
@@ -43,121 +41,6 @@ from rekindle.toolkits.sccache import SccacheClient
 
 posix = pytest.mark.skipif(os.name == "nt", reason="shell scripts stand before compilers on POSIX alone")
 FARM = Farm(scheduler="http://10.0.0.1:10600", workers=(FarmWorker(name="attic", address="10.0.0.2:10501"),))
-
-
-class Launch:
-    """The script of a build, a compiler that writes what ``here`` says, and an sccache that writes what ``there``
-    says; both note that they were called."""
-
-    def __init__(self, folder: Path, *, one_in: int = 1) -> None:
-        self.folder, self.farm = folder, folder / "farm"
-        self.farm.mkdir()
-        self.compiler = self._program("g++", 'for a; do o=$a; done; cat "$d/here" > "$o"; [ ! -e "$d/error" ]')
-        sccache = self._program(
-            "sccache", 'for a; do o=$a; done; cat "$d/there" > "$o"; cat "$d/say" >&2; exit $(cat "$d/code")'
-        )
-        self.script = folder / "launch"
-        self.script.write_text(render_scripts(str(sccache), one_in)["launch"])
-        self.gpu = folder / "launch-gpu"
-        self.gpu.write_text(render_scripts(str(sccache), one_in)["launch-gpu"])
-        self.tell(here="code", there="code", code="0", say="")
-
-    def _program(self, name: str, text: str) -> Path:
-        path = self.folder / name
-        path.write_text(f'#!/bin/sh\nd=$(dirname "$0")\necho {name} >> "$d/called"\n{text}\n')
-        path.chmod(0o755)
-        return path
-
-    def tell(self, **files: str) -> None:
-        for name, text in files.items():
-            (self.folder / name).write_text(text)
-
-    def run(self, script: Path | None = None, output: str = "x.cpp.o", **env: str) -> subprocess.CompletedProcess[str]:
-        (self.folder / "called").unlink(missing_ok=True)
-        words = ["/bin/sh", str(script or self.script), str(self.compiler), "-c", "x.cpp", "-o", output]
-        own = {"PATH": os.environ["PATH"], "REKINDLE_FARM_BUILD": str(self.farm), **env}
-        return subprocess.run(words, cwd=self.folder, env=own, capture_output=True, text=True, timeout=60)
-
-    @property
-    def called(self) -> list[str]:
-        return (self.folder / "called").read_text().split()
-
-    def noted(self, name: str) -> list[str]:
-        place = self.farm / name
-        return place.read_text().splitlines() if place.exists() else []
-
-    @property
-    def made(self) -> str:
-        return (self.folder / "x.cpp.o").read_text()
-
-
-@posix
-def test_what_is_the_same_here_is_noted_and_kept(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
-    launch.tell(say="x.cpp:1: warning: hm\n")
-    done = launch.run()
-    assert (done.returncode, done.stderr, launch.made) == (0, "x.cpp:1: warning: hm\n", "code")
-    assert launch.called == ["sccache", "g++"] and launch.noted("checked") == ["x.cpp.o"]
-    assert not launch.noted("wrong") and not (launch.farm / "stop").exists()
-    assert sorted(path.name for path in tmp_path.glob("x.cpp.o*")) == ["x.cpp.o"] and not list(
-        launch.farm.glob("said*")
-    )
-
-
-@posix
-def test_what_differs_is_wrong_and_ends_the_farm(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
-    launch.tell(there="lie")
-    assert launch.run().returncode == 0 and launch.made == "code"
-    assert launch.noted("wrong") == ["x.cpp.o"] and not launch.noted("checked")
-    assert launch.run().returncode == 0 and launch.called == ["g++"]
-    assert sorted(path.name for path in tmp_path.glob("x.cpp.o*")) == ["x.cpp.o"]
-
-
-@posix
-def test_a_compiler_that_is_never_the_same_proves_nothing(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
-    launch.compiler.write_text('#!/bin/sh\nfor a; do o=$a; done\necho x >> n; cat n > "$o"\n')
-    assert launch.run().returncode == 0
-    assert launch.noted("unsteady") == ["x.cpp.o"] and not (launch.farm / "stop").exists()
-
-
-@posix
-def test_what_fails_there_is_compiled_here(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
-    launch.tell(code="1", say="sccache: Job failed on server 10.0.0.2:10501:\nNo space left on device\n", there="half")
-    done = launch.run()
-    assert (done.returncode, done.stderr, launch.made) == (0, "", "code")
-    assert launch.noted("failed") == ["x.cpp.o\tsccache: Job failed on server 10.0.0.2:10501:"]
-    launch.tell(error="")
-    assert launch.run().returncode == 1
-
-
-@posix
-def test_only_one_in_so_many_is_compared(tmp_path: Path) -> None:
-    launch = Launch(tmp_path, one_in=4)
-    compared = sum(launch.run(output=f"{number}.o").returncode == 0 and "g++" in launch.called for number in range(40))
-    assert 2 <= compared <= 20
-    (tmp_path / "none").mkdir()
-    none = Launch(tmp_path / "none", one_in=0)
-    assert none.run().returncode == 0 and none.called == ["sccache"]
-
-
-@posix
-def test_gpu_code_and_what_is_no_object_are_not_compared(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
-    launch.tell(there="lie")
-    launch.run(launch.gpu)
-    assert launch.called == ["sccache"] and launch.made == "lie"
-    launch.run(output="x.i")
-    assert launch.called == ["sccache"]
-
-
-@posix
-def test_outside_a_build_the_farm_is_left_alone(tmp_path: Path) -> None:
-    launch = Launch(tmp_path)
-    launch.run(REKINDLE_FARM_BUILD="")
-    assert launch.called == ["g++"]
 
 
 class Client:
@@ -185,18 +68,37 @@ def farm_work(tmp_path: Path, log: str = "", *, client: Client | None = None) ->
 
 
 def test_jobs_follow_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "cores", lambda: 2)
+    monkeypatch.setattr("rekindle.build.launchers.cores", lambda: 2)
     client, governor = Client(), SimpleNamespace(max_jobs=1)
     work = farm_work(tmp_path, client=client)
     work.governor = cast(Governor, governor)
     work.look()
-    assert governor.max_jobs == 14 and not list(work.news())
+    assert governor.max_jobs == 15 and not list(work.news())
     client.now = FarmStatus(scheduler="s", servers=1, slots=4)
     work.look()
     assert governor.max_jobs == 6 and (work.servers, work.slots) == (2, 12)
     work.stop()
     work.look()
     assert governor.max_jobs == 2
+
+
+def test_the_next_compilation_waits_at_each_worker() -> None:
+    """Else a worker has nothing to do while its builder preprocesses."""
+    assert FarmStatus(servers=4, slots=4).room == 8
+    assert FarmStatus(servers=2, slots=32).room == 38
+    assert FarmStatus().room == 0
+
+
+def test_giants_that_do_not_fit_a_worker_stay_home(tmp_path: Path) -> None:
+    work = farm_work(tmp_path)
+    learnt = Learnt(History(objects={"x.cpp.o": (13 << 30, 60.0), "small.cpp.o": (11 << 30, 60.0)}))
+    work.keep_home(learnt)
+    assert not work.lines("home"), "nobody knows what workers have"
+    workers = (FarmWorker(name="a", address="a:1", memory_gib=16), FarmWorker(name="b", address="b:1", memory_gib=64))
+    work.farm = Farm(scheduler="http://10.0.0.1:10600", workers=workers)
+    work.keep_home(learnt)
+    assert work.lines("home") == ["x.cpp.o"]
+    assert list(work.news()) == ["too large for a worker's memory, so compiled here: 1 of the objects"]
 
 
 def test_that_no_worker_is_left_is_said_once(tmp_path: Path) -> None:
@@ -405,7 +307,7 @@ def a_farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "farm.toml").write_text('scheduler = "http://10.0.0.1:10600"\n')
     (folder / "client.conf").write_text('[dist]\nscheduler_url = "http://10.0.0.1:10600"\n[cache.disk]\ndir = "/c"\n')
     monkeypatch.setattr("rekindle.toolkits.sccache._beside_python", lambda program: None)
-    monkeypatch.setattr(room, "cores", lambda: 2)
+    monkeypatch.setattr("rekindle.build.launchers.cores", lambda: 2)
     return folder
 
 
@@ -413,7 +315,7 @@ def a_farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_farm_is_a_launcher_with_jobs_and_scripts(a_farm: Path, tmp_path: Path) -> None:
     host, options = Sccache(tmp_path), BuildOptions(farm=str(a_farm), farm_check=7)
     with opened_farm(host, options, {"SCCACHE_LOG": "x"}, tmp_path, tmp_path) as (launcher, work, first):
-        assert work is not None and launcher.jobs == 10 and "1 workers with 8 slots" in first
+        assert work is not None and launcher.jobs == 11 and "1 workers with 8 slots" in first
         assert launcher.env["CMAKE_CUDA_COMPILER_LAUNCHER"] == str(host.program)
         assert launcher.env["SCCACHE_BASEDIRS"] == str(tmp_path) and launcher.env["SCCACHE_LOG"] == "x"
         assert Path(launcher.private["REKINDLE_FARM_BUILD"]).is_dir() and "SCCACHE_SERVER_UDS" not in launcher.env
