@@ -1,40 +1,39 @@
 """What a graft from sources needs, joined: the release's tree, headers, flags, generated files and a wrapped nvcc."""
 
-from __future__ import annotations
-
 import functools
 import re
+import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rekindle.facts import Facts
-    from rekindle.formats.wheel import WheelZip
-    from rekindle.graft.engine import GraftOrder, Tools, Way
-    from rekindle.graft.source import Sources
-    from rekindle.host.protocol import Host
-    from rekindle.host.workspace import Workspace
-    from rekindle.model.arch import Gfx
-    from rekindle.model.graft import GraftRecipe, HeaderPackage
-    from rekindle.model.progress import Progress
+from packaging.utils import parse_wheel_filename
+
+from rekindle.api.source import source_fetch
+from rekindle.compat.toolkit import compiler_span, newest_compiler, takes_compiler
+from rekindle.errors import BadInput, MissingTool, StageFailed
+from rekindle.facts import Facts, load_facts
+from rekindle.formats.ranges import RangeFile, tls_context
+from rekindle.formats.wheel import WheelZip, check_wheel
+from rekindle.graft.compile import write_if_changed
+from rekindle.graft.engine import Tools
+from rekindle.graft.headers import has_header, take_headers, take_include
+from rekindle.graft.nvcc import wrap_nvcc
+from rekindle.graft.source import FlagSearch, Sources, find_packages, unit_name
+from rekindle.host.asking import Asking
+from rekindle.host.download import download
+from rekindle.host.process import run_long
+from rekindle.host.protocol import Host
+from rekindle.host.workspace import Workspace
+from rekindle.inspect.published import find_wheels, pip_places
+from rekindle.interpreters.environment import prepare_target
+from rekindle.interpreters.search import ask_interpreter
+from rekindle.model.graft import GraftRecipe, HeaderPackage
+from rekindle.model.progress import Progress
+from rekindle.source.tree import check_wanted, tree_version
+from rekindle.toolkits.compilers import bring_compiler, build_compilers, cxx_compiler_of, list_compilers, read_banner
 
 # The generator reads YAML; torch itself needs nothing else for it.
 _GENERATOR_NEEDS = ("pyyaml", "typing-extensions")
-
-
-def wheel_recipe(wheel: str, facts: Facts) -> GraftRecipe | None:
-    """How the release of a wheel (by its file name) compiles its kernels, where that is known."""
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    from rekindle.compat.graft import find_recipe
-
-    try:
-        name, version, _, _ = parse_wheel_filename(wheel)
-    except InvalidWheelFilename:
-        return None  # whoever opens it says so
-    return find_recipe(str(version), facts, name)
 
 
 def gather_sources(
@@ -51,14 +50,6 @@ def gather_sources(
     progress: Progress,
 ) -> Sources:
     """Everything that the kernel files of a wheel are compiled with; torch's companions take torch's headers, too."""
-    from packaging.utils import parse_wheel_filename
-
-    from rekindle.facts import load_facts
-    from rekindle.formats.wheel import check_wheel
-    from rekindle.graft.headers import take_include
-    from rekindle.graft.nvcc import wrap_nvcc
-    from rekindle.graft.source import FlagSearch, Sources, find_packages
-
     facts = load_facts()
     assert tools.nvcc is not None
     version = str(parse_wheel_filename(wheel.name)[1])
@@ -89,105 +80,9 @@ def gather_sources(
     )
 
 
-def why_no_sources(
-    wheel: str, recipe: GraftRecipe | None, cuda: str | None, tools: Tools, facts: Facts
-) -> tuple[str, ...]:
-    """In words, for a package with recipes: of others only the PTX is used in any case. A toolkit that does not fit a
-    wheel with a recipe is refused: what it makes would differ in every unit."""
-    from rekindle.compat.graft import fits_wheel
-    from rekindle.errors import BadInput
-
-    name, version, *_ = wheel.split("-")
-    rows = [row.releases for row in facts.graft.recipe if row.package == name]
-    if not rows:
-        return ()
-    if recipe is None:
-        return (
-            f"how {name} {version} compiles its kernels is in no recipe ({', '.join(rows)}): its PTX alone is used",
-        )
-    if "-win_" in wheel:
-        why = "Windows' kernels are compiled with MSVC as nvcc's preprocessor, which graft does not call"
-        return (f"{why}: {name}'s PTX alone is used",)
-    if tools.nvcc is None:
-        return (f"beside {tools.ptxas} there is no nvcc: {name}'s own kernel files cannot be compiled",)
-    fit = fits_wheel(tools.release, cuda or tools.release)
-    if fit.kind != "yes":
-        raise BadInput(fit.text, remedy=f"name a toolkit of CUDA {fit.want} with --toolkit DIR")
-    return ()
-
-
-def amd_order(
-    order: GraftOrder,
-    cards: dict[str, Gfx],
-    opened: WheelZip,
-    host: Host,
-    toolkit: Path | None,
-    source: str | None,
-    headers: Sequence[Path],
-    defines: Sequence[str],
-) -> GraftOrder:
-    """What AMD cards get: the wheel's code for a chip of the same kind, then code from the package's sources."""
-    from rekindle.errors import BadInput
-    from rekindle.facts import load_facts
-    from rekindle.graft.engine import CardTarget, Tools
-    from rekindle.graft.hip import HipLibrary, HipSourceWay, TwinWay, judge_chip_files
-
-    facts = load_facts()
-    tree = Path(source).absolute() if source else None
-    if tree is not None and not tree.is_dir():
-        raise BadInput(
-            f"{source} is no folder with the package's sources", remedy="unpack them, and name it: --source DIR"
-        )
-    compiler = _find_hip_compiler(host, toolkit) if tree else None
-    targets: list[CardTarget] = []
-    for name, card in cards.items():
-        ways: tuple[Way, ...] = (TwinWay(card=card, facts=facts),)
-        if tree and compiler:
-            told = tuple(f"-I{path}" for path in headers) + tuple(f"-D{name}" for name in defines)
-            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], told=told),)
-        targets.append(CardTarget(name=name, arch=card, ways=ways))
-    return replace(
-        order,
-        targets=tuple(targets),
-        tools=Tools(release="", versions={"clang": compiler[1]} if compiler else {}),
-        libraries=tuple(row for card in cards.values() for row in judge_chip_files(opened.members, card, facts)),
-        device_library=HipLibrary,
-    )
-
-
-def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:
-    """hipcc or ROCm's clang, and its version."""
-    from rekindle.errors import MissingTool
-    from rekindle.graft.hip import HIP
-
-    inside = [folder / place for place in ("bin/hipcc", "llvm/bin/clang++", "lib/llvm/bin/clang++")] if folder else []
-    found = [str(path.absolute()) for path in inside if host.glob(str(path))]
-    if not folder:
-        found = [path for name in ("hipcc", "amdclang++", "/opt/rocm/bin/hipcc") if (path := host.which(name))]
-    for path in found:
-        said = host.run([*HIP, path, "--version"], timeout=30.0)
-        if said.ok and (version := re.search(r"clang version (\d[\w.]*)", said.out)):
-            return path, version[1]
-    raise MissingTool(
-        f"there is no hipcc {f'in {folder}' if folder else 'on this machine'}, which compiles for AMD's cards",
-        remedy="install it (Debian: apt install hipcc), or name ROCm's folder with --toolkit DIR",
-    )
-
-
 def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
     """The host compiler that nvcc calls: CUDAHOSTCXX, else the usual one where this nvcc takes it, else the newest here
     that it takes. Only its preprocessor and its headers are used."""
-    from rekindle.compat.toolkit import compiler_span, newest_compiler, takes_compiler
-    from rekindle.errors import MissingTool
-    from rekindle.host.asking import Asking
-    from rekindle.toolkits.compilers import (
-        bring_compiler,
-        build_compilers,
-        cxx_compiler_of,
-        list_compilers,
-        read_banner,
-    )
-
     row = facts.toolkit(release)
     if (named := host.env.get("CUDAHOSTCXX")) or row is None or host.system != "linux":
         return named
@@ -210,12 +105,6 @@ def _torch_include(
     companion: WheelZip, headers: Sequence[Path], place: Workspace, progress: Progress
 ) -> tuple[str, Path]:
     """The torch that a companion's wheel requires, and its headers: in one of ``headers``, else out of its wheel."""
-    from rekindle.errors import BadInput
-    from rekindle.formats.wheel import check_wheel
-    from rekindle.graft.headers import take_include
-    from rekindle.host.download import download
-    from rekindle.inspect.published import find_wheels, pip_places
-
     text = companion.read(f"{companion.dist_info}/METADATA", 1 << 20).decode("utf-8", "replace")
     required = re.search(r"^Requires-Dist: torch \(?==([\d.]+)\)?\s*$", text, re.MULTILINE)
     if required is None:
@@ -233,14 +122,11 @@ def _torch_include(
 
 def _tree(project: str, version: str, source: str | None, place: Workspace, progress: Progress) -> Path:
     """The release's tree: a folder, or fetched from where ``source`` says; without submodules, which are not needed."""
-    from rekindle.source.tree import check_wanted, tree_version
-
     release = version.split("+")[0]
     if source is not None and Path(source).is_dir():
         root = Path(source).absolute()
         check_wanted(root, tree_version(root)[1], release)
         return root
-    from rekindle.api.source import source_fetch
 
     return Path(
         source_fetch(
@@ -259,8 +145,6 @@ def _headers(
     packages: Sequence[HeaderPackage], have: tuple[Path, ...], place: Workspace, progress: Progress
 ) -> tuple[Path, ...]:
     """Include folders of the packages whose headers are nowhere here: only their headers are fetched."""
-    from rekindle.graft.headers import has_header, take_headers
-
     found: list[Path] = []
     for package in packages:
         if not package.always and has_header(have, package.header):
@@ -273,8 +157,6 @@ def _headers(
 
 def _standins(recipe: GraftRecipe, tree: Path, folder: Path) -> tuple[Path, ...]:
     """Headers of submodules that the tree lacks, with what its own kernel files need of them."""
-    from rekindle.graft.compile import write_if_changed
-
     for name, text in recipe.standins.items():
         if not next(tree.glob(f"third_party/**/{name}"), None):
             folder.mkdir(parents=True, exist_ok=True)
@@ -284,10 +166,6 @@ def _standins(recipe: GraftRecipe, tree: Path, folder: Path) -> tuple[Path, ...]
 
 def _open(name: str) -> WheelZip:
     """A package of the index, read by ranges. Headers are the same on every platform; one of them is pinned."""
-    from rekindle.formats.ranges import RangeFile, tls_context
-    from rekindle.formats.wheel import WheelZip
-    from rekindle.inspect.published import find_wheels, pip_places
-
     places = pip_places()
     file = find_wheels(name, places, python="3.12", platform="linux_x86_64")[0].file
     return WheelZip(RangeFile(file.url, context=tls_context(places.certificates)).stream, file.name)
@@ -297,10 +175,6 @@ def _generated(
     recipe: GraftRecipe, tree: Path, folder: Path, host: Host, place: Workspace, progress: Progress
 ) -> Path | None:
     """The kernel files that the release's own generator writes, once."""
-    from rekindle.errors import StageFailed
-    from rekindle.graft.source import unit_name
-    from rekindle.host.process import run_long
-
     if not recipe.generated:
         return None
     made = {unit_name(path) for path in folder.rglob("*.cu")}
@@ -323,11 +197,6 @@ def _generated(
 
 def _generator_python(host: Host, place: Workspace) -> str:
     """A Python with what the generator needs: ours where it has it, else an environment of its own."""
-    import sys
-
-    from rekindle.interpreters.environment import prepare_target
-    from rekindle.interpreters.search import ask_interpreter
-
     if host.run([sys.executable, "-c", "import yaml, typing_extensions"], timeout=30.0).ok:
         return sys.executable
     interpreter = ask_interpreter(host, sys.executable)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.api.build import admit_here, build_one
-from rekindle.api.graft import graft
 from rekindle.api.source import source_status
 from rekindle.build.finish import compare_wheels
 from rekindle.errors import BadInput, StageFailed
@@ -203,6 +202,8 @@ def _rebuild_graft(
 ) -> Rebuilt:
     """The official wheel that the statement names, grafted again. Nothing that a statement says is run: it names a
     wheel by its digest and cards, and the tools are those of this machine."""
+    from rekindle.api.graft import graft  # needs NumPy, which a build does without
+
     said = read_graft_statement(found.definition, statement.name)
     beside = [statement.with_name(said.wheel), original.with_name(said.wheel)]
     official = next((path for path in beside if path.is_file() and sha256_of(path) == said.wheel_sha256), None)

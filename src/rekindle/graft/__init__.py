@@ -19,7 +19,10 @@ architecture it is filed under.
 
 from collections.abc import Mapping
 
+from rekindle.errors import need_package
 from rekindle.model.arch import GpuArch
+
+need_package("numpy", "a graft")
 
 # {(member of the wheel, number of the container in it): {architecture: image}}
 Code = Mapping[tuple[str, int], Mapping[GpuArch, bytes]]

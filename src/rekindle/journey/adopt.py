@@ -31,7 +31,6 @@ from rekindle.journey.adopt_place import (
 )
 from rekindle.journey.adopt_swap import Foreseen, Swap
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
-from rekindle.journey.grafting import check_graft
 from rekindle.journey.keeping import Keeping, app_files
 from rekindle.journey.target import InstallTarget
 from rekindle.model.adopt import Adoption, AdoptionState, AdoptOptions
@@ -136,6 +135,8 @@ class _Adopting:
         if self.options.dry_run:
             return planned
         if self.plan.graft is not None:
+            from rekindle.journey.grafting import check_graft  # needs NumPy, which the other ways do without
+
             check_graft(self.plan.graft, self.plan.cuda)
         if not self.confirm(planned):
             raise BadInput(

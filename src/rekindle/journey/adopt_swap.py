@@ -15,7 +15,6 @@ from rekindle.interpreters.packages import Contents, ask_contents, package_place
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import SwapForecast, comes
 from rekindle.journey.adopt_place import kept_environments
-from rekindle.journey.grafting import graft_requests
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.walk import Walk, Within
 from rekindle.model.document import encode
@@ -90,6 +89,8 @@ class Swap:
         return SwapOutcome(proof=proof, pins=keeping.pins, files=tuple(map(str, texts)))
 
     def _graft(self) -> tuple[Request, ...]:
+        from rekindle.journey.grafting import graft_requests  # needs NumPy, which the other ways do without
+
         options = UpOptions(find_links=self.forecast.options.find_links, offline=self.forecast.options.offline)
         walk = Walk(self.workspace, self.progress)
         how = (options, Within(self.progress))

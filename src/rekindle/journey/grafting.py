@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from rekindle.api.graft import find_tools, graft, graft_apply
+from rekindle.api.graft import graft, graft_apply
 from rekindle.errors import StageFailed
+from rekindle.graft.order import find_tools
 from rekindle.host.files import sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace

@@ -30,7 +30,6 @@ from rekindle.journey import resolve
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
-from rekindle.journey.grafting import check_graft, graft_requests
 from rekindle.journey.keeping import set_variables
 from rekindle.journey.packed import up_from_pack
 from rekindle.journey.reachable import reachable_ways
@@ -106,6 +105,8 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     if planned.is_done():
         return planned.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else planned.go()
     if plan.graft is not None and not options.dry_run:
+        from rekindle.journey.grafting import check_graft  # needs NumPy, which the other ways do without
+
         check_graft(plan.graft, plan.cuda)
     if plan.answer == "build":
         refuse_unready(walk.leg("check", "what the build asks of this machine", planned.check, summarise_checks))
@@ -280,6 +281,8 @@ class _PlannedUp:
 
     def graft(self) -> Journey:
         """The official wheel with code for the card, and what goes beside the official one."""
+        from rekindle.journey.grafting import graft_requests
+
         wheel, requests = graft_requests(
             self.walk, self.workspace, self.plan, self.requests, self.options, Within(self.progress)
         )

@@ -16,7 +16,6 @@ import pytest
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, write_library
 from rekindle import api
-from rekindle.api.graft_source import why_no_sources
 from rekindle.compat.graft import find_recipe
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
@@ -26,6 +25,7 @@ from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.library import GpuLibrary
 from rekindle.graft.nvcc import CACHED, wrap_nvcc
+from rekindle.graft.order import why_no_sources
 from rekindle.graft.pack import read_graft, write_graft
 from rekindle.graft.source import (
     FlagSearch,
@@ -372,8 +372,14 @@ def test_an_inferred_recipe_is_used_after_a_proof_alone(tmp_path: Path, monkeypa
     files = {"torch/version.py": b"cuda = '12.8'\n", "torch/lib/libtorch_cuda.so": make_gpu_library([])}
     wheel = make_wheel(tmp_path, "torch", "2.9.1", tag="cp312-cp312-linux_x86_64", files=files)
     kit = Tools(release="12.8", ptxas="ptxas", nvcc="nvcc")
-    monkeypatch.setattr(importlib.import_module("rekindle.api.graft"), "find_tools", lambda *_: (kit, (SM_90,)))
+    monkeypatch.setattr(importlib.import_module("rekindle.graft.order"), "find_tools", lambda *_: (kit, (SM_90,)))
     with pytest.raises(BadInput, match="inferred from its neighbours") as refused:
         api.graft(str(wheel), gpu="sm_90", workspace=tmp_path / "ws")
     assert "--prove 6" in (refused.value.remedy or "")
     assert api.graft(str(wheel), gpu="sm_90", workspace=tmp_path / "ws", dry_run=True).count("refused") == 0
+
+
+def test_whoever_enters_the_room_without_numpy_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.errors.has_package", lambda name: False)
+    with pytest.raises(MissingTool, match="a graft needs the package numpy"):
+        importlib.reload(importlib.import_module("rekindle.graft"))
