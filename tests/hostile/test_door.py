@@ -16,7 +16,7 @@ import rekindle
 from rekindle import api
 from rekindle.build import request
 from rekindle.errors import Untrusted
-from rekindle.formats.dsse import IN_TOTO, seal
+from rekindle.formats.statement import IN_TOTO, seal
 from rekindle.host.keys import new_key, read_private
 from rekindle.host.made import was_made_here
 from rekindle.model.build import ForeignPlan

@@ -27,7 +27,7 @@ from rekindle.interpreters.app_folder import find_app
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import adopt_forecast, adopt_swap
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_place import recover_environment
+from rekindle.journey.adopt_swap import recover_environment
 from rekindle.model.adopt import Adoption
 from rekindle.model.companion import AppUse
 from rekindle.model.machine import Machine

@@ -19,9 +19,9 @@ from rekindle.api.decision_table import NO_CARD, SYSTEMS, export_table, reader_t
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import by_pci_id
-from rekindle.model.decision_table import DecisionTable
 from rekindle.model.machine import Drivers, Gpu
 from rekindle.model.plan import Wish, pip_arguments
+from rekindle.model.words import DecisionTable
 
 pytestmark = [pytest.mark.integration]
 CARDS = ("sm_35", "sm_52", "sm_61", "sm_70", "sm_86", "sm_120", "gfx906", "gfx1030", "gfx1100", NO_CARD)

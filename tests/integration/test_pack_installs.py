@@ -17,7 +17,7 @@ import needs
 from batch_world import NOTE, World
 from rekindle.errors import NotReady, RekindleError
 from rekindle.journey import pack as packing
-from rekindle.journey.packed import pack_check
+from rekindle.journey.pack_folder import pack_check
 from rekindle.model.pack import PackOptions
 from rekindle.model.plan import Wish
 from rekindle.plan.describe import machine_from_flags

@@ -16,10 +16,10 @@ from rekindle.errors import StageFailed
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
+from rekindle.model.journey import UpOptions
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Silent
-from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
 
 pytestmark = [pytest.mark.integration]

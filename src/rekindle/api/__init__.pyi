@@ -102,7 +102,7 @@ from rekindle.journey.matrix import (
 )
 from rekindle.journey.matrix_propose import matrix_propose as matrix_propose
 from rekindle.journey.pack import pack as pack
-from rekindle.journey.packed import pack_check as pack_check
+from rekindle.journey.pack_folder import pack_check as pack_check
 from rekindle.journey.verbs import adopt as adopt, bring_torch as bring_torch, demo as demo, up as up
 from rekindle.plan.describe import (
     machine_from_flags as machine_from_flags,

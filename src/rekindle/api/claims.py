@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.api.inspect import inspect
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, seal, signed_by
-from rekindle.formats.statement import read_statement
+from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_for_user
 from rekindle.model.claims import ClaimCheck, ClaimsReport, SigningKey, SigningKeys
 from rekindle.model.progress import Progress

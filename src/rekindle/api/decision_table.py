@@ -16,12 +16,11 @@ from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import device_classes
 from rekindle.host.files import write_for_user
 from rekindle.model.arch import parse_sm
-from rekindle.model.decision_table import DecisionTable, DriverStep, TableAnswer, TableWarning
 from rekindle.model.document import encode, json_form
 from rekindle.model.plan import Wish, pip_arguments
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.version import key
-from rekindle.model.words import Exported
+from rekindle.model.words import DecisionTable, DriverStep, Exported, TableAnswer, TableWarning
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import PlanMemory
 

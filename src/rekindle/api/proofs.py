@@ -47,7 +47,7 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
         raise BadInput(f"this cannot be shared as it is: {why}")
     raw = encode(record)
     if sign is not None:
-        from rekindle.formats.dsse import PROOF_RECORD, seal
+        from rekindle.formats.statement import PROOF_RECORD, seal
         from rekindle.host.keys import read_private
 
         private = read_private(sign)

@@ -14,8 +14,15 @@ from rekindle.api.build import admit_here, build_one
 from rekindle.api.source import source_status
 from rekindle.build.finish import compare_wheels
 from rekindle.errors import BadInput, StageFailed
-from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, signed_by
-from rekindle.formats.statement import Statement, fill_places, inner, read_statement
+from rekindle.formats.statement import (
+    IN_TOTO,
+    MAX_ENVELOPE_BYTES,
+    Statement,
+    fill_places,
+    inner,
+    read_statement,
+    signed_by,
+)
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure

@@ -28,29 +28,7 @@ _COUNTS = re.compile(r"int\([^)]*MAX_JOBS")
 # torch takes digits alone for a number of jobs; with any other word Ninja asks the jobserver.
 BY_JOBSERVER = "jobserver"
 # Run by the target's Python in the tree, in place of "setup.py"; the rest of the command line is setup.py's.
-DRIVER = """\
-import os, runpy, sys
-from torch.utils.cpp_extension import BuildExtension
-
-made, compiled = BuildExtension.__init__, BuildExtension.build_extensions
-
-
-def begin(self, *given, **named):
-    named.pop("use_ninja", None)
-    made(self, *given, **named)
-
-
-def compile_all(self):
-    for each in self.extensions:
-        each.include_dirs = [os.path.abspath(path) for path in each.include_dirs]
-    compiled(self)
-
-
-BuildExtension.__init__, BuildExtension.build_extensions = begin, compile_all
-sys.argv[0] = "setup.py"
-sys.path[0] = os.getcwd()
-runpy.run_path("setup.py", run_name="__main__")
-"""
+DRIVER = Path(__file__).with_name("serial_setup.py.txt").read_text(encoding="utf-8")
 
 _PROVIDED = ("cmake", "ninja")
 # Read by scikit-build-core or CMake itself; as -D they would be refused or mean something else.

@@ -19,14 +19,14 @@ import msgspec
 
 from rekindle.bundle.collect import BroughtLibrary, Collection, collect, fold, read_native
 from rekindle.bundle.dlls import Placing, place
-from rekindle.bundle.notes import (
+from rekindle.bundle.rules import (
+    Rules,
     bill_of_materials,
     licence_files,
     required_packages,
     with_build_tag,
     without_vendor_packages,
 )
-from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import trim
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, StageFailed

@@ -14,8 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from rekindle import __version__
-from rekindle.cli.help_text import HelpText
-from rekindle.cli.verb import Answer, Session, add_common
+from rekindle.cli.verb import Answer, HelpText, Session, add_common
 from rekindle.errors import BadInput, CommandFailed, Exit, RekindleError
 
 # verb -> what it does, in the words of --help. Each has a file of the same name in this room.

@@ -62,9 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.journey.verbs import up
-    from rekindle.model.journey import Card
+    from rekindle.model.journey import Card, UpOptions
     from rekindle.model.plan import Plan, Wish
-    from rekindle.model.up_options import UpOptions
     from rekindle.render.journey import show_card
     from rekindle.render.screen import Screen
     from rekindle.render.summary import summarise_plan

@@ -1,11 +1,14 @@
 """What a verb's file holds: ``add_arguments(parser)`` and ``run(args, session) -> Answer``.
 
 A verb parses, calls :mod:`rekindle.api` and picks a view; it has no logic of its own and imports what is
-heavy inside ``run``.
+heavy inside ``run``. The text around its options in ``--help`` is laid out for the terminal: paragraphs are filled,
+lines that are set in stay as they are where they fit, and a command, there to be pasted, is never broken.
 """
 
 import argparse
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -146,3 +149,56 @@ def after_a_yes(session: Session, question: str, call: Callable[[bool], Result])
         if not session.confirm(question):
             raise
     return call(True)
+
+
+# Nobody reads lines of 200 characters.
+WIDEST = 118
+_REMARK = 6
+
+
+class HelpText(argparse.RawDescriptionHelpFormatter):
+    """argparse's help, with our layout of the text around its options."""
+
+    def __init__(self, prog: str, **settings: int) -> None:
+        import shutil  # argparse has it anyway
+
+        settings.setdefault("width", min(WIDEST, shutil.get_terminal_size((100, 24)).columns - 2))
+        super().__init__(prog, **settings)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return laid_out(text, width)
+
+
+def laid_out(text: str, width: int) -> str:
+    """``text`` with no line wider than ``width``, commands excepted."""
+    lines: list[str] = []
+    paragraph: list[str] = []
+
+    def end_paragraph() -> None:
+        if paragraph:
+            lines.extend(textwrap.wrap(" ".join(paragraph), width, break_long_words=False, break_on_hyphens=False))
+            paragraph.clear()
+
+    for line in text.expandtabs().rstrip().splitlines():
+        if line and not line[0].isspace():
+            paragraph.append(line.strip())
+            if line.endswith(":"):
+                end_paragraph()
+            continue
+        end_paragraph()
+        lines.extend([line.rstrip()] if len(line.rstrip()) <= width else _folded(line.rstrip(), width))
+    end_paragraph()
+    return "\n".join(lines)
+
+
+def _folded(line: str, width: int) -> list[str]:
+    lead = line[: len(line) - len(line.lstrip())]
+    parts = re.split(r" {2,}", line.strip(), maxsplit=1)
+    head = [lead + parts[0]]
+    if len(lead) > _REMARK:  # a remark that stood below its command already
+        head, parts = [], ["", line.strip()]
+    if len(parts) == 1:
+        return head
+    room = max(20, width - _REMARK)
+    told = textwrap.wrap(parts[1], room, break_long_words=False, break_on_hyphens=False)
+    return head + [" " * _REMARK + row for row in told]

@@ -18,7 +18,7 @@ from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.compat.images import GpuCode, covers, flavour_code
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.formats.dsse import PROOF_RECORD, read_envelope, signed_by
+from rekindle.formats.statement import PROOF_RECORD, read_envelope, signed_by
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.document import decode
 from rekindle.model.machine import Os

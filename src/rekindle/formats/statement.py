@@ -1,16 +1,130 @@
-"""An in-toto statement with an SLSA 1.0 predicate: what was made, from what, with which settings and tools.
+"""An in-toto statement with an SLSA 1.0 predicate: what was made, from what, with which settings and tools; and DSSE
+envelopes: a payload, its type, and signatures over both (secure-systems-lab/dsse, protocol v1).
 
-Written, it is the same for the same inputs: no times, no random numbers. Read, it may come plain, in a signed envelope
-(DSSE) or in the form an index serves (PEP 740); whether a key that is believed signed it is for others to ask.
+A statement is the same for the same inputs: no times, no random numbers. It may come plain, in an envelope or in the
+form an index serves (PEP 740). A signature covers "DSSEv1", the lengths, the type and the payload, so a payload of one
+type cannot be passed off as another. Whether it is right is asked of a function: this file knows no keys.
 """
 
+import base64
+import binascii
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import Envelope, read_envelope, read_provenance
+
+IN_TOTO = "application/vnd.in-toto+json"
+WHEEL_LIST = "application/vnd.rekindle.wheel-list+json"
+PACK_SUMS = "application/vnd.rekindle.pack-sums"
+PROOF_RECORD = "application/vnd.rekindle.proof+json"
+MAX_ENVELOPE_BYTES = 64 << 20
+MAX_SIGNATURES = 16
+# Who made a signature: (key id, signature, message) -> name; None where no known key did.
+Check = Callable[[str, bytes, bytes], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """``signatures``: (key id, signature); the id is only a hint which key to try."""
+
+    payload_type: str
+    payload: bytes
+    signatures: tuple[tuple[str, bytes], ...]
+
+
+def pre_authentication(payload_type: str, payload: bytes) -> bytes:
+    """The bytes that are signed (PAE in the specification)."""
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes], bytes]) -> bytes:
+    """An envelope with one signature, as JSON."""
+    signature = sign(pre_authentication(payload_type, payload))
+    made = {
+        "payload": _coded(payload),
+        "payloadType": payload_type,
+        "signatures": [{"keyid": key_id, "sig": _coded(signature)}],
+    }
+    return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode("ascii")
+
+
+def read_envelope(raw: bytes, origin: str) -> Envelope:
+    """Anything wrong with it is a :class:`BadInput` that names the place."""
+    if len(raw) > MAX_ENVELOPE_BYTES:
+        raise BadInput(f"{origin} is larger than {MAX_ENVELOPE_BYTES >> 20} MiB, so it is no envelope of ours")
+    try:
+        read: Any = json.loads(raw)
+        if not isinstance(read, Mapping):
+            raise TypeError("no object")
+        kind, payload = read["payloadType"], _bytes(read["payload"])
+        signatures = tuple((str(one.get("keyid", "")), _bytes(one["sig"])) for one in read["signatures"])
+        if not isinstance(kind, str):
+            raise TypeError("payloadType is no text")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{origin} is no signed envelope (DSSE): {error}") from error
+    if not 0 < len(signatures) <= MAX_SIGNATURES:
+        raise BadInput(f"{origin} has {len(signatures)} signatures; 1 to {MAX_SIGNATURES} are read")
+    return Envelope(payload_type=kind, payload=payload, signatures=signatures)
+
+
+def read_provenance(raw: bytes, origin: str) -> Envelope:
+    """The same from the form an index serves beside a wheel (PEP 740): the first attestation in it."""
+    try:
+        (bundle, *_) = json.loads(raw)["attestation_bundles"]
+        (made, *_) = bundle["attestations"]
+        payload, signature = _bytes(made["envelope"]["statement"]), _bytes(made["envelope"]["signature"])
+        key_id = str((made.get("verification_material") or {}).get("key_id", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{origin} is no provenance of an index (PEP 740): {error}") from error
+    return Envelope(payload_type=IN_TOTO, payload=payload, signatures=((key_id, signature),))
+
+
+def provenance_object(envelope: bytes, origin: str) -> bytes:
+    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel.
+
+    PEP 740 asks for a Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key;
+    tools that insist on Sigstore refuse it, as they should, and ``verify --claims`` checks it.
+    """
+    read = read_envelope(envelope, origin)
+    attestations: list[dict[str, Any]] = [
+        {
+            "version": 1,
+            "verification_material": {"certificate": None, "transparency_entries": [], "key_id": key_id},
+            "envelope": {"statement": _coded(read.payload), "signature": _coded(signature)},
+        }
+        for key_id, signature in read.signatures
+    ]
+    publisher = {"kind": "own-key", "claims": None}
+    made = {"version": 1, "attestation_bundles": [{"publisher": publisher, "attestations": attestations}]}
+    return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode()
+
+
+def _coded(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError("no base64 text")
+    # Some tools write the URL-safe alphabet; the specification lets a reader take both.
+    plain = text.replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not base64: {error}") from error
+
+
+def signed_by(envelope: Envelope, check: Check) -> str | None:
+    """Who signed it, where ``check(key id, signature, message)`` knows one of the keys; None where none fits."""
+    message = pre_authentication(envelope.payload_type, envelope.payload)
+    for key_id, signature in envelope.signatures:
+        if (name := check(key_id, signature, message)) is not None:
+            return name
+    return None
 
 
 class Statement(NamedTuple):

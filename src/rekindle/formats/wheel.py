@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rekindle.errors import BadInput
-from rekindle.formats.inflate import Damaged, crc32, raw_inflater
-from rekindle.formats.zip_directory import check_count
+from rekindle.formats.zip_directory import Damaged, check_count, crc32, raw_inflater
 
 # Pieces that stay in the processor's cache inflate faster than large ones.
 CHUNK = 1 << 18

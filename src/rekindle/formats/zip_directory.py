@@ -1,12 +1,16 @@
-"""How many entries a zip's directory really holds, before anything reads it whole.
+"""How many entries a zip's directory really holds, before anything reads it whole; and what inflates them.
 
 A zip says at its end how many entries it has and how long their list is. Readers differ in which they believe, and
 a list of millions costs minutes and gigabytes. This walks the list itself and stops at a limit.
 """
 
+import contextlib
+import importlib
 import os
 import struct
-from typing import BinaryIO
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
 from rekindle.errors import BadInput
 
@@ -65,3 +69,17 @@ def _directory(stream: BinaryIO) -> tuple[int, int, int] | None:
             end = where
     # Bytes before the first member (self-extracting files) shift everything; the list ends where its end begins.
     return max(0, end - size), size, said
+
+
+_engine: Any = zlib
+with contextlib.suppress(ImportError):
+    _engine = importlib.import_module("zlib_ng.zlib_ng")
+
+ENGINE: str = _engine.__name__
+Damaged: type[Exception] = _engine.error
+crc32: Callable[[bytes, int], int] = _engine.crc32
+
+
+def raw_inflater() -> Any:
+    """A decompressor for deflate without a header, as zip members are."""
+    return _engine.decompressobj(-zlib.MAX_WBITS)

@@ -52,19 +52,7 @@ LIST_LIBRARY = "torch/lib/libtorch_python.so"
 _LIST = re.compile(rb"sm_\d{2,3}[af]?(?: (?:sm|compute)_\d{2,3}[af]?)+\0")
 # What torch can do without: the statement that switches it off.
 SWITCHES = {"cudnn": "backends.cudnn.enabled = False"}
-_HOOK = """
-
-def _rekindle_switch_off():
-    # {name} has no code for these cards: what it would have computed goes through torch's own kernels.
-    if any(cuda.get_device_capability(number) in {cards} for number in range(cuda.device_count())):
-        import warnings
-
-        {statement}
-        warnings.warn({reason}, stacklevel=2)
-
-
-cuda._lazy_call(_rekindle_switch_off)
-"""
+_HOOK = Path(__file__).with_name("switch_off.py.txt").read_text(encoding="utf-8")
 
 
 class Applied(NamedTuple):

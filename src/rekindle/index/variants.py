@@ -24,9 +24,8 @@ from rekindle import __version__
 from rekindle.compat.driver import Side, last_cuda, least_cuda
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.formats.dsse import IN_TOTO, provenance_object, seal
 from rekindle.formats.rewrite import Rewriter
-from rekindle.formats.statement import read_statement, write_statement
+from rekindle.formats.statement import IN_TOTO, provenance_object, read_statement, seal, write_statement
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.pages.fields import is_proven

@@ -37,28 +37,7 @@ _NOT_PASSED_ON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE",
 _OF_UV = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE")
 # pip itself never starts a program to install a wheel; it does to build one, and for git. Old syntax: any Python runs
 # this. The loader of musl is asked for its version by pip's own code.
-_NO_PROGRAM = """
-import os, runpy, subprocess, sys
-def refuse(*words, **more):
-    raise OSError("REFUSED")
-def watch(event, words):
-    starts = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
-    if event in starts and not (event == starts[0] and str(words[0]).startswith("/lib/ld-musl-")):
-        refuse()
-if hasattr(sys, "addaudithook"):
-    sys.addaudithook(watch)
-else:
-    subprocess.Popen.__init__ = refuse
-    for name in dir(os):
-        if name in ("system", "popen", "fork", "forkpty") or name.startswith(("exec", "spawn", "posix_spawn")):
-            setattr(os, name, refuse)
-runner = sys.argv[1]
-sys.argv[:] = ["pip"] + sys.argv[2:]
-if runner:
-    runpy.run_path(runner, run_name="__main__")
-else:
-    runpy.run_module("pip", run_name="__main__", alter_sys=True)
-"""
+_NO_PROGRAM = Path(__file__).with_name("no_program.py.txt").read_text(encoding="utf-8")
 _OTHER_MARKERS = """
 from pip._vendor.packaging import markers
 own = markers.default_environment
@@ -66,19 +45,7 @@ markers.default_environment = lambda: dict(own(), **TOLD)
 """
 # A dry run reads what a wheel says of itself and fetches none whole, which pip does at its end, and without which it
 # had nothing to report.
-_BY_METADATA = """
-from pip._internal.operations.prepare import RequirementPreparer
-from pip._internal.utils.direct_url_helpers import direct_url_from_link
-prepare = RequirementPreparer.prepare_linked_requirement
-def prepare_metadata(self, wanted, *words, **more):
-    read = prepare(self, wanted, *words, **more)
-    if wanted.needs_more_preparation:
-        wanted.get_dist = lambda: read
-        wanted.download_info = wanted.download_info or direct_url_from_link(wanted.link, wanted.source_dir)
-    return read
-RequirementPreparer.prepare_linked_requirement = prepare_metadata
-RequirementPreparer.prepare_linked_requirements_more = lambda *words, **more: None
-"""
+_BY_METADATA = Path(__file__).with_name("by_metadata.py.txt").read_text(encoding="utf-8")
 REFUSED = "no program is started while wheels of strangers are installed"
 
 

@@ -21,7 +21,9 @@ from rekindle.interpreters.app_folder import AppFolder, extension_files, find_ap
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import SwapForecast
-from rekindle.journey.adopt_place import (
+from rekindle.journey.adopt_swap import (
+    Foreseen,
+    Swap,
     finish_restoring,
     kept_environments,
     own_root,
@@ -29,7 +31,6 @@ from rekindle.journey.adopt_place import (
     refuse_running,
     refuse_unwritable,
 )
-from rekindle.journey.adopt_swap import Foreseen, Swap
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.keeping import Keeping, app_files
 from rekindle.journey.target import InstallTarget

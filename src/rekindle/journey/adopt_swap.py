@@ -1,6 +1,9 @@
-"""The swap itself: from the yes to the proof, with the environment as it was kept until then."""
+"""The swap itself: from the yes to the proof, with the environment as it was kept until then; and the environment that
+may be changed so: the application's own, writable, used by no program now, with no change of it cut short."""
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,21 +11,25 @@ from pathlib import Path
 import msgspec
 
 from rekindle.api.verify import verify
+from rekindle.errors import NotReady
+from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
+from rekindle.host.processes import processes_of
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.app_folder import AppFolder
 from rekindle.interpreters.installer import pip_of
+from rekindle.interpreters.kept_places import KeptPlaces
 from rekindle.interpreters.packages import Contents, ask_contents, package_places
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import SwapForecast, comes
-from rekindle.journey.adopt_place import kept_environments
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.walk import Walk, Within
 from rekindle.model.document import encode
 from rekindle.model.guard import pinned
-from rekindle.model.journey import Package
+from rekindle.model.interpreter import Interpreter
+from rekindle.model.journey import Package, UpOptions
 from rekindle.model.plan import Plan, Request, pip_arguments
 from rekindle.model.progress import Progress
-from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.target import provable
 
@@ -137,3 +144,63 @@ class Swap:
             beside=tuple(provable(names)),
             progress=Within(self.progress),
         )
+
+
+def kept_environments(root: Path) -> tuple[KeptPlaces, KeptPlaces]:
+    """As it was before its first adoption, kept until ``--undo``; and before one that follows, kept until its proof."""
+    return KeptPlaces((root,)), KeptPlaces((root,), "-again")
+
+
+def recover_environment(root: Path) -> bool:
+    """Put it back where a change was cut short, the latest first; did that need doing?"""
+    first, again = kept_environments(root)
+    return any([again.recover(), first.recover()])
+
+
+def finish_restoring(folder: Path, facts: Facts) -> bool:
+    """Killed between its two renames, an undo left no environment by which an application could be recognised: the one
+    that was kept takes its place. Was there one?"""
+    places = {
+        Path(os.path.normpath(folder / inside / python))
+        for app in facts.apps.app.values()
+        for inside in (".", *app.inside)
+        for python in (".", *app.pythons)
+    }
+    return any([recover_environment(place) for place in places if not place.exists()])
+
+
+def own_root(interpreter: Interpreter, found: AppFolder) -> Path:
+    """The environment as a folder that is the application's own; refused where it is the system's or ours."""
+    root = Path(interpreter.prefix or "")
+    inside = root.is_relative_to(found.root) or root.is_relative_to(found.root.parent)
+    alone = (root / "pyvenv.cfg").is_file() or (root / "conda-meta").is_dir() or any(root.glob("python*._pth"))
+    if not interpreter.prefix or not (alone or inside) or interpreter.externally_managed:
+        raise NotReady(
+            f"{interpreter.path} belongs to the system, not to {found.app.title}",
+            remedy="give the application an environment of its own (python3 -m venv venv in its folder), start its"
+            " installer once, and adopt that",
+        )
+    if root == Path(sys.prefix):
+        raise NotReady(
+            f"this rekindle runs inside the environment of {found.app.title}, which is about to be exchanged",
+            remedy="install rekindle elsewhere (pipx install rekindle-torch) and run the same command again",
+        )
+    return root
+
+
+def refuse_unwritable(root: Path) -> None:
+    """A swap that could not be carried out, or not be taken back, is not begun."""
+    for place in (root, root.parent):
+        if not os.access(place, os.W_OK):
+            raise NotReady(
+                f"{place} may not be written by you",
+                remedy="run this as the user whom the application belongs to, or move it to a folder of yours",
+            )
+
+
+def refuse_running(root: Path, found: AppFolder) -> None:
+    """A program that runs holds the old torch, and writes into what is being exchanged."""
+    running = processes_of(root)
+    if running:
+        names = ", ".join(f"{process.name} (process {process.pid})" for process in running[:3])
+        raise NotReady(f"{found.app.title} is running: {names}", remedy="close it and run the same command again")

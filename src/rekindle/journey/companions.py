@@ -13,10 +13,9 @@ from rekindle.host.files import sha256_of
 from rekindle.journey.from_source import SourceBuilds
 from rekindle.journey.walk import digest
 from rekindle.model.build import BuildFailure
-from rekindle.model.journey import BuiltCompanion
+from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
-from rekindle.model.up_options import UpOptions
 from rekindle.render.summary import summarise_tree
 from rekindle.source.origins import debian_package
 

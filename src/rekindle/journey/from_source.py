@@ -27,10 +27,10 @@ from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import BundleReport
+from rekindle.model.journey import UpOptions
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
-from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from rekindle.render.summary import (
     summarise_build,

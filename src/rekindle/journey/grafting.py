@@ -11,10 +11,10 @@ from rekindle.host.workspace import Workspace
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import GraftReport
+from rekindle.model.journey import UpOptions
 from rekindle.model.plan import GraftOutline, Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_minutes
-from rekindle.model.up_options import UpOptions
 from rekindle.render.summary import summarise_graft
 
 

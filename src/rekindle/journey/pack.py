@@ -33,9 +33,8 @@ from rekindle.interpreters.other_machine import (
 )
 from rekindle.journey.card import free_bytes, look_for_network, make_card, refuse_unreachable
 from rekindle.journey.install import index_places, wanted_from
-from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder
+from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links
 from rekindle.journey.pack_source import SourcePart, pack_source
-from rekindle.journey.packed import pack_links
 from rekindle.journey.resolve import groups_of, lock_lines, resolve
 from rekindle.journey.target import InstallTarget
 from rekindle.model.document import encode
@@ -46,9 +45,9 @@ from rekindle.model.pack import Pack, PackOptions
 from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.spoken import GIB, spoken_bytes
-from rekindle.scripts.pack_texts import pack_texts
 from rekindle.scripts.quoting import pasted
 from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.templates import pack_texts
 
 Confirm = Callable[[Plan, Callable[[], Card]], bool]
 

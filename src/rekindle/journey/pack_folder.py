@@ -1,18 +1,24 @@
-"""The folder of a pack while it is made: which files are ours, each written whole, all of them named at last.
+"""The folder of a pack: while it is made, which files are ours, each written whole, all of them named at last; when it
+is finished, checked file by file and by its signature, and taken by ``up`` in place of an index.
 
 ``SHA256SUMS`` is written last and names every file: without it a folder is no pack.
 """
 
 import contextlib
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.errors import BadInput
-from rekindle.formats.dsse import PACK_SUMS, seal
-from rekindle.host.files import sha256_of, write_atomically
-from rekindle.host.keys import read_private
-from rekindle.model.pack import PackedFile
-from rekindle.scripts.pack_install import SIGNATURE, SUMS
+import msgspec
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.statement import PACK_SUMS, read_envelope, seal, signed_by
+from rekindle.host.files import read_head, sha256_of, write_atomically
+from rekindle.host.keys import PublicKey, checker, read_private, read_public, trusted_keys
+from rekindle.model.document import load
+from rekindle.model.journey import UpOptions
+from rekindle.model.pack import Pack, PackCheck, PackedFile
+from rekindle.scripts.pack_install import SIGNATURE, SUMS, problems_of
 
 WHEELS = "wheels"
 PYTHON = "python"
@@ -88,3 +94,94 @@ class PackFolder:
             signer = read_private(sign)
             write_atomically(self.out / SIGNATURE, seal(PACK_SUMS, sums.encode(), signer.id, signer.sign))
         write_atomically(self.out / SUMS, sums)
+
+
+_MAX_SUMS_BYTES = 64 << 20
+
+
+def pack_check(folder: Path, *, keys: Sequence[Path] = ()) -> PackCheck:
+    """Is every file of a pack what it was when it was made, and who vouches for it?
+
+    ``keys`` are the only ones believed (default: those of ``rekindle key``); where they are given, a pack that none of
+    them signed is not good.
+
+    >>> pack_check(folder / "nothing here").good
+    False
+    """
+    if not folder.is_dir():
+        return PackCheck(folder=str(folder), good=False, problems=(f"{folder} is no folder",))
+    problems = problems_of(folder)
+    made: Pack | None = None
+    notes: list[str] = []
+    if not problems:
+        try:
+            made = load(folder / "pack.json", Pack)
+        except BadInput as error:
+            problems.append(error.message)
+    signed, words = _signer(folder, [read_public(key) for key in keys] if keys else None)
+    if words is not None:
+        (problems if keys or (signed is None and (folder / SIGNATURE).exists()) else notes).append(words)
+    return PackCheck(
+        folder=str(folder),
+        good=not problems,
+        title=made.title if made else "",
+        files=len(made.files) if made else 0,
+        bytes=made.bytes if made else 0,
+        signed=signed,
+        problems=tuple(problems),
+        notes=tuple(notes),
+    )
+
+
+def _signer(folder: Path, keys: Sequence[PublicKey] | None) -> tuple[str | None, str | None]:
+    """The name of the believed key that signed the sums, or why there is none."""
+    path = folder / SIGNATURE
+    if not path.is_file() or path.is_symlink():
+        return None, "nobody signed it: its sums tell accidents, not who made it"
+    try:
+        envelope = read_envelope(read_head(path, _MAX_SUMS_BYTES), SIGNATURE)
+        sums = read_head(folder / SUMS, _MAX_SUMS_BYTES)
+        believed = signed_by(envelope, checker(trusted_keys() if keys is None else keys))
+    except (BadInput, OSError) as error:
+        return None, f"its signature cannot be read: {error}"
+    if envelope.payload_type != PACK_SUMS or envelope.payload != sums:
+        return None, f"{SIGNATURE} is about other sums than those in {SUMS}"
+    if believed is None:
+        return None, "no key that is believed here signed it (rekindle key trust FILE.pub)"
+    return believed, None
+
+
+def pack_links(places: Sequence[str]) -> tuple[tuple[str, ...], Pack | None]:
+    """Where installers find wheels: of a pack among ``places`` its folder of wheels, after it was checked; the pack."""
+    found: list[str] = []
+    packed: Pack | None = None
+    for place in places:
+        if not (Path(place) / "pack.json").is_file():
+            found.append(place)
+            continue
+        checked = pack_check(Path(place))
+        if not checked.good:
+            raise StageFailed(
+                f"the pack {place} is not as it was made: {'; '.join(checked.problems[:4])}",
+                remedy="copy it again from where it was made; rekindle pack check says all that is wrong",
+            )
+        packed = packed or load(Path(place) / "pack.json", Pack)
+        found.append(str(Path(place).absolute() / WHEELS))
+    return tuple(found), packed
+
+
+def up_from_pack(options: UpOptions) -> UpOptions:
+    """What ``up`` is told where ``--find-links`` names a pack: its wheels and, without another wish, its torch."""
+    links, packed = pack_links(options.find_links)
+    wish = options.wish
+    if packed is not None and packed.torch and not (wish.torch or wish.variant or wish.build):
+        release, _, local = packed.torch.partition("+")
+        variant = local or packed.variant
+        wish = msgspec.structs.replace(wish, torch=f"{release}+{variant}" if variant else release)
+    if packed is None:
+        return options
+    python = options.python or (packed.python if options.venv is None else None)
+    alone = not {package.name for package in packed.packages} & {"torchvision", "torchaudio"}
+    return msgspec.structs.replace(
+        options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone
+    )

@@ -10,9 +10,9 @@ from rekindle.build.companion import torch_in
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.model.companion import AppUse
+from rekindle.model.journey import UpOptions
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
-from rekindle.model.up_options import UpOptions
 from rekindle.model.version import same_prefix
 from rekindle.model.wheel import WheelReport
 

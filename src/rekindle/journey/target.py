@@ -16,9 +16,8 @@ from rekindle.interpreters.search import ask_interpreter, search_version
 from rekindle.model.build import BuildFailure
 from rekindle.model.guard import constraints_text, pinned, pyproject_text, requirements_text
 from rekindle.model.interpreter import is_version
-from rekindle.model.journey import Installation
+from rekindle.model.journey import Installation, UpOptions
 from rekindle.model.plan import Request
-from rekindle.model.up_options import UpOptions
 from rekindle.scripts.quoting import pasted
 
 

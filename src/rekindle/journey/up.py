@@ -27,12 +27,11 @@ from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
-from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.card import look_for_network, make_card, reachable_ways, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.keeping import set_variables
-from rekindle.journey.packed import up_from_pack
-from rekindle.journey.reachable import reachable_ways
+from rekindle.journey.pack_folder import up_from_pack
 from rekindle.journey.taken import plan_taken, refuse_two_ways
 from rekindle.journey.target import (
     InstallTarget,
@@ -46,12 +45,11 @@ from rekindle.journey.target import (
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
-from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package
+from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package, UpOptions
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress, tell_while
 from rekindle.model.supply import DiskPhase
-from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
 from rekindle.plan.describe import with_hardware
 from rekindle.readiness.register import refuse_unready

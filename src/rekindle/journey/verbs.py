@@ -12,9 +12,9 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.host.workspace import workspace_at
 from rekindle.model.build_options import most_jobs
+from rekindle.model.journey import UpOptions
 from rekindle.model.plan import Plan, TorchReady, Wish
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.up_options import UpOptions
 
 if TYPE_CHECKING:
     from rekindle.model.adopt import Adoption, AdoptOptions
@@ -30,7 +30,7 @@ def up(
 ) -> Journey:
     """Probe this machine, plan, install an official wheel or build one, and prove the result.
 
-    What can be chosen are the fields of :class:`~rekindle.model.up_options.UpOptions`: given as that value, or each by
+    What can be chosen are the fields of :class:`~rekindle.model.journey.UpOptions`: given as that value, or each by
     its name; a wish may also come first.
     ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
     argument makes the card (what comes, from where, how much, where to) when it is called.
@@ -78,7 +78,7 @@ def bring_torch(
 ) -> TorchReady:
     """Do it: install that torch into ``venv`` (or ``python``), and prove it. A build of hours only if ``allow_build``.
 
-    ``choices`` are fields of :class:`~rekindle.model.up_options.UpOptions` by name, such as ``wish``, ``workspace``,
+    ``choices`` are fields of :class:`~rekindle.model.journey.UpOptions` by name, such as ``wish``, ``workspace``,
     ``installer``, ``index``, ``find_links`` or ``offline``. Nothing is asked. A machine for which nothing fits, or only
     a build that was not allowed, is an answer that is not ``ready``; a network that does not answer, a full disk or a
     missing Python raises, with the next step in ``remedy``. The same call again is quick where all is there, and

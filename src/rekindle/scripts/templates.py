@@ -1,4 +1,5 @@
-"""The scripts that do the work on a machine (sh, bat, ps1), and the templates that all formats are written with.
+"""The scripts that do the work on a machine (sh, bat, ps1), what a pack says and runs, and the templates that all
+formats are written with.
 
 Templates hold the words; what they write of a value has been quoted for its language (:mod:`.quoting`).
 """
@@ -10,12 +11,16 @@ import functools
 import hashlib
 import json
 import textwrap
+from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from rekindle import __version__
+from rekindle.model.pack import Pack
+from rekindle.model.plan import Plan
+from rekindle.model.spoken import spoken_bytes
 from rekindle.model.toml import toml_text
 from rekindle.scripts import quoting
-from rekindle.scripts.quoting import Quoted, plain_word
+from rekindle.scripts.quoting import Quoted, comment, plain_word
 from rekindle.scripts.recipe import Recipe, cxx_command, cxx_package, visual_studio
 from rekindle.toolkits.compilers import c_compiler_of
 
@@ -128,3 +133,57 @@ def delimiter(text: str) -> Quoted:
 def _base64_lines(content: bytes) -> list[Quoted]:
     text = base64.b64encode(content).decode("ascii")
     return [Quoted(text[at : at + 76]) for at in range(0, len(text), 76)]
+
+
+def pack_texts(pack: Pack, plan: Plan) -> dict[str, bytes]:
+    """The files by name; without packages (a pack of sources) there is nothing to install and so no script."""
+    texts = {"README.txt": _readme(pack, plan).encode("utf-8")}
+    if not pack.packages:
+        return texts
+    program = resources.files("rekindle.scripts").joinpath("pack_install.py").read_bytes().replace(b"\r\n", b"\n")
+    windows = pack.system == "windows"
+    major, minor = pack.python.split(".")[:2]
+    script = find_template("pack.bat.j2" if windows else "pack.sh.j2").render(
+        title=pack.title,
+        version=Quoted(__version__),
+        python=plain_word(f"{major}.{minor}"),
+        major=int(major),
+        minor=int(minor),
+        digest=Quoted(hashlib.sha256(program).hexdigest()),
+    )
+    name = "install.bat" if windows else "install.sh"
+    return texts | {"install.py": program, name: (script.replace("\n", "\r\n") if windows else script).encode("utf-8")}
+
+
+def _readme(pack: Pack, plan: Plan) -> str:
+    """Everything a person needs to know there, as text."""
+    windows = pack.system == "windows"
+    size = sum(package.bytes or 0 for package in pack.packages)
+    lines = [f"{pack.title}, packed by {pack.tool}", ""]
+    libc = f", glibc {pack.glibc} or newer" if pack.glibc else ""
+    lines += [f"For: {pack.system} on {pack.arch}, Python {pack.python}{libc}"]
+    if pack.packages:
+        lines += [f"Holds: {len(pack.packages)} packages, {spoken_bytes(size)}", "", "Install (no network is needed):"]
+        lines += ["    install.bat C:\\torch" if windows else "    sh install.sh ~/torch"]
+        lines += ["It first holds every file against SHA256SUMS and does nothing where one differs."]
+        lines += ["With rekindle: rekindle up --offline --find-links THIS-FOLDER", ""]
+    if plan.env:
+        lines += [
+            "Whenever it is used, this must be set:",
+            *(f"    {name}={value}" for name, value in plan.env.items()),
+        ]
+    groups = (
+        ("Why this one:", [reason.text for reason in plan.because]),
+        ("Know before:", [warning.text for warning in plan.warnings if not warning.handled]),
+        ("Not in this pack:", pack.left_out),
+        ("Notes:", pack.notes),
+    )
+    for title, texts in groups:
+        if texts:
+            lines += ["", title, *(f"  - {comment(text)}" for text in texts)]
+    lines += [
+        "",
+        "The graphics driver and, on Windows, the Visual C++ run-time belong to the machine and are not here.",
+    ]
+    lines += ["Whether every file is unchanged: rekindle pack check THIS-FOLDER (or sha256sum -c SHA256SUMS)"]
+    return "\n".join(lines) + "\n"

@@ -57,7 +57,7 @@ COMPILES = {"build.build"}
 # Public functions whose home is another room.
 OUTSIDE = (
     "rekindle.journey.matrix",
-    "rekindle.journey.packed",
+    "rekindle.journey.pack_folder",
     "rekindle.journey.verbs",
     "rekindle.plan.describe",
     "rekindle.plan.solve",

@@ -11,8 +11,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput, StageFailed, Untrusted
-from rekindle.formats.dsse import IN_TOTO, provenance_object, seal
-from rekindle.formats.statement import write_statement
+from rekindle.formats.statement import IN_TOTO, provenance_object, seal, write_statement
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import read_private
 from rekindle.host.made import mark_made

@@ -19,8 +19,7 @@ import pytest
 
 from binaries import make_elf, make_entry, make_fatbin
 from rekindle.bundle.fat import Order, make_fat, new_path, reaches
-from rekindle.bundle.notes import required_packages, without_vendor_packages
-from rekindle.bundle.rules import load_rules
+from rekindle.bundle.rules import load_rules, required_packages, without_vendor_packages
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.rewrite import Rewriter
 from rekindle.index.wheelhouse.reading import read_wheel

@@ -14,7 +14,7 @@ from rekindle.api import machine_from_flags
 from rekindle.cli import build, up
 from rekindle.cli.verb import Session, path, read_options
 from rekindle.model.build_options import BuildOptions
-from rekindle.model.up_options import UpOptions
+from rekindle.model.journey import UpOptions
 
 BUILD = (
     "torch-scatter --plan p.json --source tree --project x --python 3.11 --python 3.12 --workspace w --target c10 "

@@ -14,10 +14,10 @@ from rekindle import api
 from rekindle.cli.main import VERBS
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.build_options import BuildOptions
+from rekindle.model.journey import UpOptions
 from rekindle.model.matrix import RunOptions
 from rekindle.model.pack import PackOptions
 from rekindle.model.source import FetchOptions
-from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyOptions
 from rekindle.model.wheel import InspectOptions
 from rekindle.model.wheelhouse import SearchOptions

@@ -15,9 +15,8 @@ import pytest
 from needs import tool
 from rekindle import __version__
 from rekindle.cli.completion import completion_script
-from rekindle.cli.help_text import laid_out
 from rekindle.cli.main import VERBS, main, verb_parser
-from rekindle.cli.verb import place_for
+from rekindle.cli.verb import laid_out, place_for
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 

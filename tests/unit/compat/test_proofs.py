@@ -18,7 +18,7 @@ from rekindle.compat.images import GpuCode
 from rekindle.compat.proofs import GivenRecord, doubt, read_record, speak_of_plan, weigh_records
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.formats.dsse import IN_TOTO, PROOF_RECORD, seal
+from rekindle.formats.statement import IN_TOTO, PROOF_RECORD, seal
 from rekindle.host.keys import checker, new_key, read_private
 from rekindle.host.redact import Redactor
 from rekindle.model.document import encode, load

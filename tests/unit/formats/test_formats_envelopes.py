@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rekindle.errors import BadInput
-from rekindle.formats import dsse
-from rekindle.formats.dsse import Envelope, pre_authentication, read_envelope, read_provenance, seal, signed_by
+from rekindle.formats import statement
+from rekindle.formats.statement import Envelope, pre_authentication, read_envelope, read_provenance, seal, signed_by
 
 
 def made(**changes: Any) -> bytes:
@@ -59,13 +59,13 @@ def test_one_to_sixteen_signatures() -> None:
 
 
 def test_an_envelope_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dsse.MAX_ENVELOPE_BYTES == 64 * 1024 * 1024
+    assert statement.MAX_ENVELOPE_BYTES == 64 * 1024 * 1024
     raw = made()
-    monkeypatch.setattr(dsse, "MAX_ENVELOPE_BYTES", len(raw))
+    monkeypatch.setattr(statement, "MAX_ENVELOPE_BYTES", len(raw))
     assert read_envelope(raw, "x").payload == b"hi"
     with pytest.raises(BadInput, match="x is larger than 0 MiB"):
         read_envelope(raw + b" ", "x")
-    monkeypatch.setattr(dsse, "MAX_ENVELOPE_BYTES", 3 << 20)
+    monkeypatch.setattr(statement, "MAX_ENVELOPE_BYTES", 3 << 20)
     with pytest.raises(BadInput, match="x is larger than 3 MiB"):
         read_envelope(raw + b" " * (3 << 20), "x")
 
@@ -90,7 +90,7 @@ def provenance(**changes: Any) -> bytes:
 
 
 def test_the_first_attestation_an_index_serves() -> None:
-    found = Envelope(payload_type=dsse.IN_TOTO, payload=b"hi", signatures=(("k", b"sig"),))
+    found = Envelope(payload_type=statement.IN_TOTO, payload=b"hi", signatures=(("k", b"sig"),))
     assert read_provenance(provenance(), "x") == found
     nothing: tuple[dict[str, str] | None, ...] = ({}, None)
     for material in nothing:

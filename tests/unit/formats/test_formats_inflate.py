@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.formats import inflate
+from rekindle.formats import zip_directory as inflate
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +19,9 @@ def plain() -> ModuleType:
     """The same module as it is where zlib-ng is not installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "zlib_ng.zlib_ng", None)
-        patch.delitem(sys.modules, "rekindle.formats.inflate")
-        module = importlib.import_module("rekindle.formats.inflate")
-    sys.modules["rekindle.formats.inflate"] = inflate
+        patch.delitem(sys.modules, "rekindle.formats.zip_directory")
+        module = importlib.import_module("rekindle.formats.zip_directory")
+    sys.modules["rekindle.formats.zip_directory"] = inflate
     return module
 
 

@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 
 from rekindle.errors import BadInput
-from rekindle.formats import dsse
-from rekindle.formats.dsse import IN_TOTO, WHEEL_LIST, provenance_object, read_envelope, seal, signed_by
-from rekindle.formats.statement import Statement, fill_places, hide_places, inner, read_statement, write_statement
+from rekindle.formats import statement
+from rekindle.formats.statement import (
+    IN_TOTO,
+    WHEEL_LIST,
+    Statement,
+    fill_places,
+    hide_places,
+    inner,
+    provenance_object,
+    read_envelope,
+    read_statement,
+    seal,
+    signed_by,
+    write_statement,
+)
 
 
 def written() -> bytes:
@@ -96,9 +108,9 @@ def test_places_are_hidden_and_filled_again() -> None:
 
 
 def test_an_envelope_up_to_a_size_and_a_number_of_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert dsse.MAX_ENVELOPE_BYTES == 64 << 20
+    assert statement.MAX_ENVELOPE_BYTES == 64 << 20
     raw = enveloped(b"{}")
-    monkeypatch.setattr(dsse, "MAX_ENVELOPE_BYTES", len(raw))
+    monkeypatch.setattr(statement, "MAX_ENVELOPE_BYTES", len(raw))
     assert read_envelope(raw, "x").payload == b"{}"
     with pytest.raises(BadInput, match="larger than"):
         read_envelope(raw + b" ", "x")

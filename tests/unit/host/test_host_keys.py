@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import needs
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import IN_TOTO, pre_authentication, read_envelope, seal, signed_by
+from rekindle.formats.statement import IN_TOTO, pre_authentication, read_envelope, seal, signed_by
 from rekindle.host.keys import checker, new_key, read_private, read_public, trust, trusted_keys
 
 

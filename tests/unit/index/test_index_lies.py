@@ -12,7 +12,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import read_provenance
+from rekindle.formats.statement import read_provenance
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import new_key
 from rekindle.model.document import encode

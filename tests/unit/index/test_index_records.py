@@ -11,7 +11,7 @@ import pytest
 from rekindle.api.index import index_add, index_build, index_sync
 from rekindle.api.proofs import find_records
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import PROOF_RECORD, seal
+from rekindle.formats.statement import PROOF_RECORD, seal
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import new_key, read_private
 from rekindle.index.wheelhouse.catalogue import load_wheels

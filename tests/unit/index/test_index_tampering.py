@@ -13,7 +13,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import WHEEL_LIST, seal
+from rekindle.formats.statement import WHEEL_LIST, seal
 from rekindle.host.keys import new_key, read_private
 from rekindle.index.wheelhouse import checking
 from rekindle.index.wheelhouse.listing import LIST_FILE, MAX_SERIAL, read_list

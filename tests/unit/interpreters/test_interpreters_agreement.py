@@ -16,7 +16,7 @@ from rekindle.host.capture import Record, RecordedHost
 from rekindle.interpreters.search import base_of_ours, find_interpreter, search_version
 from rekindle.journey.target import base_python, wanted_python
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.up_options import UpOptions
+from rekindle.model.journey import UpOptions
 from rekindle.readiness.programs import find_build_python
 from rekindle.verify.prove import installed_python, python_for
 from rekindle.verify.subject import read_subject

@@ -18,7 +18,7 @@ from rekindle.interpreters.app_folder import AppFolder
 from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
 from rekindle.journey import adopt as adopting
 from rekindle.journey import adopt_forecast
-from rekindle.journey.adopt_place import finish_restoring, kept_environments, own_root, recover_environment
+from rekindle.journey.adopt_swap import finish_restoring, kept_environments, own_root, recover_environment
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from tiny_wheels import make_wheel

@@ -26,9 +26,8 @@ from rekindle.journey.target import (
 )
 from rekindle.model.build import BuildFailure
 from rekindle.model.interpreter import is_version
-from rekindle.model.journey import Card, Package
+from rekindle.model.journey import Card, Package, UpOptions
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request
-from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.render.journey import show_card
 from rekindle.render.screen import Screen

@@ -19,10 +19,10 @@ from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import BundleReport
+from rekindle.model.journey import UpOptions
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
-from rekindle.model.up_options import UpOptions
 
 MADE: dict[str, Any] = {"plan_digest": "p", "log": "log", "report": "report"}
 

@@ -14,10 +14,10 @@ from rekindle.host.workspace import Workspace
 from rekindle.journey import grafting, up
 from rekindle.journey.walk import Walk
 from rekindle.model.graft import GraftReport, UnitOutcome
+from rekindle.model.journey import UpOptions
 from rekindle.model.machine import Examination, Os, Ready
 from rekindle.model.plan import GraftOutline, Plan, Request
 from rekindle.model.progress import Silent
-from rekindle.model.up_options import UpOptions
 from rekindle.render.summary import summarise_plan
 
 TORCH = Request(name="torch", version="2.12.1+cu126", index="https://index.example/cu126")

@@ -12,9 +12,8 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.journey.install import wanted_from
 from rekindle.journey.resolve import exact, groups_of, spoken_packages
 from rekindle.journey.target import base_python
-from rekindle.model.journey import Package
+from rekindle.model.journey import Package, UpOptions
 from rekindle.model.plan import Request
-from rekindle.model.up_options import UpOptions
 
 INDEX = "https://example.org/whl/cu126"
 TORCH = Request(name="torch", version="2.7.1+cu126", index=INDEX)

@@ -14,11 +14,11 @@ from rekindle.cli.main import verb_parser
 from rekindle.errors import StageFailed
 from rekindle.inspect.published import Places
 from rekindle.interpreters.installer import Installer
-from rekindle.journey import reachable
+from rekindle.journey import card
 from rekindle.journey.resolve import _refusal
+from rekindle.model.journey import UpOptions
 from rekindle.model.machine import Machine, Python
 from rekindle.model.plan import Request
-from rekindle.model.up_options import UpOptions
 from tiny_wheels import make_wheel
 
 
@@ -40,8 +40,8 @@ def test_a_wheel_that_lies_here_is_told_with_a_line_the_parser_takes(
     _wheel(folder, "2.14.0+cpu", "cp312-cp312-manylinux_2_28_x86_64")  # no such Python here
     _wheel(folder, "2.14.1+cpu", "cp311-cp311-win_amd64")
     _wheel(folder, "2.12.0+odd", "cp311-cp311-manylinux_2_28_x86_64")
-    monkeypatch.setattr(reachable, "pip_places", lambda: Places())
-    (line,) = reachable.reachable_ways(machine, UpOptions(find_links=(str(folder),), offline=True))
+    monkeypatch.setattr(card, "pip_places", lambda: Places())
+    (line,) = card.reachable_ways(machine, UpOptions(find_links=(str(folder),), offline=True))
     words = shlex.split(line)
     assert words[0] == "rekindle" and "--offline" in words and str(folder) in words
     given = verb_parser("up", up).parse_args(words[2:])
@@ -49,8 +49,8 @@ def test_a_wheel_that_lies_here_is_told_with_a_line_the_parser_takes(
 
 
 def test_nothing_is_told_where_nothing_is(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reachable, "pip_places", lambda: Places(links=(str(tmp_path),)))
-    assert reachable.reachable_ways(machine, UpOptions(offline=True)) == ()
+    monkeypatch.setattr(card, "pip_places", lambda: Places(links=(str(tmp_path),)))
+    assert card.reachable_ways(machine, UpOptions(offline=True)) == ()
 
 
 def test_pips_own_index_is_told_with_the_flavour_that_it_has(
@@ -60,10 +60,8 @@ def test_pips_own_index_is_told_with_the_flavour_that_it_has(
     _wheel(page, "2.13.0", "cp311-cp311-manylinux_2_28_x86_64")
     names = "".join(f'<a href="{file.name}">{file.name}</a>' for file in page.glob("*.whl"))
     (page / "index.html").write_text(names, encoding="utf-8")
-    monkeypatch.setattr(reachable, "pip_places", lambda: Places(indexes=((tmp_path / "simple").as_uri(),)))
-    assert reachable.reachable_ways(machine, UpOptions()) == (
-        "rekindle up --torch 2.13.0 --variant cu130 --python 3.11",
-    )
+    monkeypatch.setattr(card, "pip_places", lambda: Places(indexes=((tmp_path / "simple").as_uri(),)))
+    assert card.reachable_ways(machine, UpOptions()) == ("rekindle up --torch 2.13.0 --variant cu130 --python 3.11",)
 
 
 def test_offline_an_index_is_not_said_to_lack_what_it_was_not_asked_for() -> None:

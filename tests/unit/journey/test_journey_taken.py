@@ -16,11 +16,10 @@ from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.walk import Walk
-from rekindle.model.journey import BuiltCompanion
+from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.machine import Examination, Gpu, Machine, Os
 from rekindle.model.plan import BuildRecipe, Plan, Request, Wish
 from rekindle.model.progress import Silent
-from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from rekindle.plan.describe import machine_from_flags
 from rekindle.render.summary import summarise_plan

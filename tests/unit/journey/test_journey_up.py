@@ -22,13 +22,12 @@ from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.diagnosis import Diagnosis, Match
-from rekindle.model.journey import Journey
+from rekindle.model.journey import Journey, UpOptions
 from rekindle.model.machine import Examination, Machine, Os, Ready
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import AppliedPatch, SourceTree
 from rekindle.model.supply import TreePart
-from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from tiny_wheels import make_wheel
 

@@ -25,13 +25,12 @@ from rekindle.host.keys import new_key
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.journey import pack as packing
 from rekindle.journey import pack_folder, pack_source
-from rekindle.journey.packed import pack_check, pack_links, up_from_pack
+from rekindle.journey.pack_folder import pack_check, pack_links, up_from_pack
 from rekindle.model.document import load
-from rekindle.model.journey import Package
+from rekindle.model.journey import Package, UpOptions
 from rekindle.model.pack import Pack, PackOptions
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Request, Wish
 from rekindle.model.progress import Silent
-from rekindle.model.up_options import UpOptions
 from rekindle.scripts.pack_install import _PIP, SIGNATURE, SUMS, listed_in, problems_of
 from tiny_packs import THIS_PYTHON, make_pack, plan_for, shelf
 from tiny_wheels import make_wheel

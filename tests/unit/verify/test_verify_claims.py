@@ -14,7 +14,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import IN_TOTO, seal
+from rekindle.formats.statement import IN_TOTO, seal
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import read_private
 from rekindle.model.claims import ClaimCheck
@@ -468,7 +468,7 @@ def test_small_files_and_statements_up_to_a_size(signed: Path, monkeypatch: pyte
     # One byte more is read than an envelope may have, so that a longer one is not taken for a broken one.
     envelope = signed.with_name(f"{signed.name}.intoto.dsse.json")
     size = len(envelope.read_bytes())
-    for module in (claims, importlib.import_module("rekindle.formats.dsse")):
+    for module in (claims, importlib.import_module("rekindle.formats.statement")):
         monkeypatch.setattr(module, "MAX_ENVELOPE_BYTES", size - 1)
     with pytest.raises(BadInput, match="is larger than"):
         claims._signature(signed, None, ())

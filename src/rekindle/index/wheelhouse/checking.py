@@ -19,9 +19,9 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import Check, read_envelope, signed_by
 from rekindle.formats.ranges import Unreachable, read_pieces, read_whole, request
 from rekindle.formats.simple_index import ACCEPT, IndexFile, read_links
+from rekindle.formats.statement import Check, read_envelope, signed_by
 from rekindle.index.wheelhouse.listing import (
     CATALOGUE,
     LIST_FILE,

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import WHEEL_LIST, Check, Envelope, read_envelope, seal, signed_by
+from rekindle.formats.statement import WHEEL_LIST, Check, Envelope, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.wheelhouse.grafts import load_grafts

@@ -27,8 +27,7 @@ from rekindle.compat.images import GpuCode
 from rekindle.compat.proofs import GivenRecord, doubt, read_record
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
-from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, signed_by
-from rekindle.formats.statement import read_statement
+from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, read_statement, signed_by
 from rekindle.host.files import read_head, sweep_left_behind, write_atomically
 from rekindle.host.redact import Redactor
 from rekindle.host.workspace import Workspace
