@@ -33,7 +33,7 @@ Change = Callable[[ast.AST], ast.AST]
 class Mutant:
     """``number`` counts the nodes in walking order; ``what`` says the change; ``lines`` are those of its statement;
     ``function`` is the outermost one around it with its first line, or None where the change takes effect when the
-    module is imported."""
+    module is imported; ``private`` says that only the module itself can see it then."""
 
     number: int
     line: int
@@ -41,6 +41,7 @@ class Mutant:
     lines: tuple[int, int]
     function: tuple[str, int] | None
     change: Change
+    private: bool = False
 
 
 def mutants_of(source: str) -> list[Mutant]:
@@ -48,13 +49,14 @@ def mutants_of(source: str) -> list[Mutant]:
     tree = ast.parse(source)
     found: list[Mutant] = []
     left_out = _left_out(tree)
-    homes, spans = _homes(tree), _spans(tree)
+    homes, spans, private = _homes(tree), _spans(tree), _private(tree)
     for number, node in enumerate(ast.walk(tree)):
         if id(node) in left_out:
             continue
         for what, change in _changes(node):
             line = node.iter.lineno if isinstance(node, ast.comprehension) else node.lineno  # type: ignore[attr-defined]
-            found.append(Mutant(number, line, what, spans.get(id(node), (line, line)), homes.get(id(node)), change))
+            span = spans.get(id(node), (line, line))
+            found.append(Mutant(number, line, what, span, homes.get(id(node)), change, id(node) in private))
     return sorted(found, key=lambda mutant: mutant.line)
 
 
@@ -160,6 +162,20 @@ def _spans(tree: ast.Module) -> dict[int, tuple[int, int]]:
             last = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
             spans.update((id(each), (node.lineno, last)) for each in ast.walk(node))
     return spans
+
+
+def _private(tree: ast.Module) -> set[int]:
+    """The nodes of module-level constants named with ``_`` and of the default values of functions."""
+    private: set[int] = set()
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                if name.startswith("_"):
+                    private.update(id(node) for node in ast.walk(statement))
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                defaults = [*statement.args.defaults, *(each for each in statement.args.kw_defaults if each)]
+                private.update(id(node) for default in defaults for node in ast.walk(default))
+    return private
 
 
 def _homes(tree: ast.Module) -> dict[int, tuple[str, int]]:

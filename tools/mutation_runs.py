@@ -1,7 +1,14 @@
-"""Runs the tests of each planted error in a forked process, so that nothing is imported or collected twice."""
+"""Runs the tests of each planted error in a forked process, so that nothing is imported or collected twice.
+
+An error in a function is planted in a fork of the process that collected the tests, which runs the tests of its line.
+An error of the module's level is planted on import, in a fork that imports afresh: a name that begins with ``_`` is
+tried by the tests that enter the module, any other by all. A script that other Pythons run (it lies in a folder that is
+no package) gets its error in a copy of the tree.
+"""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import enum
 import functools
@@ -10,7 +17,9 @@ import importlib
 import json
 import os
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +37,11 @@ from mutants import Mutant, planted
 _QUIET = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:rerunfailures"]
 _QUIET += ["--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 _MEMORY_BYTES = 6 << 30
+_COPY_PATIENCE_S = 900
+_ENTERED = 0  # stands for "a function of this file was called" where the numbers of lines stand
 Task = tuple[Path, Mutant, str]
+Run = tuple[str, Callable[[], bool], tuple[float, float]]  # its key; what it does; its tests' seconds, CPU and clock
+Covered = dict[tuple[str, int], set[int]]  # file and line: the numbers of the tests that go over it
 Keep = Callable[[str, "Outcome"], None]
 
 
@@ -46,16 +59,27 @@ def run_mutants(root: Path, tasks: Sequence[Task], tests: Sequence[str], jobs: i
     for name in ("hypothesis", "msgspec", "numpy", "packaging.version"):  # shared by all forks
         with contextlib.suppress(ImportError):
             __import__(name)
-    inside = [task for task in tasks if task[1].function is not None]
+    scripts = [task for task in tasks if _is_script(task[0])]
+    tasks = [task for task in tasks if not _is_script(task[0])]
+    outcomes = _try_modules(root, tasks, tests, jobs, keep) if tasks else {}
+    with _copied(root, scripts) as copy:
+        for path, mutant, key in scripts:
+            outcomes[key] = _copy_run(copy, root, path, mutant, tests)
+            keep(key, outcomes[key])
+    return outcomes
+
+
+def _try_modules(root: Path, tasks: Sequence[Task], tests: Sequence[str], jobs: int, keep: Keep) -> dict[str, Outcome]:
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         note = Path(folder, "warm.jsonl")
         pid = os.fork()
         if pid == 0:
-            _warm_process(root, inside, {path for path, _, _ in tasks}, tests, jobs, note, keep)
+            _warm_process(root, tasks, tests, jobs, note, keep)
         _, status = os.waitpid(pid, 0)
         lines = note.read_text("utf-8").splitlines() if note.exists() else []
         if not lines or status:
-            sys.exit("mutate: the tests do not pass as they are (run them with pytest first)")
+            said = Path(folder, "said.txt").read_text("utf-8", errors="replace").splitlines()[-30:]
+            sys.exit("\n".join(["mutate: the tests do not pass as they are; the last they said:", *said]))
         told = json.loads(lines[-1])
     outcomes: dict[str, Outcome] = {}
     again: set[str] = set(told["again"])
@@ -63,19 +87,21 @@ def run_mutants(root: Path, tasks: Sequence[Task], tests: Sequence[str], jobs: i
         if key not in again:
             outcomes[key] = Outcome(value)
     cold = [task for task in tasks if task[2] not in outcomes]
-    runs = ((key, functools.partial(_cold_run, path, mutant, tests)) for path, mutant, key in cold)
-    for key, outcome in _in_forks(runs, jobs, 10 + 3 * told["seconds"]):
+    whole = (told["seconds"], told["clock"])
+    runs = (
+        (key, functools.partial(_cold_run, path, mutant, told["nodes"].get(key) or tests), whole)
+        for path, mutant, key in cold
+    )
+    for key, outcome in _in_forks(runs, jobs):
         outcomes[key] = outcome
         keep(key, outcome)
     return outcomes
 
 
-def _warm_process(
-    root: Path, tasks: Sequence[Task], files: set[Path], tests: Sequence[str], jobs: int, note: Path, keep: Keep
-) -> None:
+def _warm_process(root: Path, tasks: Sequence[Task], tests: Sequence[str], jobs: int, note: Path, keep: Keep) -> None:
     os.chdir(root)
-    plugin = _Warm(tasks, files, jobs, note, keep)
-    with Path(os.devnull).open("w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):
+    plugin = _Warm(tasks, jobs, note, keep)
+    with note.with_name("said.txt").open("w", encoding="utf-8") as sink, contextlib.redirect_stdout(sink):
         code = pytest.main([*_QUIET, *tests], plugins=[plugin])
     os._exit(0 if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and note.exists() else 1)
 
@@ -83,9 +109,15 @@ def _warm_process(
 class _Warm:
     """A pytest plugin: collects as usual, then does its own loop over the planted errors."""
 
-    def __init__(self, tasks: Sequence[Task], files: set[Path], jobs: int, note: Path, keep: Keep) -> None:
-        self.tasks, self.jobs, self.note, self.keep = tasks, jobs, note, keep
-        self.lines = _Lines({str(path) for path in files})
+    def __init__(self, tasks: Sequence[Task], jobs: int, note: Path, keep: Keep) -> None:
+        self.tasks = [task for task in tasks if task[1].function is not None]
+        self.at_module_level = [task for task in tasks if task[1].function is None]
+        self.jobs, self.note, self.keep = jobs, note, keep
+        self.failures: list[str] = []
+        self.lines = _Lines(
+            {str(path) for path, _, _ in tasks},
+            {(str(path), *mutant.function) for path, mutant, _ in tasks if mutant.function is not None},
+        )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
@@ -106,7 +138,7 @@ class _Warm:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = session.items
-        covered, seconds = self._survey(session)
+        covered, seconds, clock = self._survey(session)
         # What the tests import late would come in fresh, without its error: it must be there before the forks.
         with self.lines.watching("import"):
             for path in {path for path, _, _ in self.tasks}:
@@ -117,7 +149,7 @@ class _Warm:
         outcomes: dict[str, str] = {}
         again: list[str] = []
 
-        def runs() -> Iterator[tuple[str, Callable[[], bool]]]:
+        def runs() -> Iterator[Run]:
             for path, mutant, key in self.tasks:
                 chosen = sorted(_tests_of(covered, path, mutant), key=lambda number: seconds[number])
                 if not chosen:
@@ -130,10 +162,10 @@ class _Warm:
                 yield (
                     key,
                     functools.partial(_warm_run, session, [items[n] for n in chosen], path, mutant, functions, caches),
+                    (sum(seconds[number] for number in chosen), sum(clock[number] for number in chosen)),
                 )
 
-        total = sum(seconds.values())
-        for done, (key, outcome) in enumerate(_in_forks(runs(), self.jobs, 5 + 3 * total), 1):
+        for done, (key, outcome) in enumerate(_in_forks(runs(), self.jobs), 1):
             outcomes[key] = outcome.value
             self.keep(key, outcome)
             if done % 50 == 0:
@@ -142,12 +174,18 @@ class _Warm:
             at_import = any((str(path), line) in imported for line in range(mutant.lines[0], mutant.lines[1] + 1))
             if at_import and outcomes[key] in ("survived", "untested") and key not in again:
                 again.append(key)  # it ran while the tests were collected, before the error was planted
+        nodes = {
+            key: [items[number].nodeid for number in sorted(covered.get((str(path), _ENTERED), ()))]
+            for path, mutant, key in self.at_module_level
+            if mutant.private
+        }
+        took = {"seconds": sum(seconds.values()), "clock": sum(clock.values())}
         with self.note.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"outcomes": outcomes, "again": again, "seconds": total}) + "\n")
+            file.write(json.dumps({"outcomes": outcomes, "again": again, "nodes": nodes, **took}) + "\n")
         return True
 
-    def _survey(self, session: pytest.Session) -> tuple[dict[tuple[str, int], set[int]], dict[int, float]]:
-        """Which test goes over which line, and how long each takes; found in a fork, so that nothing sticks."""
+    def _survey(self, session: pytest.Session) -> tuple[Covered, dict[int, float], dict[int, float]]:
+        """Which test goes over which line; its seconds of CPU and on the clock. In a fork, so that nothing sticks."""
         with tempfile.NamedTemporaryFile("w+", suffix=".json") as file:
             pid = os.fork()
             if pid == 0:
@@ -156,43 +194,49 @@ class _Warm:
             if status:
                 os._exit(1)
             told = json.loads(Path(file.name).read_text("utf-8"))
-        covered: dict[tuple[str, int], set[int]] = defaultdict(set)
+        covered: Covered = defaultdict(set)
         for number, lines in told["lines"].items():
             for name, line in lines:
                 covered[name, line].add(int(number))
-        return covered, {int(number): took for number, took in told["seconds"].items()}
+        seconds, clock = ({int(number): took for number, took in told[name].items()} for name in ("seconds", "clock"))
+        return covered, seconds, clock
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failures.append(str(report.longrepr))
 
     def _survey_fork(self, session: pytest.Session, name: str) -> int:
         caches = _caches()
         lines: dict[int, list[tuple[str, int]]] = {}
         seconds: dict[int, float] = {}
-        _silent()
+        clock: dict[int, float] = {}
+        os.dup2(os.open(os.devnull, os.O_RDWR), 2)
         for number, item in enumerate(session.items):
             following = session.items[number + 1] if number + 1 < len(session.items) else None
             for cache in caches:
                 cache.cache_clear()
-            started = time.process_time()
+            started, began = time.process_time(), time.monotonic()
             with self.lines.watching(f"test {number}"):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            seconds[number] = time.process_time() - started
+            seconds[number], clock[number] = time.process_time() - started, time.monotonic() - began
             own = set(self.lines.seen[f"test {number}"])
             for definitions in getattr(item, "_fixtureinfo").name2fixturedefs.values():  # noqa: B009
                 for one in definitions:
                     own |= self.lines.seen.get(f"fixture {one.argname} {one.baseid}", set())
             lines[number] = sorted(own)
             if session.testsfailed:
-                Path(".mutation").mkdir(exist_ok=True)
-                Path(".mutation/failed.txt").write_text(item.nodeid + "\n", "utf-8")
+                print(f"\n{item.nodeid} fails", *self.failures, sep="\n", flush=True)
                 return 1
-        Path(name).write_text(json.dumps({"lines": lines, "seconds": seconds}), "utf-8")
+        Path(name).write_text(json.dumps({"lines": lines, "seconds": seconds, "clock": clock}), "utf-8")
         return 0
 
 
 class _Lines:
-    """Notes the lines of some files that run, under the name of what is running."""
+    """Notes the lines of some functions that run, and the files that are entered, under the name of what is running."""
 
-    def __init__(self, files: set[str]) -> None:
-        self.files = files
+    def __init__(self, files: set[str], functions: set[tuple[str, str, int]]) -> None:
+        self.files, self.functions = files, functions
+        self.inner: dict[CodeType, bool] = {}  # a lambda or comprehension belongs to the function around it
         self.seen: dict[str, set[tuple[str, int]]] = defaultdict(set)
 
     @contextlib.contextmanager
@@ -205,7 +249,15 @@ class _Lines:
             return in_function
 
         def trace(frame: FrameType, event: str, _: object) -> Any:
-            return in_function if frame.f_code.co_filename in self.files else None
+            code = frame.f_code
+            if code.co_filename not in self.files:
+                return None
+            if code.co_name != "<module>":
+                sink.add((code.co_filename, _ENTERED))
+            if code not in self.inner:
+                outer = code.co_qualname.partition(".<locals>")[0]
+                self.inner[code] = any(file == code.co_filename and name == outer for file, name, _ in self.functions)
+            return in_function if self.inner[code] else None
 
         import threading
 
@@ -226,11 +278,48 @@ def _import(path: Path) -> None:
         parts.insert(0, folder.name)
         folder = folder.parent
     name = ".".join(parts)
-    if name and name not in sys.modules:
+    if name not in sys.modules:
         importlib.import_module(name)
 
 
-def _tests_of(covered: dict[tuple[str, int], set[int]], path: Path, mutant: Mutant) -> set[int]:
+def _is_script(path: Path) -> bool:
+    """Whether the file lies in a folder inside a package that is none itself: other Pythons run it, by its path."""
+    return not (path.parent / "__init__.py").exists() and (path.parent.parent / "__init__.py").exists()
+
+
+@contextlib.contextmanager
+def _copied(root: Path, scripts: Sequence[Task]) -> Iterator[Path]:
+    """A copy of the tree for errors in scripts; none is made where there are none."""
+    with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        copy = Path(folder, "tree")
+        if scripts:
+            left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "node_modules")
+            for name in ("src", "tests", "tools", "docs", "pyproject.toml", "pytest.ini"):
+                if (root / name).is_dir():
+                    shutil.copytree(root / name, copy / name, symlinks=True, ignore=left_out)
+                elif (root / name).exists():
+                    copy.mkdir(exist_ok=True)
+                    shutil.copy2(root / name, copy / name)
+        yield copy
+
+
+def _copy_run(copy: Path, root: Path, path: Path, mutant: Mutant, tests: Sequence[str]) -> Outcome:
+    """The tests in the copy with the error in its script, as a command; the script is put back afterwards."""
+    source = path.read_text("utf-8")
+    script = copy / path.relative_to(root)
+    script.write_text(ast.unparse(planted(source, mutant)), "utf-8")
+    command = [sys.executable, "-m", "pytest", *_QUIET, *tests]
+    env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        ended = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=_COPY_PATIENCE_S)
+        return Outcome.SURVIVED if ended.returncode == 0 else Outcome.KILLED
+    except subprocess.TimeoutExpired:
+        return Outcome.TIMEOUT
+    finally:
+        script.write_text(source, "utf-8")
+
+
+def _tests_of(covered: Covered, path: Path, mutant: Mutant) -> set[int]:
     lines = range(mutant.lines[0], mutant.lines[1] + 1)
     return set().union(*(covered.get((str(path), line), set()) for line in lines))
 
@@ -269,23 +358,21 @@ def _cold_run(path: Path, mutant: Mutant, tests: Sequence[str]) -> bool:
     return pytest.main([*_QUIET, *tests]) != pytest.ExitCode.OK
 
 
-def _in_forks(
-    runs: Iterator[tuple[str, Callable[[], bool]]], jobs: int, limit_s: float
-) -> Iterator[tuple[str, Outcome]]:
-    """Each run in its own process; ``limit_s`` counts its CPU seconds, and ten times that on the clock."""
+def _in_forks(runs: Iterator[Run], jobs: int) -> Iterator[tuple[str, Outcome]]:
+    """Each run in its own process, cut after some three times the seconds that its tests take without the error."""
     going: dict[int, tuple[str, float]] = {}
     empty = False
     while not empty or going:
         while not empty and len(going) < jobs:
             try:
-                key, run = next(runs)
+                key, run, (seconds, clock) = next(runs)
             except StopIteration:
                 empty = True
                 break
             pid = os.fork()
             if pid == 0:
-                _be_fork(run, limit_s)
-            going[pid] = (key, time.monotonic() + 10 * limit_s + 20)
+                _be_fork(run, 10 + 3 * seconds)
+            going[pid] = (key, time.monotonic() + 40 + 4 * clock)
         for pid in list(going):
             key, deadline = going[pid]
             done, status = os.waitpid(pid, os.WNOHANG)
