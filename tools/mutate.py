@@ -108,9 +108,10 @@ def _every_room(options: argparse.Namespace) -> int:
         ended = subprocess.run(
             [sys.executable, __file__, *words], cwd=ROOT, capture_output=True, text=True, errors="replace"
         )
-        print(f"== {room}\n{ended.stdout}{ended.stderr if ended.returncode not in (0, 1) else ''}", flush=True)
-        last = ended.stdout.strip().splitlines()[-1:] or ["nothing was run"]
-        rows.append((room, ended.returncode, last[0]))
+        last = (ended.stdout.strip().splitlines() or [""])[-1]
+        answered = "survive" in last
+        print(f"== {room}\n{ended.stdout}{'' if answered else ended.stderr}", flush=True)
+        rows.append((room, ended.returncode, last if answered else "the tests do not pass as they are"))
     print(*(f"{'ok  ' if code == 0 else 'FAIL'} {room:14} {said}" for room, code, said in rows), sep="\n")
     return max((code for _, code, _ in rows), default=2)
 

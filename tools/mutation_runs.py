@@ -283,8 +283,9 @@ def _import(path: Path) -> None:
 
 
 def _is_script(path: Path) -> bool:
-    """Whether the file lies in a folder inside a package that is none itself: other Pythons run it, by its path."""
-    return not (path.parent / "__init__.py").exists() and (path.parent.parent / "__init__.py").exists()
+    """Whether the file is run by its path: it says so, or lies in a folder inside a package that is none itself."""
+    apart = not (path.parent / "__init__.py").exists() and (path.parent.parent / "__init__.py").exists()
+    return apart or '\nif __name__ == "__main__":' in path.read_text("utf-8")
 
 
 @contextlib.contextmanager
@@ -308,7 +309,7 @@ def _copy_run(copy: Path, root: Path, path: Path, mutant: Mutant, tests: Sequenc
     source = path.read_text("utf-8")
     script = copy / path.relative_to(root)
     script.write_text(ast.unparse(planted(source, mutant)), "utf-8")
-    command = [sys.executable, "-m", "pytest", *_QUIET, *tests]
+    command = [sys.executable, "-m", "pytest", *_QUIET, *_naming_first(copy, tests, path.stem)]
     env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         ended = subprocess.run(command, cwd=copy, env=env, capture_output=True, timeout=_COPY_PATIENCE_S)
@@ -317,6 +318,19 @@ def _copy_run(copy: Path, root: Path, path: Path, mutant: Mutant, tests: Sequenc
         return Outcome.TIMEOUT
     finally:
         script.write_text(source, "utf-8")
+
+
+def _naming_first(root: Path, tests: Sequence[str], name: str) -> list[str]:
+    """The files of the tests; those that name the script come first."""
+    files = [
+        file
+        for place in map(root.joinpath, tests)
+        for file in ([place] if place.is_file() else place.rglob("test_*.py"))
+    ]
+    return [
+        str(file.relative_to(root))
+        for file in sorted(files, key=lambda file: (name not in file.read_text("utf-8"), file))
+    ]
 
 
 def _tests_of(covered: Covered, path: Path, mutant: Mutant) -> set[int]:

@@ -11,8 +11,11 @@ import functools
 import mmap
 import platform
 import sys
+from collections.abc import Callable
 
 from rekindle.host.protocol import Cpuid
+
+Registers = tuple[int, int, int, int]  # eax, ebx, ecx, edx
 
 # void cpuid(uint32_t leaf, uint32_t sub, uint32_t out[4]), rbx kept as the calling conventions demand.
 _SYSV = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3".replace(" ", ""))
@@ -41,11 +44,21 @@ def read_cpuid() -> Cpuid | None:
     call = prototype(address)
     out = (ctypes.c_uint32 * 4)()
 
-    def ask(leaf: int, sub: int) -> tuple[int, int, int, int]:
+    def ask(leaf: int, sub: int) -> Registers:
         call(leaf, sub, out)
         return out[0], out[1], out[2], out[3]
 
-    leaves: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+    leaves = _read_leaves(ask)
+    xcr0 = None
+    if leaves.get((1, 0), (0, 0, 0, 0))[2] & _OSXSAVE:
+        xcr0 = int(ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)())
+    del keep
+    return Cpuid(leaves=leaves, xcr0=xcr0)
+
+
+def _read_leaves(ask: Callable[[int, int], Registers]) -> dict[tuple[int, int], Registers]:
+    """What the instruction says for every leaf we name that this processor has."""
+    leaves: dict[tuple[int, int], Registers] = {}
     highest = ask(0, 0)[0]
     for leaf, subs in _BASIC.items():
         if leaf <= highest:
@@ -56,11 +69,7 @@ def read_cpuid() -> Cpuid | None:
     last = min(ask(_EXTENDED, 0)[0], _EXTENDED + 8)
     for leaf in range(_EXTENDED, last + 1):
         leaves[leaf, 0] = ask(leaf, 0)
-    xcr0 = None
-    if leaves.get((1, 0), (0, 0, 0, 0))[2] & _OSXSAVE:
-        xcr0 = int(ctypes.CFUNCTYPE(ctypes.c_uint64)(address + 64)())
-    del keep
-    return Cpuid(leaves=leaves, xcr0=xcr0)
+    return leaves
 
 
 def _executable(code: bytes) -> tuple[int, object] | None:

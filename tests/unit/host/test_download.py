@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import BadInput, Interrupted, StageFailed
-from rekindle.host.download import download
+from rekindle.host.download import _speed, _words, download
 
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -64,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr("rekindle.host.download.time.sleep", lambda seconds: None)
     server = Server()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()
@@ -208,3 +210,66 @@ def test_which_answers_are_final(server: Server, tmp_path: Path, status: int, fi
     with pytest.raises(StageFailed if final else Interrupted):
         download(server.url, tmp_path / "x", attempts=2)
     assert len(server.asked) == (1 if final else 2)
+
+
+def test_each_attempt_waits_longer_than_the_last_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("rekindle.host.download.time.sleep", waits.append)
+    with pytest.raises(Interrupted):
+        download("http://127.0.0.1:9/none", tmp_path / "f", attempts=7)
+    assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("done", "left", "seconds", "said"),
+    [
+        (3 << 20, 3 << 20, 0.4, "3 MiB"),
+        (0, 3 << 20, 2.0, "0 MiB"),
+        (6 << 20, 9 << 20, 2.0, "3.0 MiB/s, 3 s left"),
+        (1 << 20, 0, 0.5, "2.0 MiB/s, 0 s left"),
+        (6 << 20, None, 2.0, "3.0 MiB/s"),
+    ],
+)
+def test_speed_and_rest_are_said_once_they_mean_something(
+    done: int, left: int | None, seconds: float, said: str
+) -> None:
+    assert _speed(done, left, seconds) == said
+
+
+@pytest.mark.parametrize(("status", "says"), [(404, "answers 404"), (410, "answers 410"), (401, "401"), (403, "403")])
+def test_a_refusal_is_not_asked_again(server: Server, tmp_path: Path, status: int, says: str) -> None:
+    server.status = status
+    with pytest.raises(StageFailed, match=says):
+        download(server.url, tmp_path / "f")
+    assert len(server.asked) == 1
+
+
+def test_a_server_in_trouble_is_asked_as_often_as_wished(server: Server, tmp_path: Path) -> None:
+    server.status = 503
+    with pytest.raises(Interrupted, match="cut short at 0 MiB"):
+        download(server.url, tmp_path / "f", attempts=3)
+    assert len(server.asked) == 3
+
+
+def test_more_than_any_source_is_not_fetched(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.host.download.MAX_BYTES", len(CONTENT) - 1)
+    with pytest.raises(BadInput, match="no source archive"):
+        download(server.url, tmp_path / "f")
+    monkeypatch.setattr("rekindle.host.download.MAX_BYTES", len(CONTENT))
+    assert download(server.url, tmp_path / "f").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (ssl.SSLCertVerificationError("bad"), None),
+        (socket.gaierror(-2, "x"), "its name cannot be resolved"),
+        (TimeoutError(), "no answer within 8 s"),
+        (ConnectionRefusedError(), "the connection is refused"),
+        (OSError(101, "Network is unreachable"), "Network is unreachable"),
+        (OSError("odd"), "odd"),
+        ("words", "words"),
+    ],
+)
+def test_why_a_place_cannot_be_reached_in_words(reason: object, words: str | None) -> None:
+    assert _words(reason, 8.0) == words

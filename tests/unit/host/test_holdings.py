@@ -169,3 +169,25 @@ def test_what_cannot_be_removed_says_why(workspace: Workspace, monkeypatch: pyte
     (kept,) = [item for item in api.clean(["build"]).kept if item.path.endswith("build")]
     assert kept.why == "Permission denied"
     assert workspace.build.is_dir()
+
+
+def test_only_folders_of_our_own_are_workspaces(home: Path, tmp_path: Path) -> None:
+    fill(home / "mine")
+    (home / "linked").symlink_to(fill(tmp_path / "elsewhere"))
+    (home / "note.txt").write_text("x")
+    assert {Path(item.path).name for item in find_holdings()} == {"mine"}
+
+
+def test_what_leads_out_of_its_place_is_never_touched(workspace: Workspace, tmp_path: Path) -> None:
+    outside = fill(tmp_path / "outside")
+    (tmp_path / "link").symlink_to(workspace.root)
+    there = str(workspace.root)
+
+    def why(path: Path, root: str | None) -> str | None:
+        return remove(Holding(kind="build", name="x", path=str(path), bytes=1, age_seconds=1, workspace=root))
+
+    assert why(outside, there) == why(workspace.root / "../outside", there) == "it leads out of its workspace"
+    assert (
+        why(tmp_path / "link", None) == why(workspace.build, str(tmp_path / "link")) == "it is a link to another place"
+    )
+    assert (outside / "0.bin").exists() and (workspace.build / "b").exists()

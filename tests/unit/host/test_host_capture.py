@@ -112,3 +112,9 @@ def test_a_broken_capture_is_one_sentence(tmp_path: Path, name: str, text: str, 
 def test_an_empty_directory_is_no_capture(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds no capture"):
         read_capture(tmp_path)
+
+
+def test_a_star_matches_no_hidden_name_on_a_recorded_machine_either() -> None:
+    host = RecordedHost(Record(paths={"/home/u/.conda": None, "/home/u/conda": None, "/home/u/.cache": None}))
+    assert host.glob("/home/u/*") == ("/home/u/conda",)
+    assert host.glob("/home/u/.c*") == ("/home/u/.cache", "/home/u/.conda")

@@ -214,7 +214,7 @@ def test_the_stand_in_finds_either(folder: str, tmp_path: Path) -> None:
     standins = Path(rekindle.source.supply.__file__).parent / "standins"
     for name in ("concurrentqueue.h", "lightweightsemaphore.h"):
         (tmp_path / folder / name).write_text("int found_here;\n")
-        said = LiveHost().run([compiler, "-E", "-x", "c++", f"-I{tmp_path}", str(standins / name)])
+        said = LiveHost().run([compiler, "-E", "-x", "c++", "-nostdinc", f"-I{tmp_path}", str(standins / name)])
         assert said.ok and "found_here" in said.out, said.err
 
 
