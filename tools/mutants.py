@@ -2,7 +2,8 @@
 
 Boundaries (``<`` and ``<=``), comparisons turned round, ``and`` and ``or`` swapped, conditions negated, numbers one
 off, True and False swapped, ``+`` and ``-`` swapped, values returned as None. Not touched: text, annotations,
-what stands in a ``raise`` or an ``assert``, and what only a type checker runs.
+what stands in a ``raise`` or an ``assert``, what only a type checker runs, and for how long a tool is waited for
+(``timeout=``, ``left(…)``): a second more or less is no error.
 """
 
 from __future__ import annotations
@@ -141,6 +142,10 @@ def _left_out(tree: ast.Module) -> set[int]:
                 out.update(id(each) for each in ast.walk(node))
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 out.update(id(each) for each in ast.walk(node))
+            case ast.keyword(arg="timeout", value=value):
+                out.update(id(each) for each in ast.walk(value) if isinstance(each, ast.Constant))
+            case ast.Call(func=ast.Attribute(attr="left"), args=[ast.Constant() as seconds]):
+                out.add(id(seconds))
             case ast.AnnAssign() | ast.arg() if node.annotation is not None:
                 out.update(id(each) for each in ast.walk(node.annotation))
             case ast.FunctionDef() | ast.AsyncFunctionDef():  # a decorator's numbers are sizes of caches

@@ -82,7 +82,7 @@ def find_calls(content: bytes, names: frozenset[str]) -> Iterator[Call]:
                 call = None
         elif call is not None and kind in ("word", "quoted", "bracket"):
             call[2].append(Word(match[0], match.start(), kind == "word"))
-        pending = match if kind == "word" and depth == 0 else None
+        pending = match
 
 
 _KINDS = ("bracket_comment", "comment", "bracket", "quoted", "open", "close", "space", "word", "other")

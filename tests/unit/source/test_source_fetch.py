@@ -15,6 +15,9 @@ import source_mini as mini
 from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
+from rekindle.model.source import JournalEdit
+from rekindle.source import archive as archive_module
+from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.debian import source_entries
@@ -226,3 +229,34 @@ def test_submodules_without_git(tree: Path) -> None:
     (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = ../../evil\n')
     with pytest.raises(BadInput, match="not a plain path"):
         find_submodules(tree)
+
+
+def test_an_archive_of_which_nothing_was_said_is_named_for_the_next_time(tree: Path, tmp_path: Path) -> None:
+    archive = tarball(tmp_path / "t.tar.xz", tree)
+    address = archive.as_uri()
+    said = get(Wanted(version="1.13.1", place=address), tmp_path / "a", tmp_path).notes
+    assert any(f"--sha256 {sha256_of(archive)}" in note for note in said)
+    known = Wanted(version="1.13.1", place=address, sha256=sha256_of(archive))
+    for number, wanted in enumerate((known, Wanted(version="1.13.1", place=str(archive)))):
+        notes = get(wanted, tmp_path / f"b{number}", tmp_path).notes
+        assert not any("--sha256" in note for note in notes), "the user's own file, or one that was checked"
+
+
+def test_what_a_tar_claims_to_hold_has_a_limit() -> None:
+    plain = archive_module._Plain(io.BytesIO(b"plain"))
+    limit = 2 * archive_module.MAX_BYTES
+    assert plain.seek(limit) == limit
+    with pytest.raises(tarfile.ReadError, match="claims"):
+        plain.seek(limit + 1)
+    assert plain.read(archive_module.MAX_READ) == b""
+    for size in (archive_module.MAX_READ + 1, -1):
+        with pytest.raises(tarfile.ReadError, match="one header wants"):
+            plain.read(size)
+
+
+def test_a_deletion_that_was_done_already_is_done(tmp_path: Path) -> None:
+    (tmp_path / "gone").write_text("x")
+    edit = JournalEdit(path="gone", before="x", after=None, mode=None)
+    for _ in range(2):
+        journal._put(tmp_path, edit, None)
+        assert not (tmp_path / "gone").exists()

@@ -14,10 +14,18 @@ from bare_host import BareHost
 from rekindle.errors import MissingTool, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.model.farm import FarmCounts, FarmStatus, LanguageCounts
+from rekindle.model.farm import FarmCompilation, FarmCounts, FarmStatus, LanguageCounts
 from rekindle.toolkits import sccache
 from rekindle.toolkits.programs import Tool
-from rekindle.toolkits.sccache import find_sccache, read_counts, read_status, run_client
+from rekindle.toolkits.sccache import (
+    SccacheClient,
+    _free_port,
+    _with_worker,
+    find_sccache,
+    read_counts,
+    read_status,
+    run_client,
+)
 
 
 class Sccaches(BareHost):
@@ -178,3 +186,33 @@ def test_a_server_that_does_not_start_says_why(stand_in: Tool, tmp_path: Path) -
         run_client(LiveHost(), stand_in, Path("refuse"), tmp_path / "log"),
     ):
         raise AssertionError("there is no server")
+
+
+def test_counts_that_an_answer_leaves_out_are_none() -> None:
+    counts = read_counts('{"stats": {"cache_hits": {"counts": {"C/C++": 1}}, "cache_misses": {"counts": {"PTX": 2}}}}')
+    assert counts is not None
+    assert counts.languages == {"C/C++": LanguageCounts(cached=1), "PTX": LanguageCounts(compiled=2)}
+    assert (counts.returned, counts.compiled, counts.failed, counts.remote) == (0, 0, 0, {})
+
+
+def test_a_free_port_can_be_taken() -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", _free_port()))
+
+
+def test_where_the_program_says_nothing_its_silence_is_told() -> None:
+    silent = SccacheClient(tool=Tool(name="sccache", path="/none", version="0.16.0"), env={})
+    assert silent.status(BareHost()).why == "sccache did not answer" and silent.counts(BareHost()) is None
+
+
+@pytest.mark.parametrize(
+    ("grown", "where"), [({"a": 1}, "a"), ({}, ""), ({"a": 1, "b": 1}, None)], ids=["one", "here", "unclear"]
+)
+def test_a_compilation_belongs_to_the_worker_whose_count_grew(grown: dict[str, int], where: str | None) -> None:
+    made = [FarmCompilation(object="x.o", result="cache miss"), FarmCompilation(object="y.o", result="cache hit")]
+    known = _with_worker(made[:1], {}, grown)
+    assert [item.where for item in known] == [where]
+    both = _with_worker([made[0], made[0]], {}, {"a": 2})
+    assert [item.where for item in both] == [None, None], "of two nobody knows which went where"
