@@ -14,12 +14,13 @@ from rekindle.errors import BadInput, MissingTool, StageFailed
 from rekindle.facts import Facts, load_facts
 from rekindle.formats.ranges import RangeFile, tls_context
 from rekindle.formats.wheel import WheelZip, check_wheel
-from rekindle.graft.compile import wrap_nvcc, write_if_changed
+from rekindle.graft.compile import wrap_nvcc
 from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.source import FlagSearch, Sources, find_packages, unit_name
 from rekindle.host.asking import Asking
 from rekindle.host.download import download
+from rekindle.host.files import write_if_changed
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace

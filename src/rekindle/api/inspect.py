@@ -12,6 +12,7 @@ from rekindle.host.files import write_for_user
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.inspect.survey import inspect_source
 from rekindle.inspect.targets import open_target
+from rekindle.model.document import load_kept
 from rekindle.model.machine import Machine
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheel import InspectOptions, KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
@@ -74,11 +75,11 @@ def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
     from rekindle.compat.processor import features_of
     from rekindle.emulate.root import user_cache
     from rekindle.facts import load_facts
-    from rekindle.verify import suspects
+    from rekindle.verify.suspects import place_of
 
     features = features_of(machine.cpu, load_facts())
-    place = suspects.place_of(user_cache(), report.cpu.evidence, features) if features else None
-    return suspects.recall(place) if place else None
+    place = place_of(user_cache(), report.cpu.evidence, features) if features else None
+    return load_kept(place, KeptTrials) if place else None
 
 
 def inspect_shelf(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rekindle.errors import MissingTool
-from rekindle.host.files import write_atomically
+from rekindle.host.files import write_if_changed
 from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.build_options import BuildOptions
@@ -128,8 +128,7 @@ def behind_one_name(env: Mapping[str, str], folder: Path, scripts: Mapping[str, 
         script = folder / ("launch-gpu" if language in ("CUDA", "HIP") else "launch")
         text = f'#!/bin/sh\nexec {shlex.quote(env[name])} "$@"\n' if name in env else '#!/bin/sh\nexec "$@"\n'
         text = (scripts or {}).get(script.name, text)
-        if not script.is_file() or script.read_text(encoding="utf-8") != text:
-            write_atomically(script, text)
+        write_if_changed(script, text)
         script.chmod(0o755)
         found[name] = str(script)
     return found

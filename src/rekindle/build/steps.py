@@ -30,7 +30,7 @@ from rekindle.build.request import BuildOrder
 from rekindle.build.tree import TreeState, forget_python, load_state, save_state
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
-from rekindle.host.files import write_atomically
+from rekindle.host.files import write_atomically, write_if_changed
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.environment import TargetPython, requirements
 from rekindle.model.build import BuildFailure, BuildScript
@@ -80,8 +80,7 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
         if flag and steady:
             texts[work.front.build_tree / FLAG_FILE] = flag_file(flag)
         for place, text in texts.items():
-            if not place.is_file() or place.read_text(encoding="utf-8") != text:
-                write_atomically(place, text)
+            write_if_changed(place, text)
         env.choose({"CMAKE_PROJECT_INCLUDE_BEFORE": str(script)})
         if flag and work.launcher and work.launcher.name == "ccache" and "CCACHE_HASHDIR" not in env.chosen:
             # It counts the folder as part of what nvcc compiles. With the flags above it is none.

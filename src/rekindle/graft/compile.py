@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import MissingTool
-from rekindle.host.files import write_atomically
+from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
 from rekindle.model.version import at_least
 
@@ -68,16 +68,6 @@ def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str, release:
         how.append("--compress-mode=speed")
     image = f"--image3=kind=elf,sm={str(arch).removeprefix('sm_')},file={cubin}"
     return Job(output=output, command=((fatbinary, f"--create={output}", "-64", *how, image),), inputs=(cubin,))
-
-
-def write_if_changed(path: Path, content: bytes) -> None:
-    """Write a file unless it has this very content: its time then stays what it was."""
-    try:
-        if path.read_bytes() == content:
-            return
-    except OSError:
-        pass
-    write_atomically(path, content)
 
 
 def forget_empty(folder: Path, jobs: Sequence[Job]) -> int:

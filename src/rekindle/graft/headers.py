@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import WheelZip
-from rekindle.graft.compile import write_if_changed
+from rekindle.host.files import write_if_changed
 from rekindle.model.graft import HeaderPackage
 from rekindle.model.progress import Progress
 

@@ -33,9 +33,10 @@ from rekindle.formats.offload import (
 )
 from rekindle.formats.pe import is_pe
 from rekindle.formats.view import Malformed
-from rekindle.graft.compile import Job, write_if_changed
+from rekindle.graft.compile import Job
 from rekindle.graft.library import DeviceLibrary, outcome
 from rekindle.graft.source import choose_file, find_files
+from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Gfx
 from rekindle.model.graft import LibraryBeside, UnitOutcome, WayKind
 

@@ -88,6 +88,13 @@ def write_atomically(path: Path, content: bytes | str, *, private: bool = False)
         raise
 
 
+def write_if_changed(path: Path, content: bytes | str) -> None:
+    """Write a file unless it has this very content: its time then stays what it was."""
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    if not path.is_file() or path.read_bytes() != data:
+        write_atomically(path, data)
+
+
 def rename_patiently(temporary: Path, path: Path) -> None:
     """Rename over what is there. On Windows a virus scanner or an indexer holds a file for a moment; that is worth a
     second of patience."""

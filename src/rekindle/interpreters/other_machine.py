@@ -86,9 +86,9 @@ class OtherMachine:
         }
 
     def pip_words(self, folder: Path) -> list[str]:
-        """What makes ``pip install --dry-run`` resolve for it; ``folder`` is never written."""
+        """What makes ``pip install`` resolve for it, into ``folder``."""
         return [
-            *("--target", str(folder), "--only-binary", ":all:", "--use-feature", "fast-deps"),
+            *("--target", str(folder), "--only-binary", ":all:"),
             *("--implementation", "cp", "--python-version", self.python),
             *(word for platform in self.platforms for word in ("--platform", platform)),
         ]

@@ -211,11 +211,10 @@ class _Adopting:
                 fresh=False,
                 substituted=self.options.index is not None,
             )
-        known = all(group is not None for group in foreseen)
         card = make_card(
             self.plan,
             self.forecast.requests,
-            tuple(one for group in foreseen for one in group or ()) if known else None,
+            installing.all_packages(foreseen),
             InstallTarget(python=self.python, folder=None, exists=True),
             places=places,
             network=network,

@@ -4,7 +4,6 @@ where the planned index does not answer, what can be had instead.
 Each way is then a line that can be pasted; one is told only if the planner takes that very wheel for this machine.
 """
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from rekindle.facts import load_facts
 from rekindle.formats.simple_index import IndexWheel, wheels_of
 from rekindle.host.download import why_unreachable
 from rekindle.host.files import free_space
+from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.host.redact import without_password
 from rekindle.inspect.published import Places, list_files, pip_places
@@ -77,13 +77,8 @@ def make_card(
 
 def free_bytes(place: Path) -> int | None:
     """The room on the disk that a place lies on, or will."""
-    there = place.absolute()
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    try:
-        return shutil.disk_usage(there).free
-    except OSError:
-        return None
+    disk = LiveHost().disk(str(place.absolute()))
+    return disk.free if disk else None
 
 
 def look_for_network(places: Sequence[str]) -> str | None:

@@ -94,6 +94,12 @@ def foresee(
     )
 
 
+def all_packages(foreseen: Sequence[tuple[Package, ...] | None]) -> tuple[Package, ...] | None:
+    """What all groups bring; None where the installer cannot tell of one of them."""
+    known = [group for group in foreseen if group is not None]
+    return tuple(one for group in known for one in group) if len(known) == len(foreseen) else None
+
+
 def install(
     host: Host,
     python: str,
@@ -112,10 +118,10 @@ def install(
         for words in _commands(group, packages, brought, log, installer):
             run_logged(installer.command(host, python, words), log, progress)
     after = look_into(host, python)
-    told = None
-    if all(packages is not None for packages in foreseen):
+    told = all_packages([*foreseen, brought])
+    if told is not None:
         # A later group may name a package again (a limit for NumPy): the last word counts.
-        told = tuple({one.name: one for packages in [*foreseen, brought] for one in packages or ()}.values())
+        told = tuple({one.name: one for one in told}.values())
     wrong = disagreements(plan, requests, told, before, after)
     if wrong:
         raise StageFailed(

@@ -1,13 +1,10 @@
 """``matrix plan``: every combination of the table planned and frozen, or refused with its reason."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,22 +12,21 @@ from rekindle import __version__
 from rekindle.api.plan import plan_build, this_machine
 from rekindle.api.source import source_status
 from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
 from rekindle.journey.companions import want_companion
 from rekindle.matrix.run import chain_costs
 from rekindle.matrix.table import cell_id, cell_name, combinations, read_table, tree_id
 from rekindle.model.arch import parse_sm
+from rekindle.model.machine import Machine
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
+from rekindle.model.progress import Progress
 from rekindle.model.spoken import sentence
 from rekindle.model.version import flavour_name
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.spark import plan_spark
-
-if TYPE_CHECKING:
-    from rekindle.model.machine import Machine
-    from rekindle.model.progress import Progress
-    from rekindle.toolkits.cuda import UsableCuda
-
+from rekindle.spark.unpack import tree_digest, tree_version
+from rekindle.toolkits.cuda import UsableCuda, find_usable_cuda
 
 # What a build takes where the plan does not say.
 MINUTES, MEMORY_GIB, DISK_GIB = 60.0, 2.0, 1.0
@@ -156,8 +152,6 @@ class _Planner:
         """Which sources: spark's own digest, a directory's commit or digest, a release."""
         source = self._defaults.source or "git"
         if source == "spark":
-            from rekindle.spark.unpack import tree_digest
-
             return f"spark {tree_digest()}"
         if source in ("git", "debian"):
             return f"{source} {project} {release}"
@@ -165,8 +159,6 @@ class _Planner:
         return f"{tree.project} {tree.version} {tree.commit or tree.digest or source}"
 
     def _spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        from rekindle.spark.unpack import tree_version
-
         variant = axes.get("variant", "cpu")
         found = self._usable_cuda() if variant != "cpu" else None
         archs: tuple[str, ...] = ()
@@ -188,9 +180,6 @@ class _Planner:
 
     def _usable_cuda(self) -> UsableCuda:
         if self._cuda is None:
-            from rekindle.host.live import LiveHost
-            from rekindle.toolkits.cuda import find_usable_cuda
-
             self._cuda = find_usable_cuda(LiveHost())
         return self._cuda
 

@@ -1,16 +1,16 @@
 """One cell carried out on the machine it lands on: source, build, reading back, proof; its directory tells the rest."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from rekindle.api.build import admit_here, build_one
+from rekindle.api.inspect import inspect
 from rekindle.api.plan import this_machine
-from rekindle.api.source import source_fetch, source_patch
+from rekindle.api.source import patch_spark, source_fetch, source_patch
+from rekindle.api.verify import verify
 from rekindle.compat.processor import CHOOSING, features_of, missing
 from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, WorkspaceBusy
 from rekindle.facts import load_facts
@@ -23,10 +23,9 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.machine import Cpu
 from rekindle.model.matrix import Cell, CellState
-
-if TYPE_CHECKING:
-    from rekindle.model.progress import Progress
-    from rekindle.model.source import SourceTree
+from rekindle.model.progress import Progress
+from rekindle.model.source import SourceTree
+from rekindle.spark.unpack import unpack
 
 
 def carry_out_cell(
@@ -67,8 +66,6 @@ def carry_out_cell(
 
 def admit_cells(cells: Sequence[Cell], *, trust: bool) -> None:
     """The door of a matrix: a cell that was not frozen here is refused, with what it would run."""
-    from rekindle.api.build import admit_here
-
     for cell in cells:
         admit_here(cell.plan, trust=trust, document=cell, kind=f"matrix's cell {cell.name}", python=cell.python)
 
@@ -80,8 +77,6 @@ def _attempt(
     options: BuildOptions,
     progress: Progress,
 ) -> CellState:
-    from rekindle.api.build import build_one
-
     workspace = Workspace(tree_place(folder.root, cell.tree))
     with workspace.lock("matrix", wait=6 * 3600.0, say=progress.note):
         progress.stage("source", cell.identity)
@@ -126,8 +121,6 @@ def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Prog
             shutil.rmtree(root)
         root.parent.mkdir(parents=True, exist_ok=True)
         if cell.source == "spark":
-            from rekindle.spark.unpack import unpack
-
             unpack(root)
         elif cell.source in ("git", "debian"):
             source_fetch(root, project=cell.project, plan=plan_file, place=cell.source, progress=progress)
@@ -138,8 +131,6 @@ def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Prog
             part.rename(root)
         write_atomically(ready, wanted)
     if cell.project == "spark":
-        from rekindle.api.source import patch_spark
-
         return patch_spark(root)
     tree = source_patch(root, plan=plan_file)
     if tree.conflicts:
@@ -176,8 +167,6 @@ def _kept(folder: CellFolder, state: CellState, result: BuildResult) -> CellStat
 
 def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
     """Inspected always; verified where asked for. A wheel that cannot be tried here stays ``built`` and says why."""
-    from rekindle.api.inspect import inspect
-
     if not state.wheel:
         return succeeded(state)
     progress.stage("inspect", Path(state.wheel).name)
@@ -203,8 +192,6 @@ def _lacking(cell: Cell) -> str | None:
 
 
 def _verified(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
-    from rekindle.api.verify import verify
-
     assert state.wheel
     progress.stage("verify", cell.prove)
     report = verify(

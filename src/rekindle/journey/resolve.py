@@ -156,7 +156,7 @@ def _ask(
             *place_words(where, installer),
         ]
         if elsewhere is not None:
-            argv += elsewhere.pip_words(Path(folder) / "nothing")
+            argv += ["--use-feature", "fast-deps", *elsewhere.pip_words(Path(folder) / "nothing")]
             return host.run([*our_pip_without_programs(elsewhere.markers), *argv], timeout=RESOLVE_SECONDS), (
                 report.read_bytes() if report.is_file() else b""
             )

@@ -13,7 +13,7 @@ from rekindle.model.companion import AppUse
 from rekindle.model.journey import UpOptions
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
-from rekindle.model.version import same_prefix
+from rekindle.model.version import minor, same_prefix
 from rekindle.model.wheel import WheelReport
 
 
@@ -56,7 +56,7 @@ def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wi
     python = torch_in(path.name).python
     if wish.python is None and python:
         changes["python"] = python
-    elif wish.python is not None and python and _minor(wish.python) != python:
+    elif wish.python is not None and python and wish.python.split(".")[:2] != python.split("."):
         raise BadInput(
             f"{path.name} is for Python {python}, and Python {wish.python} is to get it",
             remedy=f"--python {python}, or a wheel for Python {wish.python}",
@@ -66,7 +66,7 @@ def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wi
             changes["variant"] = "cpu"
         elif machine.gpus:
             # Without a card nothing is compiled for one; libraries without GPU code load beside any torch.
-            changes["cuda" if taken.cuda else "rocm"] = _minor(taken.cuda or taken.rocm or "")
+            changes["cuda" if taken.cuda else "rocm"] = minor(taken.cuda or taken.rocm or "")
     return msgspec.structs.replace(wish, **changes)
 
 
@@ -85,8 +85,8 @@ def refuse_other_plan(plan: Plan, taken: WheelReport, path: Path) -> None:
             remedy=f"leave --torch out, or say --torch {_release(taken)}",
         )
     for kind, planned, there in (("CUDA", plan.cuda, taken.cuda), ("ROCm", plan.rocm, taken.rocm)):
-        if planned and not (there and same_prefix(_minor(there), _minor(planned))):
-            instead = f"--{kind.lower()} {_minor(there)}" if there else "--variant cpu"
+        if planned and not (there and same_prefix(minor(there), minor(planned))):
+            instead = f"--{kind.lower()} {minor(there)}" if there else "--variant cpu"
             with_what = f"{kind} {there}" if there else f"no {kind}"
             raise BadInput(
                 f"the plan is for {kind} {planned}, and {path.name} was built with {with_what}",
@@ -96,7 +96,3 @@ def refuse_other_plan(plan: Plan, taken: WheelReport, path: Path) -> None:
 
 def _release(taken: WheelReport) -> str:
     return (taken.version or "").split("+")[0]
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])

@@ -204,8 +204,7 @@ class _PlannedUp:
                 if self.options.offline and (ways := self._reachable()):
                     error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
                 raise
-            if all(group is not None for group in foreseen):
-                packages = tuple(one for group in foreseen for one in group or ())
+            packages = installing.all_packages(foreseen)
         return make_card(
             self.plan,
             requests,
@@ -370,8 +369,8 @@ class _PlannedUp:
             what = (LiveHost(), self.python, self.plan, requests)
             how = (self.workspace, Within(self.progress), self.installer)
             foreseen = self._foresee(requests)
-            if all(group is not None for group in foreseen):
-                self.progress.note(resolve.spoken_packages([one for group in foreseen for one in group or ()]))
+            if (packages := installing.all_packages(foreseen)) is not None:
+                self.progress.note(resolve.spoken_packages(packages))
             try:
                 installed = installing.install(*what, foreseen, *how)
                 return installing.install_companions(*what, installed, *how)

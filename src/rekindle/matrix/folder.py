@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rekindle.errors import BadInput, WorkspaceBusy
-from rekindle.host.files import hold_lock, write_atomically
-from rekindle.model.document import Document, encode, load
+from rekindle.host.files import hold_lock, write_atomically, write_if_changed
+from rekindle.model.document import Document, encode, load, load_kept
 from rekindle.model.matrix import Cell, CellState
 
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -58,22 +58,12 @@ class CellFolder:
 
     def freeze(self, cell: Cell) -> None:
         """Write ``cell.json`` unless it is there and the same."""
-        raw = encode(cell)
-        file = self.place / "cell.json"
-        try:
-            if file.read_bytes() == raw:
-                return
-        except OSError:
-            pass
-        write_atomically(file, raw)
+        write_if_changed(self.place / "cell.json", encode(cell))
 
     def state(self) -> CellState:
         """What became of it; of a missing or unreadable file: nothing yet."""
-        try:
-            state = load(self.state_file, CellState)
-        except BadInput:
-            return CellState(id=self.id)
-        return state if state.id == self.id else CellState(id=self.id)
+        state = load_kept(self.state_file, CellState)
+        return state if state is not None and state.id == self.id else CellState(id=self.id)
 
     def save(self, state: CellState) -> None:
         """Write what became of it, whole."""
@@ -119,10 +109,7 @@ def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> It
 
 def read_owner(folder: CellFolder) -> Owner | None:
     """Who works on it, or did when it died."""
-    try:
-        return load(folder.owner_file, Owner)
-    except BadInput:
-        return None
+    return load_kept(folder.owner_file, Owner)
 
 
 def is_held(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> bool:

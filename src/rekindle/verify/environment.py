@@ -39,6 +39,7 @@ from rekindle.interpreters.installer import (
     quickest_installer,
     run_installer,
 )
+from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import cpu_arch
 from rekindle.model.progress import Progress
@@ -178,17 +179,13 @@ def prepare_environment(
 
 
 def install_for_emulation(
-    requirements: Sequence[str], folder: Path, release: tuple[int, int], machine: str, links: Sequence[str]
+    requirements: Sequence[str], folder: Path, machine: OtherMachine, links: Sequence[str]
 ) -> None:
     """Wheels for an emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
     if not requirements:
         return
-    version = f"{release[0]}.{release[1]}"
     argv = [*our_pip_without_programs(), "install", "--disable-pip-version-check", "--no-input", "--no-compile"]
-    argv += ["--target", str(folder), "--only-binary", ":all:", "--implementation", "cp", "--python-version", version]
-    platforms = [f"manylinux_2_{minor}" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
-    for name in [*platforms, "manylinux2014", "manylinux2010", "manylinux1", "linux"]:
-        argv += ["--platform", f"{name}_{machine}"]
+    argv += machine.pip_words(folder)
     for place in links:
         argv += ["--find-links", str(Path(place).absolute()) if Path(place).exists() else place]
     _finish(_run([*argv, *requirements], folder), None)

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree  # written, never parsed, so nothing hostile can come in
 
-from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.model.document import encode, load
+from rekindle.model.document import encode, load_kept
 from rekindle.model.verify import SinceProof, VerifyChange, VerifyCheck, VerifyComparison, VerifyReport, VerifyStatus
 
 # XML 1.0 has no place for these, not even escaped.
@@ -120,9 +119,8 @@ def compare_with_last(report: VerifyReport, place: Path) -> SinceProof | None:
     """For a report that is no proof: which of its checks passed then, and what is different since."""
     if report.verdict == "proven":
         return None
-    try:
-        last = load(place, VerifyReport)
-    except BadInput:
+    last = load_kept(place, VerifyReport)
+    if last is None:
         return None
     passed = {check.id for check in last.checks if check.status == "passed"}
     worse = tuple(check.id for check in report.checks if check.status == "failed" and check.id in passed)

@@ -34,6 +34,7 @@ from rekindle.host.files import file_state, refuse_changed, sha256_of
 from rekindle.host.protocol import Host
 from rekindle.host.sandbox import links_of, parts_of
 from rekindle.interpreters.environment import unpack_wheel
+from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.interpreters.search import ask_interpreter, find_interpreter, search_version, usual_python
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
@@ -226,8 +227,10 @@ def prove_emulated(
         importing = fits and not (trial.only and all(one.split(".")[0] == "core" for one in trial.only))
         if trial.dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
-            wanted = [*wanted_dependencies(subject, python.version, emulated), *extras(subject)]
-            install_for_emulation(wanted, site, python.version, emulated.machine, trial.find_links)
+            release = "{}.{}".format(*python.version)
+            there = OtherMachine(system="linux", arch=emulated.machine, python=release, glibc=EMULATED_GLIBC)
+            wanted = [*wanted_dependencies(subject, there), *extras(subject)]
+            install_for_emulation(wanted, site, there, trial.find_links)
             if apart.wheels_only:
                 refuse_addresses(site, subject)
         stubbed = write_stubs(site / subject.package, stubs, python.root.path if python.root else None, emulated)
@@ -246,6 +249,8 @@ def prove_emulated(
 
 
 MAX_UNPACKED = 64 << 30
+# Wheels that ask for a newer one are not taken for the emulated Python.
+EMULATED_GLIBC = "2.36"
 # Machine code for GPUs, which no emulated CPU has; the libraries among them are replaced by stubs.
 _GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
 
@@ -276,22 +281,11 @@ def unpack_for_emulation(subject: Subject, folder: Path, progress: Progress) -> 
         raise BadInput(f"cannot unpack {subject.path}: {error}", remedy="is the download complete?") from error
 
 
-def wanted_dependencies(subject: Subject, version: tuple[int, int], emulated: EmulatedMachine = X86) -> list[str]:
+def wanted_dependencies(subject: Subject, machine: OtherMachine) -> list[str]:
     """The wheel's requirements on that machine with the emulated Python, without what only serves GPUs."""
-    environment = {
-        "python_version": f"{version[0]}.{version[1]}",
-        "python_full_version": f"{version[0]}.{version[1]}.0",
-        "platform_machine": emulated.machine,
-        "platform_system": "Linux",
-        "sys_platform": "linux",
-        "os_name": "posix",
-        "platform_python_implementation": "CPython",
-        "implementation_name": "cpython",
-        "extra": "",
-    }
     found = []
     for requirement in subject.requirements:
-        if requirement.marker is not None and not requirement.marker.evaluate(environment):
+        if requirement.marker is not None and not requirement.marker.evaluate({**machine.markers, "extra": ""}):
             continue
         if not requirement.name.lower().startswith(_GPU_ONLY):
             requirement.marker = None

@@ -11,9 +11,8 @@ import msgspec
 
 from rekindle.compat.operators import SILENT, Suspicion
 from rekindle.compat.processor import missing
-from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.model.document import encode, load
+from rekindle.model.document import encode
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.model.wheel import CodeEvidence, KeptTrials, OperatorTrial, Outcome
 
@@ -80,10 +79,3 @@ def keep(report: VerifyReport, place: Path) -> None:
     )
     with contextlib.suppress(OSError):
         write_atomically(place, encode(kept))
-
-
-def recall(place: Path) -> KeptTrials | None:
-    try:
-        return load(place, KeptTrials)
-    except BadInput:
-        return None

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import ninja
 
-from rekindle.graft.compile import Job, forget_empty, pack_job, write_if_changed, write_jobs
+from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.ptx import ptxas_options
+from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
 
 NINJA = shutil.which("ninja", path=ninja.BIN_DIR) or "ninja"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,7 @@ def test_a_companion_is_fetched_by_its_own_release_and_built_against_its_torch(
 
     monkeypatch.setattr("rekindle.journey.matrix_work.source_fetch", fetch)
     monkeypatch.setattr("rekindle.journey.matrix_work.source_patch", lambda *_, **__: TREE)
-    monkeypatch.setattr(importlib.import_module("rekindle.api.build"), "build_one", build)
+    monkeypatch.setattr("rekindle.journey.matrix_work.build_one", build)
     state = matrix_cell(root, vision.id)
     assert state.message == "enough" and seen["against"] == "/w/torch.whl"
     assert "release" not in seen and load(seen["plan"], Plan) == vision.plan, "the plan's torch says which"

@@ -16,6 +16,7 @@ from rekindle.emulate.qemu import (
 from rekindle.emulate.root import EmulatedPython, Root
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
+from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.verify import prove
 from rekindle.verify.crash import describe_crash
 from rekindle.verify.subject import Subject, read_subject
@@ -75,7 +76,10 @@ def test_dependencies_leave_out_what_only_gpus_use(tmp_path: Path) -> None:
         "Requires-Dist: not a requirement at all!!\n"
     )
     subject = laid_out(tmp_path, requires=requires)
-    assert prove.wanted_dependencies(subject, (3, 11)) == ["filelock", "sympy==1.13.1"]
+    assert prove.wanted_dependencies(subject, OtherMachine(system="linux", arch="x86_64", python="3.11")) == [
+        "filelock",
+        "sympy==1.13.1",
+    ]
 
 
 def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from rekindle.compat.operators import OperatorCall, Suspicion, say
 from rekindle.inspect.verdict import verdict_for
+from rekindle.model.document import load_kept
 from rekindle.model.machine import Cpu, Machine, Os
 from rekindle.model.verify import Crash, VerifyCheck, VerifyReport
-from rekindle.model.wheel import CodeEvidence, IsaUse, OperatorTrial, WheelCpu, WheelReport
+from rekindle.model.wheel import CodeEvidence, IsaUse, KeptTrials, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
 from rekindle.verify import suspects
@@ -103,7 +104,7 @@ def test_inspect_says_what_verify_found(tmp_path: Path, required: tuple[str, ...
     place = suspects.place_of(tmp_path, [FOUND], ["sse4_2"])
     assert place is not None
     suspects.keep(report, place)
-    kept = suspects.recall(place)
+    kept = load_kept(place, KeptTrials)
     verdict, axis = cpu_axis(wheel(required=required), kept)
     assert verdict.operators == report.operators
     assert say(report.operators) in axis.text and axis.runs == "partly" and axis.remedy == "y"
@@ -125,10 +126,10 @@ def test_a_crash_in_a_check_is_a_no_from_both(tmp_path: Path) -> None:
     dead = VerifyCheck(id="import.torch", status="failed", detail="died of SIGILL", crash=crash)
     place = tmp_path / "x.json"
     suspects.keep(VerifyReport(verdict="failed", checks=(dead,)), place)
-    verdict, axis = cpu_axis(wheel(), suspects.recall(place))
+    verdict, axis = cpu_axis(wheel(), load_kept(place, KeptTrials))
     assert verdict.runs is False and "import.torch died of SIGILL" in axis.text
     suspects.keep(VerifyReport(verdict="failed", checks=(VerifyCheck(id="x", status="failed"),)), place)
-    assert cpu_axis(wheel(), suspects.recall(place))[0].runs is True, "a failure of another kind is not the CPU's"
+    assert cpu_axis(wheel(), load_kept(place, KeptTrials))[0].runs is True, "a failure of another kind is not the CPU's"
 
 
 def test_untried_it_is_only_suspected() -> None:
@@ -151,8 +152,8 @@ def test_another_build_or_another_kind_of_cpu_is_another_trial(tmp_path: Path) -
 
 def test_damaged_memory_is_none(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{", encoding="utf-8")
-    assert suspects.recall(tmp_path / "x.json") is None
-    assert suspects.recall(tmp_path / "none.json") is None
+    assert load_kept(tmp_path / "x.json", KeptTrials) is None
+    assert load_kept(tmp_path / "none.json", KeptTrials) is None
 
 
 def test_an_operator_that_began_to_crash_is_worse() -> None:
