@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
@@ -65,37 +65,31 @@ class Sample:
     allowed: int
 
 
+@dataclass
 class Governor:
     """``budget`` bounds the sum of all processes of the build; ``solo`` lets one job run at a time; ``watch_only``
     leaves every decision to a governor above. ``server`` is a process outside the build that compiles for it
     (sccache's): its children count as the build's. ``max_jobs`` may change while a farm's workers come and go."""
 
-    def __init__(
-        self,
-        jobserver: Jobserver | None,
-        learnt: Learnt,
-        *,
-        max_jobs: int,
-        budget: int | None = None,
-        watch_only: bool = False,
-    ) -> None:
-        self._watch_only = watch_only
-        self._jobserver = jobserver
-        self._learnt = learnt
-        self.max_jobs = max_jobs
-        self.server: int | None = None
-        self._budget = budget
+    jobserver: Jobserver | None
+    learnt: Learnt
+    _: KW_ONLY
+    max_jobs: int
+    budget: int | None = None
+    watch_only: bool = False
+    server: int | None = None
+    solo: bool = False
+    peak_bytes: int = 0
+    pauses: int = 0
+    killed: list[str] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    limited_by: str = "machine"
+    interval: float = CALM_SECONDS
+
+    def __post_init__(self) -> None:
         self._seen: dict[int, FollowedJob] = {}
         self._begun = time.monotonic()
-        self.solo = False
-        self.peak_bytes = 0
-        self.pauses = 0
-        self.killed: list[str] = []
-        self.samples: list[Sample] = []
-        self.limited_by = "machine"
-        self.interval = CALM_SECONDS
-        self._keep_every = 1
-        self._ticks = 0
+        self._keep_every, self._ticks = 1, 0
 
     def tick(self, root: int) -> JobDecision | None:
         """Look, decide, act; afterwards ``interval`` says when to look again."""
@@ -124,7 +118,7 @@ class Governor:
         self._follow(tree, now)
         if memory is None:
             return None
-        if self._watch_only:
+        if self.watch_only:
             self._sample(now, used, memory.available)
             return None
         available, total = self._bounds(memory, used)
@@ -137,8 +131,8 @@ class Governor:
                 jobs=tuple(seen for seen in self._seen.values() if not seen.waits),
                 max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
                 # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
-                typical=CLIENT_BYTES if self.server is not None else self._learnt.typical(),
-                pressure=memory.pressure if self._budget is None else 0.0,
+                typical=CLIENT_BYTES if self.server is not None else self.learnt.typical(),
+                pressure=memory.pressure if self.budget is None else 0.0,
             )
         )
         if waiting or served:
@@ -150,10 +144,10 @@ class Governor:
     def _bounds(self, memory: MemoryNow, used: int) -> tuple[int, int]:
         """Free bytes and total of the tightest bound: the machine's, the control group's or the user's."""
         self.limited_by = memory.limited_by
-        if self._budget is None or self._budget - used > memory.available:
+        if self.budget is None or self.budget - used > memory.available:
             return memory.available, memory.total
         self.limited_by = "--memory"
-        return max(0, self._budget - used), min(self._budget, memory.total)
+        return max(0, self.budget - used), min(self.budget, memory.total)
 
     def _follow(self, tree: list[Proc], now: float) -> None:
         children = processes.by_parent(tree)
@@ -186,12 +180,12 @@ class Governor:
         for key in [key for key in self._seen if key not in there]:
             gone = self._seen.pop(key)
             if gone.output and gone.peak and not gone.waits:
-                self._learnt.record(gone.output, gone.peak, now - gone.begun)
+                self.learnt.record(gone.output, gone.peak, now - gone.begun)
 
     def _foresee(self, seen: FollowedJob, rss: int, now: float) -> None:
         """What it has now, how long it waits, and what it will need."""
-        known = self._learnt.expected(seen.output)
-        learnt = self._learnt.peak(seen.output) is not None
+        known = self.learnt.expected(seen.output)
+        learnt = self.learnt.peak(seen.output) is not None
         if not seen.paused:
             # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
             seen.expected = foretell(known, rss, rss - seen.rss, now - seen.looked, learnt=learnt)
@@ -217,15 +211,15 @@ class Governor:
             if seen.paused:
                 # Every time: a shell that was stopped between fork and exec may have left a child running.
                 processes.pause(seen.pids)
-        if self._jobserver is not None:
-            self._jobserver.set_level(max(0, decision.jobs - 1))
+        if self.jobserver is not None:
+            self.jobserver.set_level(max(0, decision.jobs - 1))
 
     def _sample(self, now: float, used: int, available: int) -> None:
         self._ticks += 1
         if self._ticks % self._keep_every:
             return
         paused = sum(seen.paused for seen in self._seen.values())
-        allowed = self._jobserver.level + 1 if self._jobserver else self.max_jobs
+        allowed = self.jobserver.level + 1 if self.jobserver else self.max_jobs
         self.samples.append(Sample(now - self._begun, used, available, self.running, paused, allowed))
         if len(self.samples) > MAX_SAMPLES:
             self.samples = self.samples[::2]

@@ -10,7 +10,7 @@ import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from rekindle.build.failure import BuildLog, account_for, failed_commands, killed_for_memory
@@ -42,102 +42,90 @@ _KEPT_LINES, _KEPT_LETTERS = 12, 2000
 _REMEMBERED_LINES = 1_000_000
 
 
+@dataclass
 class Supervisor:
     """Gets every line and every tick of one external command."""
 
-    def __init__(
-        self,
-        log: BuildLog,
-        progress: Progress,
-        stage: str,
-        *,
-        governor: Governor | None = None,
-        estimate: Estimate | None = None,
-        max_jobs: int = 1,
-        disk: Path | None = None,
-        cache: Callable[[], Mapping[str, str]] | None = None,
-        farm: FarmWork | None = None,
-        say: Callable[[str], None] = lambda text: None,
-    ) -> None:
-        self._farm = farm
-        self._say = say
-        self._log = log
-        self._progress = progress
-        self._governor = governor
-        self._estimate = estimate
-        self._max_jobs = max_jobs
-        self._disk = disk
-        self._disk_at = 0.0
-        self._cache = cache
-        self._cache_at = time.monotonic()
+    log: BuildLog
+    progress: Progress
+    stage: str
+    _: KW_ONLY
+    governor: Governor | None = None
+    estimate: Estimate | None = None
+    max_jobs: int = 1
+    disk: Path | None = None
+    cache: Callable[[], Mapping[str, str]] | None = None
+    farm: FarmWork | None = None
+    say: Callable[[str], None] = lambda text: None
+    done: int = 0
+    total: int = 0
+    alone: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._begun = self._cache_at = time.monotonic()
+        self._disk_at = self._left_at = 0.0
         self._counted: tuple[int | None, int | None] = (None, None)
-        self._begun = time.monotonic()
-        self._detail = stage
         self._left: float | None = None
-        self._left_at = 0.0
         self._first_step: float | None = None
-        self.done = 0
-        self.total = 0
-        self.alone: set[str] = set()
 
     @property
     def killed_by_us(self) -> list[str]:
         """What the governor ended for want of memory."""
-        return self._governor.killed if self._governor is not None else []
+        return self.governor.killed if self.governor is not None else []
 
     def run_alone(self, outputs: list[str]) -> None:
         """One job at a time until these are made."""
         self.alone = set(outputs)
-        if self._governor is not None:
-            self._governor.solo = True
+        if self.governor is not None:
+            self.governor.solo = True
 
     def line(self, line: str) -> None:
-        self._log.write(line)
+        self.log.write(line)
         match = _STATUS.match(line)
         if not match:
             return
         self.done, self.total = int(match[1]), int(match[2])
         if self._first_step is None:
             self._first_step = time.monotonic()
-        self._detail = match[3]
+        self.stage = match[3]
         named = _OBJECT.search(match[3])
-        if named and self._estimate is not None:
-            self._estimate.finished(named[1])
+        if named and self.estimate is not None:
+            self.estimate.finished(named[1])
         self.alone = {output for output in self.alone if output not in match[3]}
-        if self._governor is not None and self._governor.solo and not self.alone:
-            self._governor.solo = False
+        if self.governor is not None and self.governor.solo and not self.alone:
+            self.governor.solo = False
         self._show()
 
     def tick(self, running: Running) -> float | None:
-        wait = self._governor.look(running.pid) if self._governor is not None else None
+        wait = self.governor.look(running.pid) if self.governor is not None else None
         now = time.monotonic()
-        if self._disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
+        if self.disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
             self._disk_at = now
-            stop_before_full(self._disk)
-        for text in self._farm.news() if self._farm is not None else ():
-            self._say(text)
+            stop_before_full(self.disk)
+        for text in self.farm.news() if self.farm is not None else ():
+            self.say(text)
         self._show()
         return wait
 
     def _show(self) -> None:
         if not self.total:
-            self._progress.step(0, None, f"{self._detail[:100]}: {time.monotonic() - self._begun:.0f} s")
+            self.progress.step(0, None, f"{self.stage[:100]}: {time.monotonic() - self._begun:.0f} s")
             return
-        show_build(self._progress, self.view())
+        show_build(self.progress, self.view())
 
     def view(self) -> BuildView:
         """The build as it is now."""
         elapsed = time.monotonic() - self._begun
-        last = self._governor.samples[-1] if self._governor is not None and self._governor.samples else None
+        last = self.governor.samples[-1] if self.governor is not None and self.governor.samples else None
         jobs = tuple(
             JobView(
                 name=output.replace("\\", "/").rsplit("/", 1)[-1],
                 seconds=seconds,
                 bytes=size,
                 paused=paused,
-                expected=self._estimate.seconds(output) if self._estimate is not None else None,
+                expected=self.estimate.seconds(output) if self.estimate is not None else None,
             )
-            for output, seconds, size, paused in (self._governor.jobs() if self._governor is not None else ())
+            for output, seconds, size, paused in (self.governor.jobs() if self.governor is not None else ())
         )
         hits, misses = self._cache_now()
         view = BuildView(
@@ -149,8 +137,8 @@ class Supervisor:
             hits=hits,
             misses=misses,
         )
-        if self._farm is not None:
-            counts, slots = self._farm.counts, self._farm.status.slots
+        if self.farm is not None:
+            counts, slots = self.farm.counts, self.farm.status.slots
             view = dataclasses.replace(view, elsewhere=counts.elsewhere, here=counts.local, slots=slots)
         if last is None:
             return view
@@ -160,9 +148,9 @@ class Supervisor:
     def _cache_now(self) -> tuple[int | None, int | None]:
         """Asked now and then: it starts the cache's own program."""
         now = time.monotonic()
-        if self._cache is not None and now - self._cache_at > CACHE_EVERY_SECONDS:
+        if self.cache is not None and now - self._cache_at > CACHE_EVERY_SECONDS:
             self._cache_at = now
-            said = self._cache()
+            said = self.cache()
             if said.get("hits", "").isdigit() and said.get("misses", "").isdigit():
                 self._counted = int(said["hits"]), int(said["misses"])
         return self._counted
@@ -170,13 +158,13 @@ class Supervisor:
     def _time_left(self, jobs: Sequence[JobView] = ()) -> float | None:
         """Recounted every few seconds, since it walks the whole graph; between two counts it runs down."""
         now = time.monotonic()
-        if self._estimate is None:
+        if self.estimate is None:
             return None
         steps = self.total - self.done
         if now - self._left_at > 10:
             self._left_at = now
             elapsed = now - self._first_step if self._first_step is not None else None
-            self._left = self._estimate.left(jobs=self._max_jobs, steps_left=steps, elapsed=elapsed)
+            self._left = self.estimate.left(jobs=self.max_jobs, steps_left=steps, elapsed=elapsed)
         if self._left is None:
             return None
         left = max(0.0, self._left - (now - self._left_at))

@@ -10,7 +10,7 @@ import math
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -156,32 +156,27 @@ class Tally:
     busy_seconds: float = 0.0
 
 
+@dataclass
 class Loop:
     """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds`` is how long to wait for able workers, by the
     ``clock`` of the machine or of a simulation."""
 
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        ledger: Ledger,
-        engine: Engine,
-        clock: Callable[[], float],
-        *,
-        wait_seconds: float = 600.0,
-        say: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._cells = {cell.id: cell for cell in cells}
-        self._ledger = ledger
-        self._engine = engine
-        self._clock = clock
-        self._wait_seconds = wait_seconds
-        self._say = say
+    cells: Sequence[Cell]
+    ledger: Ledger
+    engine: Engine
+    clock: Callable[[], float]
+    _: KW_ONLY
+    wait_seconds: float = 600.0
+    say: Callable[[str], None] = lambda _: None
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self._cells = {cell.id: cell for cell in self.cells}
         self._waiting: dict[str, Decision] = {}
         self._running: dict[str, str] = {}
         self._elsewhere: set[str] = set()
         self._finished: set[str] = set()
         self._warm: dict[str, str] = {}
-        self.tally = Tally()
 
     def run(self) -> Tally:
         """Until nothing is left that can be built."""
@@ -197,22 +192,22 @@ class Loop:
                         break
                 else:
                     stuck_since = None
-                for ending in self._engine.wait(POLL_SECONDS):
+                for ending in self.engine.wait(POLL_SECONDS):
                     self._take_in(ending)
                 self._look_elsewhere()
         finally:
-            self._engine.close()
+            self.engine.close()
         return self.tally
 
     def _look(self, cell: Cell) -> None:
-        decision = self._ledger.decide(cell, fresh_run=True)
-        self._say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
+        decision = self.ledger.decide(cell, fresh_run=True)
+        self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
         if not decision.build:
-            if self._ledger.done(cell):
+            if self.ledger.done(cell):
                 self._finished.add(cell.id)
                 self._warm.setdefault(cell.tree, "")
             return
-        if self._ledger.held(cell):
+        if self.ledger.held(cell):
             self._adopt(cell)
         else:
             self._waiting[cell.id] = decision
@@ -220,12 +215,12 @@ class Loop:
     def _adopt(self, cell: Cell) -> None:
         """Somebody else builds it: wait for that one instead of starting a second."""
         if cell.id not in self._elsewhere:
-            self._say(f"{cell.name}: already being built by another run; waiting for that one")
+            self.say(f"{cell.name}: already being built by another run; waiting for that one")
             self.tally.adopted += 1
             self._elsewhere.add(cell.id)
 
     def _start(self) -> int:
-        workers = {worker.name: worker for worker in self._engine.workers()}
+        workers = {worker.name: worker for worker in self.engine.workers()}
         free = {name: worker.slots for name, worker in workers.items()}
         for name in self._running.values():
             if name in free:
@@ -237,8 +232,8 @@ class Loop:
             decision = self._waiting.pop(cell.id)
             self._running[cell.id] = worker
             self.tally.started += 1
-            self._say(f"{cell.name}: started on {worker} ({decision.because})")
-            self._engine.submit(self._ledger.task(cell, worker, decision))
+            self.say(f"{cell.name}: started on {worker} ({decision.because})")
+            self.engine.submit(self.ledger.task(cell, worker, decision))
         return len(chosen)
 
     def _stuck(self, since: float | None) -> float | None:
@@ -247,13 +242,13 @@ class Loop:
         blocked = [cell for cell in ready if not set(cell.after) <= self._finished]
         if len(blocked) == len(ready):
             for cell in blocked:
-                self._say(f"{cell.name}: not built, since what it needs was not built")
+                self.say(f"{cell.name}: not built, since what it needs was not built")
                 del self._waiting[cell.id]
             return None
-        now = self._clock()
+        now = self.clock()
         since = now if since is None else since
-        if now - since >= self._wait_seconds:
-            cell_id, why = next(iter(unplaceable(ready, self._engine.workers()).items()), ("", "no worker is free"))
+        if now - since >= self.wait_seconds:
+            cell_id, why = next(iter(unplaceable(ready, self.engine.workers()).items()), ("", "no worker is free"))
             name = self._cells[cell_id].name if cell_id else ready[0].name
             raise StageFailed(
                 f"no worker can build {len(ready)} cells, for example {name}: {why}",
@@ -269,29 +264,29 @@ class Loop:
             self._adopt(cell)
             return
         if ending.why or ending.code < 0:
-            self._ledger.ended(cell, ending)
+            self.ledger.ended(cell, ending)
         self._warm[cell.tree] = worker
-        if self._ledger.done(cell):
+        if self.ledger.done(cell):
             self._finished.add(cell.id)
-            self._say(f"{cell.name}: done")
+            self.say(f"{cell.name}: done")
             return
         self._again(cell)
 
     def _again(self, cell: Cell) -> None:
-        decision = self._ledger.decide(cell, fresh_run=False)
+        decision = self.ledger.decide(cell, fresh_run=False)
         if decision.build:
             self.tally.retried += 1
             self._waiting[cell.id] = decision
-        self._say(f"{cell.name}: {'again' if decision.build else 'left'}: {decision.because}")
+        self.say(f"{cell.name}: {'again' if decision.build else 'left'}: {decision.because}")
 
     def _look_elsewhere(self) -> None:
         for cell_id in list(self._elsewhere):
             cell = self._cells[cell_id]
-            if self._ledger.held(cell):
+            if self.ledger.held(cell):
                 continue
             self._elsewhere.discard(cell_id)
-            if self._ledger.done(cell):
+            if self.ledger.done(cell):
                 self._finished.add(cell_id)
-                self._say(f"{cell.name}: done by another run")
+                self.say(f"{cell.name}: done by another run")
             else:
                 self._again(cell)

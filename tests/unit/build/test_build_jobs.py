@@ -45,7 +45,7 @@ def test_fixed_jobs(most: int, available: int | None, count: int) -> None:
 
 def watches(governor: Governor) -> bool:
     """It only looks: pausing, killing and tokens are another's."""
-    return governor._watch_only
+    return governor.watch_only
 
 
 @pytest.fixture
