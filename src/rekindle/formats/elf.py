@@ -5,6 +5,8 @@ what the dynamic loader needs (DT_NEEDED, RPATH, versions) is read through the p
 loader does, so that stripped or section-less files work too.
 """
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import mmap

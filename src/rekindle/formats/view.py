@@ -3,6 +3,8 @@
 ``View`` wraps anything with the buffer protocol (bytes, mmap). It copies only what is asked for.
 """
 
+from __future__ import annotations
+
 import mmap
 import struct
 from typing import Any

@@ -5,6 +5,8 @@ and the files beside it). Into a folder go ``packages.txt``, one name a line; ``
 find later, and where it was; ``libraries/``, copies of what belongs to no package. One that is nowhere is an error.
 """
 
+from __future__ import annotations
+
 import mmap
 import os
 import shutil

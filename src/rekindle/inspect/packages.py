@@ -1,5 +1,7 @@
 """Where a needed library comes from, and what a manylinux tag promises: read from ``packages.toml``."""
 
+from __future__ import annotations
+
 import functools
 import re
 from collections.abc import Sequence

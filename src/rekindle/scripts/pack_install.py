@@ -4,6 +4,8 @@ Nothing is done before every file was found to be what SHA256SUMS says, no more 
 short is begun anew by the same command. Exit codes: 0 done, 1 a step failed, 2 nothing was begun.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
