@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +16,18 @@ from pathlib import Path
 import pytest
 
 import farm_faults
+import rekindle.spark
 import tiny_s3
 from farm_faults import COMPILER, RealFarm, Round
 from rekindle import api
+from rekindle.build import build
 from rekindle.farm.folder import load_secrets
 from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.farm import FarmCounts
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
 from rekindle.toolkits.sccache import find_sccache, run_client
 
 REASON = farm_faults.can_farm()
@@ -115,6 +122,29 @@ def test_a_second_user_compiles_nothing(tmp_path: Path, cache: str) -> None:
     assert (first.compiled, first.cached) == (3, 0)
     assert (second.compiled, second.cached, counted[1].compiled) == (0, 3, 0)
     assert made[0] == made[1] and len(made[0]) == 3
+
+
+def test_a_second_build_in_another_folder_compiles_nothing(tmp_path: Path) -> None:
+    """With the flags of a real build, which hide where the tree lies; and the bytes are those of no farm."""
+    place = tmp_path / "farm"
+    api.farm_up(farm=place, listen=f"127.0.0.1:{farm_faults.free_port()}", cache=f"dir:{tmp_path / 'cache'}")
+    api.farm_down(farm=place)
+    quick = {"USE_HEAVY": "0", "SPARK_OPS": "1", "CMAKE_POLICY_VERSION_MINIMUM": "3.5"}
+    recipe = BuildRecipe(source="spark", env=quick, pins={"setuptools": "<74"})
+    plan = Plan(answer="build", project="spark", variant="cpu", build=recipe)
+    workspace = Workspace(tmp_path / "ws")
+    objects, hits = [], []
+    for user in ("ann", "bob", "nobody's farm"):
+        root = tmp_path / user / "spark"
+        shutil.copytree(Path(rekindle.spark.__file__).parent / "tree", root)
+        farm = None if "farm" in user else str(place)
+        options = BuildOptions(jobs=2, target="spark_core", farm=farm, farm_check=0)
+        tree = SourceTree(project="spark", version="0.3.0", root=str(root))
+        result = build(plan, tree, workspace, python=sys.executable, options=options)
+        hits.append(result.launcher.get("hit rate"))
+        objects.append({path.name: path.read_bytes() for path in root.rglob("*.cpp.o")})
+    assert hits == ["0 %", "100 %", None] and len(objects[0]) >= 5
+    assert objects[0] == objects[1] == objects[2]
 
 
 def _project(folder: Path) -> Path:

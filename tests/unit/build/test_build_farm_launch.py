@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ class Launch:
 
     def _program(self, name: str, text: str) -> Path:
         path = self.folder / name
-        path.write_text(f'#!/bin/sh\nd=$(dirname "$0")\necho {name} >> "$d/called"\n{text}\n')
+        path.write_text(f'#!/bin/sh\nd=$(dirname "$0")\necho {name} >> "$d/called"; echo "$@" > "$d/words"\n{text}\n')
         path.chmod(0o755)
         return path
 
@@ -40,11 +41,18 @@ class Launch:
         for name, text in files.items():
             (self.folder / name).write_text(text)
 
-    def run(self, script: Path | None = None, output: str = "x.cpp.o", **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, script: Path | None = None, output: str = "x.cpp.o", flags: Sequence[str] = (), **env: str
+    ) -> subprocess.CompletedProcess[str]:
         (self.folder / "called").unlink(missing_ok=True)
-        words = ["/bin/sh", str(script or self.script), str(self.compiler), "-c", "x.cpp", "-o", output]
+        words = ["/bin/sh", str(script or self.script), str(self.compiler), *flags, "-c", "x.cpp", "-o", output]
         own = {"PATH": os.environ["PATH"], "REKINDLE_FARM_BUILD": str(self.farm), **env}
         return subprocess.run(words, cwd=self.folder, env=own, capture_output=True, text=True, timeout=60)
+
+    @property
+    def words(self) -> str:
+        """What the last program was called with, the compiler itself left out."""
+        return (self.folder / "words").read_text().removeprefix(str(self.compiler)).strip()
 
     @property
     def called(self) -> list[str]:
@@ -134,3 +142,27 @@ def test_what_stays_home_is_not_sent(tmp_path: Path) -> None:
     (launch.farm / "home").write_text("dir/x.cpp.o\nx.cpp.o\n")
     assert launch.run().returncode == 0 and launch.called == ["g++"]
     assert launch.run(output="y.cpp.o").returncode == 0 and launch.called[0] == "sccache"
+
+
+@posix
+def test_where_the_tree_lies_is_told_to_the_preprocessor_alone(tmp_path: Path) -> None:
+    """Else a shared cache would know each user's files under other names."""
+    launch = Launch(tmp_path, one_in=0)
+    flags = ["-O2", "-ffile-prefix-map=/home/a b/tree=.", "-ffile-prefix-map=/opt/env=env"]
+    assert launch.run(flags=flags).returncode == 0 and launch.called == ["sccache"]
+    told = "-Xpreprocessor -fmacro-prefix-map=/home/a b/tree=. -Xpreprocessor -fmacro-prefix-map=/opt/env=env"
+    assert launch.words == f"-O2 {told} -c x.cpp -o x.cpp.o"
+    launch.run(flags=["-g1", *flags])
+    assert launch.words == f"-g1 {' '.join(flags)} -c x.cpp -o x.cpp.o"
+    launch.run(flags=["-O2"])
+    assert launch.words == "-O2 -c x.cpp -o x.cpp.o"
+
+
+@posix
+@pytest.mark.parametrize("place", ["/home/a b/tree", "/opt/env"])
+def test_a_place_that_shows_through_is_hidden_by_the_compiler(tmp_path: Path, place: str) -> None:
+    launch = Launch(tmp_path, one_in=0)
+    launch.tell(there=f"code {place}/x.cpp")
+    flags = ["-ffile-prefix-map=/home/a b/tree=.", "-ffile-prefix-map=/opt/env=env"]
+    assert launch.run(flags=flags).returncode == 0 and launch.called == ["sccache", "g++"]
+    assert launch.made == "code" and launch.words == f"{' '.join(flags)} -c x.cpp -o x.cpp.o"
