@@ -79,14 +79,14 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
     wanted = read_wanted(wish.beside, facts)
     alone = msgspec.structs.replace(wish, beside=())
     first = planner(alone)
-    tried = [(first, _judged(first, machine, wish, wanted, facts))]
+    tried = [(first, _together(_judged(first, machine, wish, wanted, facts), wanted, facts))]
     for torch in _worth_trying(tried[0][1], first, wish, facts):
         try:
             other = planner(msgspec.structs.replace(alone, torch=torch))
         except BadInput:
             continue  # the tree to build from is of another release
         if other.answer != "none" and other.as_asked:
-            tried.append((other, _judged(other, machine, wish, wanted, facts)))
+            tried.append((other, _together(_judged(other, machine, wish, wanted, facts), wanted, facts)))
     best, found = max(tried, key=lambda one: _worth(one[1])) if wish.torch is None else tried[0]
     # A torch from source instead of a wheel is no price to pay for a companion.
     if first.answer == "install" and best.answer != "install":
@@ -94,21 +94,47 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
     choices = tuple(_choice(plan, judged, plan is best) for plan, judged in tried)
     if len({choice.gives for choice in choices}) < 2:
         choices = ()
-    companions = tuple(describe(one, best, machine, facts) for one in _together(found))
+    companions = tuple(describe(one, best, machine, facts) for one in found)
     return msgspec.structs.replace(best, companions=companions, choices=choices)
 
 
-def _together(found: Sequence[CompanionFinding]) -> list[CompanionFinding]:
-    """Each in the version that another of them asks for, where one does: else the installer refuses the set."""
-    wheels = [(one.package, one.row) for one in found if isinstance(one.row, CompanionPackageWheel)]
-    asked = {name: (version, who) for who, row in wheels for name, version in row.brings.items()}
-    together = []
+def _together(
+    found: Sequence[CompanionFinding], wanted: Sequence[WantedCompanion], facts: Facts
+) -> tuple[CompanionFinding, ...]:
+    """Each in the version that another of them asks for, where one does: else the installer refuses the set. Of two
+    that ask for different ones, the first named stays: no environment holds both."""
+    asked = {
+        one.package: (one.version.removeprefix("=="), "the wish") for one in wanted if one.version.startswith("==")
+    }
+    goes: list[CompanionFinding] = []
     for one in found:
-        if one.version and one.package in asked:
-            version, who = asked[one.package]
-            one = one._replace(version=version, notes=(*one.notes, f"In the version that {who} asks for."))
-        together.append(one)
-    return together
+        brings = _brings(one, facts)
+        clash = next((name for name, version in brings.items() if asked.get(name, (version,))[0] != version), None)
+        if clash is None or one.row is None:
+            asked |= {name: (version, one.package) for name, version in brings.items()}
+        else:
+            text = (
+                f"{one.package} {one.version} asks for {clash} {brings[clash]}, and {asked[clash][1]} for"
+                f" {asked[clash][0]}: no environment holds both, so make one for each."
+            )
+            one = CompanionFinding(one.package, "none", nos=(No("version", text, one.row.source[0]),))
+        goes.append(one)
+    return tuple(
+        one._replace(
+            version=asked[one.package][0], notes=(*one.notes, f"In the version that {asked[one.package][1]} asks for.")
+        )
+        if one.version and asked.get(one.package, ("", "the wish"))[1] != "the wish"
+        else one
+        for one in goes
+    )
+
+
+def _brings(found: CompanionFinding, facts: Facts) -> dict[str, str]:
+    """What it asks for in one version; its sources ask for what the wheel made of them does."""
+    if isinstance(found.row, CompanionPackageWheel):
+        return found.row.brings
+    wheels = facts.beside.wheel if isinstance(found.row, CompanionSource) else ()
+    return next((row.brings for row in wheels if (row.package, row.version) == (found.package, found.version)), {})
 
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
@@ -140,14 +166,14 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
 
 def _judged(
     plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[WantedCompanion], facts: Facts
-) -> tuple[CompanionFinding, ...]:
+) -> list[CompanionFinding]:
     at = surroundings(plan, machine, wish, facts)
-    return tuple(
+    return [
         _pair(one.package, plan, at, facts)
         if one.package in PAIRED_PACKAGES and not one.version
         else judge(one.package, at, facts, version=one.version)
         for one in wanted
-    )
+    ]
 
 
 def _pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -> CompanionFinding:

@@ -50,16 +50,20 @@ def pinned(plan: Plan) -> dict[str, str]:
 
 
 def contradictions(versions: dict[str, str], system: str = "linux") -> list[str]:
-    """Requirements of one package that another of the same set does not meet."""
+    """Requirements of one package that another of the same set does not meet, or contradicts by its own."""
     found = []
+    exact: dict[str, str] = {}
     for name, version in versions.items():
         for line in RECORDED.get(f"{name}=={version.partition('+')[0]}", ()):
             wanted = Requirement(line)
-            other = versions.get(str(canonicalize_name(wanted.name)))
+            name_of_wanted = str(canonicalize_name(wanted.name))
+            other = versions.get(name_of_wanted) or exact.get(name_of_wanted)
             if wanted.marker is not None and not wanted.marker.evaluate(MARKERS[system] | {"python_version": "3.12"}):
                 continue
             if other is not None and not wanted.specifier.contains(other.partition("+")[0], prereleases=True):
                 found.append(f"{name} {version} wants {line}, the set has {other}")
+            if str(wanted.specifier).startswith("==") and "*" not in str(wanted.specifier):
+                exact.setdefault(name_of_wanted, str(wanted.specifier).removeprefix("=="))
     return found
 
 
@@ -86,6 +90,23 @@ def test_a_contradiction_is_seen() -> None:
     assert contradictions({"torch": "2.14.0", "sglang": "0.5.23"})
     assert contradictions({"torch": "2.14.1+cu130", "sglang": "0.5.23", "flashinfer-python": "0.7.2"}) == []
     assert contradictions({"torch": "2.13.0", "vllm": "0.32.0", "flashinfer-python": "0.6.18"})
+    assert contradictions({"torch": "2.13.0", "vllm": "0.32.0", "sglang": "0.5.21"}), "each brings a flashinfer"
+
+
+def test_two_that_bring_different_versions_of_a_third_are_not_printed_together() -> None:
+    made = planned("GB10", ("flashinfer-python", "sglang", "vllm"))
+    flashinfer, sglang, vllm = made.companions
+    assert (flashinfer.version, sglang.answer, vllm.answer) == ("0.7.2", "runs", "none")
+    assert "asks for flashinfer-python 0.7.0.post1, and sglang for 0.7.2" in vllm.why and not vllm.commands
+    taken = next(choice for choice in made.choices if choice.taken)
+    assert "flashinfer-python 0.7.2" in taken.gives and "no vllm" in taken.costs, "the table says the same"
+    other = planned("GB10", ("vllm", "sglang")).companions
+    assert [one.answer for one in other] == ["runs", "none"], "the first named stays"
+
+
+def test_a_version_asked_for_by_hand_is_not_replaced_by_what_another_brings() -> None:
+    pinned_one, vllm = planned("H100", ("flashinfer-python==0.6.18", "vllm")).companions
+    assert pinned_one.version == "0.6.18" and vllm.answer == "none" and "the wish for 0.6.18" in vllm.why
 
 
 @pytest.mark.network
