@@ -162,3 +162,12 @@ def test_a_ready_wheel_of_somebody_else_comes_by_its_very_address(
 def test_a_ready_wheel_without_code_for_the_card_is_not_offered() -> None:
     (found,) = ask("flash-attn", gpu="RTX 5090", torch="2.9.1", variant="cu126").companions
     assert not any("cu126torch" in line for line in found.commands)
+
+
+def test_apex_is_built_with_its_kernels_and_is_not_the_package_of_that_name() -> None:
+    (apex,) = ask("apex").companions
+    line = apex.commands[-1]
+    assert apex.answer == "build" and "git+https://github.com/NVIDIA/apex" in line and "apex==" not in line
+    assert apex.env["APEX_CUDA_EXT"] == "1" and any("another package" in note for note in apex.notes)
+    (amd,) = ask("apex", gpu="RX 7900 XTX").companions
+    assert (amd.answer, amd.instead) == ("alternative", "ROCm/apex")
