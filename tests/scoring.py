@@ -60,8 +60,8 @@ class Case:
 
 
 def load_cases() -> list[Case]:
-    lines = (LOGS / "mentions.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    files = sorted(LOGS.glob("mentions*.jsonl"))
+    rows = [json.loads(line) for path in files for line in path.read_text(encoding="utf-8").splitlines()]
     return [Case(row["id"], row["text"], tuple(map(tuple, row["must_mention"]))) for row in rows]
 
 

@@ -144,11 +144,11 @@ class Watcher:
                 continue
             if pattern.unless and compiled(pattern.unless).search(text):
                 continue
-            # One regex may capture the same thing in several branches: name, name2, name3.
-            captured = found.groupdict() if found else {}
-            values = {name.rstrip("234567"): value.strip() for name, value in captured.items() if value}
-            # A traceback also shows the source line that made the message, with its placeholders.
-            values = {name: value for name, value in values.items() if "{" not in value and "%" not in value}
+            # One regex may capture the same thing in several branches: name, name2, name3. A traceback also shows the
+            # source line that made the message, with its placeholders.
+            captured = (found.groupdict() if found else {}).items()
+            said = {name: value for name, value in captured if value and not _PLACEHOLDER.search(value)}
+            values = {name.rstrip("234567"): value.strip() for name, value in said.items()}
             event = Event(
                 line=line,
                 values=values,
@@ -239,6 +239,7 @@ def _speaks_of_trouble(block: bytes, position: int) -> bool:
 
 
 MAX_LINE_BYTES = 2000
+_PLACEHOLDER = re.compile(r"\{[\w.!:()\[\]]*\}|%[sdrif](?!\w)|%\(")
 
 _FRAME = re.compile(
     r"""^\s*(?:

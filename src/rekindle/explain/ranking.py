@@ -59,7 +59,7 @@ _PASSED = {
     "configure": ("configured",),
     "compile": ("built", "installed"),
     "link": ("built", "installed"),
-    "install": ("installed",),
+    "install": ("installed", "index-read"),
 }
 
 
@@ -160,13 +160,9 @@ def _weigh(rule: Rule, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Fi
         return None
     if is_contradicted(rule, scene):
         return None
-    best: Finding | None = None
-    for event in seen.all:
-        finding = _weigh_event(rule, event, seen, scene, proofs)
-        # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
-        if finding and (best is None or _worth(finding) > _worth(best)):
-            best = finding
-    return best
+    weighed = (_weigh_event(rule, event, seen, scene, proofs) for event in seen.all)
+    # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
+    return max((finding for finding in weighed if finding), key=_worth, default=None)
 
 
 def _worth(finding: Finding) -> tuple[float, int]:

@@ -249,3 +249,19 @@ def test_a_page_makes_its_texts_once_a_line() -> None:
     page.turn(9)
     assert page.around(0, 1) == "three" and not page.was_asked(pattern, "k")
     assert page.around(1, 1) == "one two three"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('raise ValueError(f"no kernel for {arch}")', False),
+        ('raise ValueError("no kernel for {}".format(arch))', False),
+        ('raise ValueError("no kernel for %s" % arch)', False),
+        ("no kernel for {'demo[cpu]', 'demo[cu128]'}", True),
+        ("no kernel for 90% of the cards", True),
+    ],
+)
+def test_a_source_line_with_placeholders_says_nothing(text: str, kept: bool) -> None:
+    """What a program prints may hold braces and percent signs as well: only placeholders are left out."""
+    found = read(text, Pattern(has=("no kernel",), regex="(?P<message>no kernel for .*)"))
+    assert found is not None and ("message" in found.all[0].values) is kept
