@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.libc import find_distro
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import find_gpu, jetson_cuda, matches
+from rekindle.facts.browse import sources
+from rekindle.facts.gpus import find_gpu, jetson_cuda, matches, sort_key
 from rekindle.facts.names import NameOwner
-from rekindle.model.arch import Sm
+from rekindle.facts.tables import _merged
+from rekindle.model.arch import Sm, parse_gpu_arch
 
 FACTS = load_facts()
 
@@ -185,3 +189,41 @@ def test_what_brings_a_name_is_said_for_the_system() -> None:
     assert owner.install("windows") == "conda install -c conda-forge x, or its installer"
     assert owner.install("macos") == "conda install -c conda-forge x"
     assert owner.install() == f"{owner.install('linux')}, or on Windows: its installer"
+
+
+@pytest.mark.parametrize(("name", "tegra"), [("sm_53", True), ("sm_72", True), ("sm_87", True), ("sm_86", False)])
+def test_architectures_that_only_jetsons_have(name: str, tegra: bool) -> None:
+    arch = parse_gpu_arch(name)
+    assert isinstance(arch, Sm) and load_facts().is_tegra(arch) is tegra
+
+
+def test_older_cards_sort_before_newer_and_unknown_ones_first() -> None:
+    names = ("sm_121", "sm_90a", "sm_35", "sm_100", "sm_90", "sm_86")
+    archs = sorted([*(parse_gpu_arch(name) for name in names), None], key=sort_key)
+    assert [str(arch) for arch in archs] == ["None", "sm_35", "sm_86", "sm_90", "sm_90a", "sm_100", "sm_121"]
+    amd = sorted([None, parse_gpu_arch("gfx1100"), parse_gpu_arch("gfx803")], key=sort_key)
+    assert [str(arch) for arch in amd] == ["None", "gfx803", "gfx1100"]
+    assert sort_key(None) == (-1, 0, "")
+
+
+def test_sources_that_stand_most_often_come_first() -> None:
+    found = sources(load_facts())
+    counts = [use.rows for use in found.sources]
+    assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
+    alike = [use.source for use in found.sources if use.rows == counts[-1]]
+    assert alike == sorted(alike) and found.oldest < found.newest
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "merged"),
+    [
+        ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
+        ({"a": {"x": 1, "y": 1}}, {"a": {"y": 2}}, {"a": {"x": 1, "y": 2}}),
+        ({"a": [1]}, {"a": [2]}, {"a": [2, 1]}),
+        ({"a": [1]}, {"a": {"x": 1}}, {"a": {"x": 1}}),
+        ({"a": {"x": 1}}, {"a": [1]}, {"a": [1]}),
+        ({"a": 1}, {"a": 2}, {"a": 2}),
+    ],
+)
+def test_what_is_laid_over_a_table_counts_first(ours: Any, theirs: Any, merged: Any) -> None:
+    assert _merged(ours, theirs) == merged

@@ -228,3 +228,9 @@ def test_the_sandbox_is_tried_as_it_will_be_used(
     monkeypatch.setattr(checks, "start_words", lambda host: [])
     judged(host, scheduler, tmp_path)
     assert "--map-root-user" not in host.calls[-1]
+
+
+@pytest.mark.parametrize(("user", "apart"), [(0, False), (1000, True), (1, True)])
+def test_whoever_is_not_root_works_in_a_namespace(monkeypatch: pytest.MonkeyPatch, user: int, apart: bool) -> None:
+    monkeypatch.setattr("rekindle.farm.checks.os.geteuid", lambda: user)
+    assert bool(start_words(BareHost())) is apart

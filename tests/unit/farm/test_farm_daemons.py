@@ -109,3 +109,17 @@ def test_the_note_says_which(daemon: Daemon) -> None:
     assert json.loads(daemon.note.read_text()) == {"pid": pid, "mark": process_mark(pid)}
     assert process_mark(os.getpid()) not in (None, process_mark(pid))
     assert process_mark(2**22 - 3) is None
+
+
+def test_its_files_are_the_user_s_alone_and_the_log_before_stays(daemon: Daemon) -> None:
+    assert daemon.last_words() == "it has no log"
+    for words in ("first", "second"):
+        pid = daemon.start(
+            [sys.executable, "-c", f"print('{words}', flush=True); import time; time.sleep(60)"], os.environ
+        )
+        daemon.wait_until(lambda words=words: words in daemon.log.read_text(), pid, 20)  # type: ignore[misc]
+        assert daemon.last_words() == words
+        daemon.end()
+    assert daemon.folder.stat().st_mode & 0o777 == 0o700
+    assert daemon.log.stat().st_mode & 0o777 == 0o600
+    assert "first" in Path(f"{daemon.log}.before").read_text()

@@ -33,7 +33,7 @@ from rekindle.index.pages.grid import (
     products,
     questions,
 )
-from rekindle.index.pages.page import make_matrix, render_page
+from rekindle.index.pages.page import _verdicts, make_matrix, render_page
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.wheelhouse import WheelRow
 from rekindle.plan.question import PlanMemory
@@ -218,3 +218,23 @@ def test_a_strangers_name_cannot_leave_the_data(grid: Grid) -> None:
     raw = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert raw and json.loads(raw[1])["wheels"]["projects"][0].startswith("</script>")
     assert "http://" not in re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S)
+
+
+def test_the_matrix_begins_with_the_newest_torch() -> None:
+    matrix = make_matrix(load_facts(), ("sm_86",), ("gfx1030",))
+    for rows in (matrix["nvidia"]["linux"], matrix["amd"]["linux"]):
+        releases = [tuple(map(int, row[0].split("."))) for row in rows]
+        assert releases == sorted(releases, reverse=True) and len(set(releases)) > 5
+
+
+def test_a_kind_of_wheel_runs_cannot_be_told_or_is_left_out() -> None:
+    def wheel(**more: object) -> WheelRow:
+        return WheelRow(
+            file="x-1-py3-none-any.whl", url="", project="torch", version="1", bytes=1, sha256="0", metadata_sha256="0",
+            added="", systems=("linux",), **{"inspected": True, **more},  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    kinds = [wheel(sass=("sm_86",)), wheel(sass=("sm_35",)), wheel(inspected=False)]
+    (found,) = _verdicts(kinds, ("sm_86",))
+    assert {number: row[0] for number, row in found.items()} == {"0": 1, "2": 0}
+    assert [row[0] for row in _verdicts(kinds, ("none",))[0].values()] == [1, 1, 1]

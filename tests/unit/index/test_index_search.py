@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rekindle.index.wheelhouse.search import WantedWheel, search, verdict_for, wanted_from
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheel import ArchSet
-from rekindle.model.wheelhouse import RowLibrary, SearchOptions, WheelRow
+from rekindle.model.wheelhouse import RowLibrary, RowProof, SearchOptions, WheelRow
 
 
 def _row(**changes: object) -> WheelRow:
@@ -104,3 +104,21 @@ def test_a_trimmed_wheel_is_judged_by_its_containers() -> None:
     assert _runs(row, gpus=["sm_86"]) is True
     assert _runs(row, gpus=["sm_90"]) is None, "a few containers are no proof"
     assert _runs(row, gpus=["sm_35"]) is False
+
+
+def test_only_libraries_without_code_for_the_card_are_mentioned() -> None:
+    names = {"libfits.so": ("sm_75",), **{f"lib{letter}.so": ("sm_80",) for letter in "edcba"}}
+    libraries = tuple(RowLibrary(file=f"torch/lib/{name}", sass=sass) for name, sass in names.items())
+    verdict = verdict_for(
+        _row(sass=("sm_75",), libraries=libraries), WantedWheel(gpus=(parse_gpu_arch("sm_75"),)), "it"
+    )
+    assert verdict.because[0].text.endswith("; but not in liba.so, libb.so, libc.so, libd.so")
+
+
+def test_only_proofs_without_a_failure_are_counted() -> None:
+    def said(*proofs: tuple[int, int]) -> str:
+        made = tuple(RowProof(passed=passed, failed=failed, skipped=0) for passed, failed in proofs)
+        return verdict_for(_row(proofs=made), WantedWheel(), "it").because[0].text
+
+    assert said((5, 0)) == "verified 1 time" and said((5, 0), (5, 1), (1, 0)) == "verified 2 times"
+    assert said() == said((5, 1)) == said((0, 0)) == "its tags fit"

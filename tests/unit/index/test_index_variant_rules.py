@@ -164,3 +164,10 @@ def test_variantlib_takes_the_provider() -> None:
     assert callable(RekindlePlugin.get_supported_configs)
     for config in RekindlePlugin.get_all_configs():
         assert isinstance(config, validators.VariantFeatureConfigType)
+
+
+@pytest.mark.parametrize("system", ["linux", "windows"])
+def test_a_wheel_is_bound_by_the_drivers_of_its_own_system(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    monkeypatch.setattr("rekindle.index.variants.least_cuda", lambda cuda, side, facts: f"12.0 on {side}")
+    found = only(cuda="12.6", sass=("sm_86",), systems=(system,))
+    assert found.properties["nvidia"]["cuda_version_lower_bound"] == [f"12.0 on {system}"]

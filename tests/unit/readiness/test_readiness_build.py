@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import needs
 from rekindle.build import tree as state
@@ -25,7 +26,7 @@ from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
-from rekindle.readiness.case import PlannedBuild, wheel_name
+from rekindle.readiness.case import MAX_ARCHS_IN_NAME, PlannedBuild, wheel_name, wheel_version
 from rekindle.readiness.cuda import cuda_for_build
 from rekindle.readiness.programs import check_linker, check_release, find_build_python, python_tools
 from rekindle.readiness.register import check_build, refuse_unready
@@ -406,3 +407,36 @@ def test_little_disk_is_told_and_none_refused(tmp_path: Path) -> None:
         asked = PlannedBuild(plan=plan(recipe={"disk_gib": 40}), python=sys.executable, place=tmp_path)
         (check,) = [one for one in check_build(host, asked) if one.id == "disk"]
         assert check.status == status, free
+
+
+TREE = SourceTree(project="torchvision", version="0.22.0a0+git", root="")
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        ({"torch": "2.7.1+x"}, "2.7.1+rekindle.cpu"),
+        ({"torch": None}, "0.22.0a0+rekindle.cpu"),
+        ({"project": "torchvision", "torch": "2.7.1"}, "0.22.0a0+rekindle.cpu"),
+        ({"cuda": "12.8", "arch_list": ("9.0a", "10.0+PTX")}, "1.13.1+rekindle.cu128.sm90a.sm100ptx"),
+        ({"rocm": "6.4", "arch_list": ("gfx1100",)}, "1.13.1+rekindle.rocm6.4.gfx1100"),
+        ({"variant": "cu118"}, "1.13.1+rekindle.cu118"),
+    ],
+)
+def test_a_wheel_s_version_tells_what_it_is_for(fields: dict[str, Any], version: str) -> None:
+    assert wheel_version(replace(plan(), **fields), TREE) == version
+
+
+def test_a_few_architectures_stand_in_the_name_and_many_do_not() -> None:
+    archs = tuple(f"{number}.0" for number in range(1, MAX_ARCHS_IN_NAME + 2))
+    few, many = (replace(plan(cuda="12.8"), arch_list=archs[:count]) for count in (len(archs) - 1, len(archs)))
+    assert wheel_version(few, TREE).count("sm") == MAX_ARCHS_IN_NAME and "sm" not in wheel_version(many, TREE)
+
+
+def test_cuda_is_asked_only_of_a_cuda_build_on_linux() -> None:
+    host = Machine({"nvcc": "release 11.8, V11.8.89"})
+    for system, cuda in (("windows", "11.8"), ("linux", None)):
+        elsewhere = type("Elsewhere", (Machine,), {"system": system})(host.programs)
+        assert (
+            list(cuda_for_build(elsewhere, PlannedBuild(plan=plan(cuda=cuda), python="python", place=Path("/x")))) == []
+        )

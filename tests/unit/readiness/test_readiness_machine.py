@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 import rekindle.readiness
 from rekindle.doctor.pythons import torch_with_verdict
@@ -300,3 +301,23 @@ def test_a_cudnn_of_unknown_make_is_not_judged_by_cards() -> None:
     for note, version in ((None, "9.1.0"), ("for CUDA 12.4", None)):
         odd = Toolkit(kind="cudnn", version=version, path="/usr", note=note)
         assert cudnn_cards(machine(gpu("sm_35"), toolkits=(odd,))) == []
+
+
+@pytest.mark.parametrize(
+    ("works", "gpu_works", "status"),
+    [
+        (None, None, "skip"),
+        (None, True, "skip"),
+        (None, False, "warn"),
+        (True, None, "ok"),
+        (True, True, "ok"),
+        (True, False, "warn"),
+        (False, None, "warn"),
+        (False, True, "warn"),
+    ],
+)
+def test_a_torch_is_good_only_where_nothing_of_it_failed(
+    works: bool | None, gpu_works: bool | None, status: str
+) -> None:
+    installed = structs.replace(torch("2.6.0"), works=works, gpu_works=gpu_works)
+    assert table(structs.replace(machine(), torches=(installed,)))["torch"].status == status

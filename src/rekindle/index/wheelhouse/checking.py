@@ -300,7 +300,8 @@ class _Checking:
                 raw = self.house.read(*parts)
                 digest = catalogue_digest if place == CATALOGUE else lambda page: hashlib.sha256(page).hexdigest()
                 found = None if raw is None else digest(raw)
-                kinds = ("metadata",) * 2 if place.endswith((".metadata", ".provenance")) else ("page",) * 2
+                kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
+                kinds = kind, kind
             if found is None:
                 yield _problem(kinds[0], gone, parts[-1])
             elif found != wanted:
