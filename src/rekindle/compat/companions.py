@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
@@ -89,8 +90,7 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
     about = facts.beside.package[package]
     if (beyond := _beyond(package, about, version)) is not None:
         return CompanionFinding(package, "none", None, None, (beyond,))
-    wheels = _rows(facts.beside.wheel, package)
-    sources = _rows(facts.beside.source, package)
+    wheels, sources = _newest_first(package, facts)
     forks = [row for row in facts.beside.fork if row.package == package]
     stand_ins = tuple(row for row in forks if row.stands_in and not refusals(row, at, facts))
     refused: list[tuple[Bounds, tuple[No, ...]]] = []
@@ -145,8 +145,12 @@ def chosen_version(row: Bounds, wanted: str) -> str:
     return exact if wanted.startswith("==") and exact[:1].isdigit() and "*" not in exact else row.version
 
 
-def _rows(rows: Iterable[_Some], package: str) -> list[_Some]:
-    return sorted((row for row in rows if row.package == package), key=lambda row: key(row.version), reverse=True)
+@functools.lru_cache(maxsize=256)
+def _newest_first(package: str, facts: Facts) -> tuple[list[CompanionPackageWheel], list[CompanionSource]]:
+    def rows(table: Iterable[_Some]) -> list[_Some]:
+        return sorted((row for row in table if row.package == package), key=lambda row: key(row.version), reverse=True)
+
+    return rows(facts.beside.wheel), rows(facts.beside.source)
 
 
 def _first(

@@ -47,13 +47,13 @@ class Combination:
     toolkit_folders: tuple[str, ...] = ()
 
 
-def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
-    """The conditions on the machine alone."""
+def machine_meets(hazard: Hazard, machine: Surroundings, *, any_cpu: bool = False) -> bool:
+    """The conditions on the machine alone; with ``any_cpu``, whatever its CPU can do."""
     if (hazard.os and machine.system not in hazard.os) or (hazard.arch and machine.arch not in hazard.arch):
         return False
     if not _version(hazard.glibc, machine.glibc):
         return False
-    if not cpu_meets(hazard, machine.cpu_features):
+    if not any_cpu and not cpu_meets(hazard, machine.cpu_features):
         return False
     if hazard.sm is not None and parse_sm(hazard.sm) not in machine.sms:
         return False

@@ -5,6 +5,7 @@ A wheel for glibc (manylinux) never runs on musl (Alpine), whatever the versions
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -42,6 +43,7 @@ def libc_of(os: Os, facts: Facts) -> Libc | None:
     return Libc(row.libc, row.glibc)
 
 
+@functools.lru_cache(maxsize=256)
 def find_distro(text: str, facts: Facts) -> Distro | None:
     """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling.
 

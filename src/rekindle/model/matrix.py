@@ -285,5 +285,6 @@ def slurm_head(*, job: str, cores: int, memory_gib: int, hours: int, log: str, a
         "--requeue",
         "--signal=B:TERM@120",
         f"--output={log}",
+        "--open-mode=append",  # else a task that is queued again begins its log anew
     ]
     return "\n".join(["#!/bin/bash", *(f"#SBATCH {word}" for word in asked)])

@@ -159,7 +159,7 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
         untried = assessed.evidence is None or not assessed.evidence.exact
         return (assessed.cost, *rank, other, untried, unofficial, *toolkit_order(kit))
     rare = not question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform)
-    flawed = any(hazard.flavour for hazard in hazards_met(candidate, question))
+    flawed = any(hazard.flavour for hazard in hazards_met(candidate, question, deciding=True))
     foreign, trial = flavour.publisher != "pytorch", flavour.status != "stable"
     return (
         *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question)),
@@ -210,7 +210,7 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     if brief and (hopeless := _without_code(candidate, question)) is not None:
         return hopeless
     driver = () if question.tegra else driver_refusals(candidate, question)
-    hazards = tuple(hazard.id for hazard in hazards_met(candidate, question))
+    hazards = tuple(hazard.id for hazard in hazards_met(candidate, question, deciding=True))
     # An asked toolkit may stay where the driver runs it, too.
     asked = question.driver if question.wish.cuda else None
     key = (candidate.torch, id(candidate.flavour), candidate.python, driver, hazards, asked)

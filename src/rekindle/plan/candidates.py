@@ -21,6 +21,8 @@ from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.evidence import KnownBuild, tried_kits
 from rekindle.plan.question import Question
 
+NumberedHazards = Sequence[tuple[int, Hazard]]
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -239,25 +241,28 @@ def same_python(asked: str, version: str) -> bool:
     return asked.endswith("t") == version.endswith("t") and key(asked)[:2] == key(version)[:2]
 
 
-def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
-    """The known hazards of this torch on this machine."""
-    known = hazards_of(candidate, question)
+def hazards_met(candidate: Candidate, question: Question, *, deciding: bool = False) -> list[Hazard]:
+    """The known hazards of this torch on this machine; ``deciding``: those alone that may speak against it."""
+    every, some = hazards_of(candidate, question)
+    known = some if deciding else every
     return [hazard for number, hazard in known if number in question.possible_hazards] if known else []
 
 
-def hazards_of(candidate: Candidate, question: Question) -> Sequence[tuple[int, Hazard]]:
-    """Those of this torch with its toolchain and Python, numbered, on whatever cards and CPU."""
+def hazards_of(candidate: Candidate, question: Question) -> tuple[NumberedHazards, NumberedHazards]:
+    """Those of this torch with its toolchain and Python, numbered, on whatever cards and CPU: all of them, and those
+    that do more than warn or tell flavours apart."""
     key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
     if candidate.is_published and (known := question.found_for_system.get(key)) is not None:
         return known  # type: ignore[no-any-return]
     kind = "build" if candidate.answer == "build" else "wheel"
     # A wheel made for the board is not what is said of other Arm wheels on it.
     own = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
-    known = [
+    every = [
         (number, hazard)
         for number, hazard in _of_torch(_combination(candidate, question), question.facts)
         if hazard.concerns in (kind, "both") and not (hazard.tegra and own)
     ]
+    known = every, [(number, hazard) for number, hazard in every if hazard.effect != "warns" or hazard.flavour]
     if candidate.is_published:
         question.found_for_system[key] = known
     return known

@@ -18,13 +18,13 @@ import msgspec
 from rekindle.compat import Name, backend_of
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.driver import Side, driver_side, is_board
-from rekindle.compat.hazards import Surroundings, ever_supported, machine_meets
+from rekindle.compat.hazards import Surroundings, cpu_meets, ever_supported, machine_meets
 from rekindle.compat.libc import Libc, find_distro, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.facts import Distro, JetPack, Platform
+from rekindle.model.facts import Distro, Hazard, JetPack, Platform
 from rekindle.model.machine import Cpu, Gpu, Machine, cpu_arch
 from rekindle.model.plan import BuildOutline, Wish
 from rekindle.model.supply import Manager, ThirdParty
@@ -391,8 +391,16 @@ class Question:
     @functools.cached_property
     def possible_hazards(self) -> frozenset[int]:
         """The numbers of the known hazards whose conditions on the machine hold."""
+        whatever_cpu, by_cpu = self._hazards_beside_cpu
+        return whatever_cpu | {number for number, hazard in by_cpu if cpu_meets(hazard, self.cpu_features)}
+
+    @functools.cached_property
+    def _hazards_beside_cpu(self) -> tuple[frozenset[int], list[tuple[int, Hazard]]]:
+        """Those whose other conditions on the machine hold: without one on the CPU, and with one."""
         machine, hazards = self.surroundings, enumerate(self.facts.hazards.hazard)
-        return frozenset(number for number, hazard in hazards if machine_meets(hazard, machine))
+        met = [(number, hazard) for number, hazard in hazards if machine_meets(hazard, machine, any_cpu=True)]
+        by_cpu = [(number, hazard) for number, hazard in met if hazard.cpu_lacks]
+        return frozenset(number for number, _ in met) - {number for number, _ in by_cpu}, by_cpu
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:

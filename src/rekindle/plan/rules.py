@@ -96,7 +96,7 @@ def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     said: list[tuple[int, Refusal]] = []
     for reads, rules in _concerned(candidate.answer, question):
         if reads is None or reads == "hazards" or not candidate.is_published:
-            if reads != "hazards" or any(hazard.effect != "warns" for _, hazard in hazards_of(candidate, question)):
+            if reads != "hazards" or hazards_of(candidate, question)[1]:
                 said += _said(rules, candidate, question)
             continue
         of_cards = reads == "cards"

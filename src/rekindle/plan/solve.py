@@ -7,17 +7,16 @@ and named, never silently dropped. ``why_not`` tells of a value that the plan do
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from rekindle.compat.driver import driver_runs, wanted_driver
-from rekindle.compat.hazards import cpu_meets
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
+from rekindle.model.facts import Hazard
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
@@ -28,16 +27,23 @@ from rekindle.plan.assess import (
     PlanOutcome,
     assess,
     assessed_builds,
+    preference,
     releases_behind,
-    with_hazards,
 )
-from rekindle.plan.candidates import Assessed, HouseWheel, buildable_releases, house_candidates, official_wheels
+from rekindle.plan.candidates import (
+    Assessed,
+    HouseWheel,
+    buildable_releases,
+    hazards_of,
+    house_candidates,
+    official_wheels,
+)
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import HouseGraft, graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
-from rekindle.plan.rules_gpu import card
+from rekindle.plan.rules_gpu import card, needs_ptx
 from rekindle.plan.rules_system import find_obstacle
-from rekindle.plan.wording.document import compose
+from rekindle.plan.wording.document import alternatives, compose
 
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
@@ -72,34 +78,95 @@ def make_plans(
     facts: Facts,
     inputs_for: Callable[[Machine, Wish], BuildInputs],
     memory: PlanMemory,
+    *,
+    drivers_alike: bool = False,
 ) -> Iterator[Plan]:
     """The plan of each of these machines and wishes; what was found for one is of use for the next. Of neighbours that
-    differ in their CPU alone, wheels and builds are judged once for all CPUs of one size that meet the same hazards,
-    and worded for each."""
-    judged: dict[tuple[object, ...], PlanOutcome] = {}
+    differ in their CPU alone, wheels and builds are judged once for all CPUs of one size for which the same hazards
+    stand in the way of something, and worded for each. ``drivers_alike``: the very plan before is given again for a
+    neighbour whose driver changes nothing in it but its own number."""
+    judged: list[tuple[tuple[object, ...], frozenset[int], PlanOutcome]] = []
     before: tuple[Machine, Wish] | None = None
     question: Question | None = None
+    outcome: PlanOutcome | None = None
+    made: Plan | None = None
     for machine, wish in asked:
         cpu = machine.cpu
         alike = msgspec.structs.replace(machine, cpu=Cpu()), wish
         if question is not None and alike == before:
             question = question.with_cpu(cpu)
         else:
-            before, judged = alike, {}
             question = Question(machine, wish, facts, inputs_for(machine, wish), memory=memory)
+            if drivers_alike and made is not None and outcome is not None and _drives_alike(outcome, question):
+                yield made
+                continue
+            before, judged = alike, []
             check_wish(question)
-        kind = (question.arch, cpu.threads, cpu.cores, *_cpu_hazards(question.cpu_features, facts))
-        if kind not in judged:
-            judged[kind] = _judge(question)
-        outcome = copy.copy(judged[kind])
+        size = (question.arch, cpu.threads, cpu.cores)
+        met = frozenset(number for number in question.possible_hazards if _decides(facts.hazards.hazard[number]))
+        alike_judged = (
+            known for kind, hazards, known in judged if kind == size and not _concerns(hazards ^ met, known)
+        )
+        if (known := next(alike_judged, None)) is None:
+            known = _judge(question)
+            judged.append((size, met, known))
+        outcome = copy.copy(known)
         outcome.question = outcome.question.with_cpu(cpu)
-        yield compose(outcome)
+        made = compose(outcome)
+        yield made
 
 
-@functools.lru_cache(maxsize=64)
-def _cpu_hazards(features: frozenset[str] | None, facts: Facts) -> tuple[bool, ...]:
-    """Which of the known hazards a CPU meets, as far as it is a matter of CPUs."""
-    return tuple(cpu_meets(hazard, features) for hazard in facts.hazards.hazard)
+def _drives_alike(outcome: PlanOutcome, question: Question) -> bool:
+    """Does the machine differ in its driver alone, does that one run and refuse all that was looked at as the other
+    does, and stay the best way the best, with the same alternatives?"""
+    best, judged = outcome.best, outcome.question
+    other = msgspec.structs.replace(question.machine, drivers=judged.machine.drivers)
+    if best is None or outcome.nearest or len(question.gpus) != 1 or question.tegra:
+        return False
+    if (other, question.wish) != (judged.machine, judged.wish):
+        return False
+    looked_at = (one.candidate for one in (*outcome.wheels, *outcome.grafts, *outcome.builds))
+    kinds = {(one.cuda, needs_ptx(one, question)) for one in looked_at if one.cuda}
+
+    def said(driver: str | None) -> list[tuple[str | None, ...]]:
+        """What is told of each that does not run; of the best way also how it runs."""
+        answers = [
+            (cuda, driver_runs(driver, cuda, question.sms, question.side, question.facts, ptx=ptx))
+            for cuda, ptx in kinds
+        ]
+        return [
+            (one.kind, one.code, one.want) if one.kind == "no" or cuda == best.candidate.cuda else (one.kind,)
+            for cuda, one in answers
+        ]
+
+    if said(judged.driver) != said(question.driver):
+        return False
+    ordered = copy.copy(outcome)
+    ordered.feasible = sorted(outcome.feasible, key=lambda one: preference(one, question))
+    return ordered.best is best and alternatives(ordered, best) == outcome.once(
+        "alternatives", lambda: alternatives(outcome, best)
+    )
+
+
+def _decides(hazard: Hazard) -> bool:
+    """May a CPU be the reason to choose something else?"""
+    return bool(hazard.cpu_lacks) and (hazard.effect != "warns" or bool(hazard.flavour))
+
+
+def _concerns(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
+    """Could one of these hazards have changed what was judged? Those of wheels concern wheels that were looked at."""
+    if not hazards:
+        return False
+    question = outcome.question
+    known = question.facts.hazards.hazard
+    if (
+        outcome.nearest
+        or len(question.machine.gpus) > 1
+        or any(known[number].concerns != "wheel" for number in hazards)
+    ):
+        return True
+    looked_at = (one.candidate for one in (*outcome.wheels, *outcome.grafts))
+    return any(number in hazards for candidate in looked_at for number, _ in hazards_of(candidate, question)[1])
 
 
 def _judge(
@@ -109,8 +176,6 @@ def _judge(
     outcome = _assess_builds(question) if builds_only else solve(question, wheelhouse)
     if not builds_only and (outcome.best is None or _only_libc_is_old(outcome)):
         outcome.nearest = find_nearest(question)[: _NEAR if outcome.best is None else 1]
-    for assessed in outcome.feasible[:1]:
-        with_hazards(assessed, outcome.question)
     return outcome
 
 

@@ -191,6 +191,7 @@ def test_the_slurm_script_runs_each_tree_in_order(tmp_path: Path) -> None:
     made = slurm_script(cells, str(tmp_path / "a b"), cores=4)
     assert "#SBATCH --array=0-1" in made.text
     assert "#SBATCH --mem=15G" in made.text
+    assert "#SBATCH --open-mode=append" in made.text, "a task that is queued again keeps its log"
     script = tmp_path / "s.sh"
     script.write_text(made.text)
     fake = tmp_path / "bin" / "rekindle"

@@ -48,7 +48,7 @@ class Place:
 
 
 # CPUs with AVX2 and FMA all get the same answer; of the older ones each kind that differs is asked for.
-OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "x86_64")
+OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "penryn", "core2", "k8")
 PLACES = (
     Place(id="linux", label="Linux x86-64", system="linux", arch="x86_64", cpus=("", *OLD_CPUS)),
     Place(id="windows", label="Windows x86-64", system="windows", arch="x86_64", cpus=("", *OLD_CPUS)),
@@ -192,7 +192,7 @@ def nearest_cpu(features: Iterable[str], known: Mapping[str, Iterable[str]]) -> 
     if {"avx2", "fma"} <= have:
         return ""
     fitting = {name: kinds for name, other in known.items() if (kinds := choosing(other)) <= have}
-    return max(fitting, key=lambda name: len(fitting[name]), default="x86_64")
+    return max(fitting, key=lambda name: len(fitting[name]), default="k8")
 
 
 def architectures(facts: Facts) -> tuple[str, ...]:
@@ -225,5 +225,5 @@ def processors(facts: Facts) -> list[list[str]]:
     return [
         [name, row.products or "", nearest_cpu(row.features, known) if name not in OLD_CPUS else name]
         for name, row in table.items()
-        if row.family == "x86_64"
+        if row.family == "x86_64" != name  # "x86_64" is a kind of machine, not a CPU
     ]

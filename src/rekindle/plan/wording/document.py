@@ -11,7 +11,7 @@ import msgspec
 
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.version import minor
-from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome, is_guess
+from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome, is_guess, with_hazards
 from rekindle.plan.candidates import Assessed
 from rekindle.plan.grafts import graft_steps, spoken_graft
 from rekindle.plan.question import Question
@@ -45,7 +45,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     if best is None:
         plain = outcome.obstacle is not None or question.cards_are_hopeless
         return _no(outcome, [] if plain else against_the_wish(outcome), notices)
-    candidate = best.candidate
+    candidate = with_hazards(best, question).candidate
     no_build = question.wish.build and candidate.answer == "install"
     against = outcome.once("against", lambda: against_the_wish(outcome)) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
