@@ -3,24 +3,20 @@
 And ``key``: a signing key of the user's own, whose keys are believed, and signing a statement.
 """
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rekindle.api.inspect import inspect
 from rekindle.errors import BadInput
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_for_user
+from rekindle.model.build import BuildResults
 from rekindle.model.claims import ClaimCheck, ClaimsReport, SigningKey, SigningKeys
 from rekindle.model.progress import Progress
 from rekindle.verify.claims import Material, compare, judge_claims
-
-if TYPE_CHECKING:
-    from rekindle.model.build import BuildResults
 
 MAX_SMALL_FILE = 8 << 20
 MAX_BILLS = 64

@@ -1,12 +1,10 @@
 """The wheelhouse verbs: joins the index with what inspects, plans and knows the GPUs."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,6 +15,8 @@ from rekindle.index.wheelhouse.catalogue import load_wheels, location
 from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
 from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive, yank
+from rekindle.model.arch import GpuArch
+from rekindle.model.claims import IndexCheck
 from rekindle.model.document import load
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
@@ -33,10 +33,6 @@ from rekindle.model.wheelhouse import (
     Yanked,
 )
 from rekindle.scripts.quoting import paste_line, pasted
-
-if TYPE_CHECKING:
-    from rekindle.model.arch import GpuArch
-    from rekindle.model.claims import IndexCheck
 
 
 def index_add(

@@ -1,11 +1,8 @@
 """Proofs that travel: a verification as a record anybody can post, and a folder of such records reviewed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rekindle import __version__
 from rekindle.compat.proofs import LIST, MAX_RECORD_BYTES, GivenRecord, doubt, weigh_records
@@ -14,11 +11,9 @@ from rekindle.facts import load_facts
 from rekindle.formats.ranges import read_page
 from rekindle.host.files import write_for_user
 from rekindle.model.document import encode, read_bounded
+from rekindle.model.machine import Machine
 from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord, card_of
 from rekindle.model.verify import VerifyReport
-
-if TYPE_CHECKING:
-    from rekindle.model.machine import Machine
 
 MAX_RECORDS = 20_000
 MAX_LIST_BYTES = 64 << 20

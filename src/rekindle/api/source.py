@@ -1,11 +1,9 @@
 """The source verbs: joins trees and their patches with the plan and this machine's tools."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,12 +13,10 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace, default_workspace
 from rekindle.model.document import load
 from rekindle.model.plan import Plan
+from rekindle.model.progress import Progress
 from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source.patches import Choice, Context, apply, choose, load_patches, status, unapply
 from rekindle.source.tree import check_wanted, tree_version
-
-if TYPE_CHECKING:
-    from rekindle.model.progress import Progress
 
 
 def source_fetch(

@@ -1,24 +1,26 @@
 """``matrix``: many wheels from one table, on this machine, on a Dask cluster or as a Slurm array."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import platform
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.host.made import mark_made
+from rekindle.host.processes import cores as cores_here
+from rekindle.matrix.engine import DaskEngine, Engine, LocalEngine
 from rekindle.matrix.folder import CellFolder
 from rekindle.matrix.ledger import DirectoryLedger
+from rekindle.matrix.run import Loop, slurm_script
 from rekindle.model.build_options import BuildOptions, memory_budget
 from rekindle.model.document import encode, load
+from rekindle.model.machine import Machine
 from rekindle.model.matrix import (
     Cell,
     CellRow,
@@ -34,11 +36,6 @@ from rekindle.model.matrix import (
 )
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from rekindle.matrix.engine import Engine
-    from rekindle.model.machine import Machine
-
 
 TABLE = Path("matrix.toml")
 
@@ -119,9 +116,7 @@ def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) 
 
 
 def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
-    from rekindle.host.processes import cores
-
-    return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores(), force=frozenset(force))
+    return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores_here(), force=frozenset(force))
 
 
 def _chosen(lock: MatrixLock, only: Sequence[str]) -> list[Cell]:
@@ -155,7 +150,6 @@ def matrix_run(
     from rekindle.build.trace import join_traces
     from rekindle.host.process import stop_signals_as_interrupt
     from rekindle.journey.matrix_work import admit_cells
-    from rekindle.matrix.run import Loop
 
     listener = progress or Silent()
     chosen = msgspec.structs.replace(options or RunOptions(), **choices)
@@ -194,13 +188,9 @@ def _spent(state: CellState, before: int) -> float:
 def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     """A Dask cluster, or this machine with one jobserver and one governor for the compilers of all cells."""
     from rekindle.build.governor import SHARED_JOBSERVER, governed_jobs
-    from rekindle.host.processes import cores
-    from rekindle.matrix.engine import LocalEngine
 
     root = Path(lock.root)
     if options.engine == "dask":
-        from rekindle.matrix.engine import DaskEngine
-
         if not options.scheduler:
             raise BadInput("--engine dask needs --scheduler ADDRESS", remedy="for example tcp://127.0.0.1:8786")
         yield DaskEngine(
@@ -215,9 +205,9 @@ def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
         )
     size = options.memory or lock.defaults.memory
     # Every cell's Ninja has one job of its own besides what it takes from the common pool.
-    most, budget = lock.defaults.jobs or cores(), memory_budget(size) if size else None
+    most, budget = lock.defaults.jobs or cores_here(), memory_budget(size) if size else None
     # A farm's build governs its own compilers: one at a time.
-    at_once = max(1, min(4, cores())) if options.farm is None else 1
+    at_once = max(1, min(4, cores_here())) if options.farm is None else 1
     with governed_jobs(root / "history.json", f"matrix {lock.root}", most, budget) as jobs:
         engine = LocalEngine(
             msgspec.structs.replace(this_worker(), slots=options.slots or at_once),
@@ -321,7 +311,6 @@ def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 
     The nodes do not ask: cells from elsewhere are refused here, as by ``matrix_run``.
     """
     from rekindle.journey.matrix_work import admit_cells
-    from rekindle.matrix.run import slurm_script
 
     lock = load_lock(table)
     cells = _chosen(lock, only)
