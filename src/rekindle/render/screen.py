@@ -94,7 +94,8 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
 
 
 _COUNTED = (
-    "cells|checks|compilations|files|keys|lines|machines|packages|pages|projects|records|requests|slots|units|wheels"
+    "cells|checks|combinations|commits|compilations|differences|files|keys|lines|machines|objects|packages|pages|projects"
+    "|records|requests|settings|signatures|slots|targets|units|wheels"
 )
 _ONE_OF_MANY = re.compile(rf"(?<![\d.,:_-])1 ((?:native |project )?)({_COUNTED})\b")
 

@@ -86,6 +86,7 @@ def test_a_cause_is_told_with_its_confidence_and_its_fix() -> None:
         ("11 wheels, 0 keys", "11 wheels, 0 keys"),
         ("reading 1 native files", "reading 1 native file"),
         ("torch 2.1 wheels", "torch 2.1 wheels"),
+        ("plan: 1 combinations", "plan: 1 combination"),
     ],
 )
 def test_one_is_no_plural(text: str, shown: str) -> None:
