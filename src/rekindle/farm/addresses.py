@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from rekindle.errors import BadInput, StageFailed
@@ -90,6 +91,25 @@ def judge_network(url: str, *, private_network: bool = False) -> str | None:
         raise BadInput(f"{host} is open to the world, and tokens would travel there in clear", remedy=_SAFE_WAYS)
     where = f"tokens travel in clear on the network of {host}"
     return f"{where}: right only where everybody on it is trusted; else {_SAFE_WAYS}"
+
+
+def judge_reach(url: str, workers: Iterable[str]) -> str | None:
+    """What is to be said where machines are invited to a scheduler that only its own machine reaches."""
+    far = [address for address in workers if not is_loopback(split_address(address)[0])]
+    if not far or not is_loopback(split_address(url)[0]):
+        return None
+    own = ", ".join(own_addresses()) or "ADDRESS"
+    return (
+        f"{far[0]} does not reach {url}, which is this machine alone (unless a tunnel leads here): rekindle farm down, "
+        f"then rekindle farm up --listen with one of {own}"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Does it mean the very machine?"""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def answers(address: str, seconds: float = 2.0) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import MissingTool
-from rekindle.farm.addresses import is_free, own_addresses, split_address
+from rekindle.farm.addresses import is_free, is_loopback, own_addresses, split_address
 from rekindle.host.protocol import Host
 from rekindle.host.text import version_in, version_key
 from rekindle.model.farm import FarmStatus
@@ -136,6 +136,8 @@ def _bubblewrap(host: Host) -> Check:
 def _sandbox(host: Host, scratch: Path) -> Check:
     """The overlay and the sandbox, as a compilation will want them, on the very disk."""
     who = "as root" if not start_words(host) else "without root, in a user namespace"
+    if not host.which("bwrap"):
+        return _check("sandbox", "warn", "not tried without bubblewrap")
     try:
         there = next(place for place in (scratch, *scratch.parents) if place.is_dir())
         with tempfile.TemporaryDirectory(prefix=".rekindle-trial-", dir=there) as folder:
@@ -180,7 +182,7 @@ def _disk(host: Host, scratch: Path) -> Check:
 
 def _network(needs: WorkerNeeds) -> list[Check]:
     host_name, port = split_address(needs.address)
-    ours = host_name in own_addresses() or host_name.startswith("127.") or host_name == "::1"
+    ours = host_name in own_addresses() or is_loopback(host_name)
     fix = f"invite the address it has: rekindle farm up --invite {(own_addresses() or ['ADDRESS'])[0]}:{port}"
     checks = [
         _check(

@@ -71,6 +71,8 @@ def raise_farm(
     if cache:
         cache_settings(cache)
     asked = [addresses.read_address(text, addresses.WORKER_PORT) for text in invite]
+    if note := addresses.judge_reach(reached, asked):
+        notes.append(note)
     workers = {worker.address: worker for worker in known.workers} if known else {}
     workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in asked if place not in workers}
     farm = Farm(scheduler=reached, cache=cache or (known.cache if known else None), workers=tuple(workers.values()))

@@ -6,6 +6,9 @@ folder=@FOLDER@
 # The Rekindle that wrote this file, which every node must see, too; another one: REKINDLE=/path/to/rekindle sbatch FILE
 call=(@PYTHON@ -m rekindle)
 [ -z "${REKINDLE-}" ] || call=("$REKINDLE")
+# sccache counts the cores it may run on; a cluster that confines nobody would let it take the whole node.
+cores=${SLURM_CPUS_PER_TASK:-$(nproc)}
+[ "$(nproc)" -le "$cores" ] || call=(taskset -c "0-$((cores - 1))" "${call[@]}")
 # Overlays do not lie on network disks: toolchains and compilations go to a disk of the node's own.
 scratch=${SLURM_TMPDIR:-${TMPDIR:-/tmp}}/rekindle-farm-${SLURM_JOB_ID:-$$}
 worker=

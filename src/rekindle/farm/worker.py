@@ -231,7 +231,7 @@ def _is_in(daemon: Daemon) -> bool:
     if _TURNED_AWAY in said:
         line = next(line for line in said.splitlines() if _TURNED_AWAY in line)
         why, fix = explain_failure(line)
-        raise StageFailed(f"the scheduler turned this worker away: {why} ({line.strip()[-200:]})", remedy=fix)
+        raise StageFailed(f"the scheduler turned this worker away: {why or line.strip()[-200:]}", remedy=fix)
     return _JOINED in said
 
 

@@ -35,6 +35,8 @@ def show_up(document: FarmUp, screen: Screen) -> None:
 
 def _next_of_up(document: FarmUp) -> list[str]:
     named = _named(document.folder)
+    if not document.worker and not document.invitations and document.state == "started":
+        return [f"rekindle farm up{named} --invite ADDRESS", f"rekindle farm join{named} --ssh HOST"]
     return [f"rekindle farm status{named}", f"rekindle up --build{named or ' --farm'}"]
 
 
@@ -100,7 +102,7 @@ def show_report(document: FarmReport, screen: Screen) -> None:
 
 def _machine_row(machine: FarmMachine, screen: Screen) -> tuple[str, ...]:
     counts = f"{machine.compiled} compiled, {machine.running} now" + (f", {machine.lost} lost" if machine.lost else "")
-    slots = f"{machine.slots} slots" if machine.slots else ""
+    slots = f"{machine.slots} slot{'s' if machine.slots != 1 else ''}" if machine.slots else ""
     meaning = _MEANING.get(machine.state, "")
     return f"{screen.mark(_WORKER[machine.state])} {machine.address}", machine.state, slots, counts, meaning
 

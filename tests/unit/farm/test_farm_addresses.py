@@ -81,3 +81,13 @@ def test_an_address_of_the_web_has_its_usual_port() -> None:
     assert addresses.split_address("https://farm.example.org") == ("farm.example.org", 443)
     assert addresses.split_address("http://farm.example.org/") == ("farm.example.org", 80)
     assert addresses.split_address("https://farm.example.org:8443") == ("farm.example.org", 8443)
+
+
+def test_who_is_invited_must_reach_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "own_addresses", lambda: ["192.168.1.10"])
+    said = addresses.judge_reach("http://127.0.0.1:10600", ["127.0.0.1:10501", "192.168.1.11:10501"])
+    assert said is not None and said.startswith("192.168.1.11:10501 does not reach http://127.0.0.1:10600")
+    assert said.endswith("rekindle farm up --listen with one of 192.168.1.10")
+    assert addresses.judge_reach("http://127.0.0.1:10600", ["127.0.0.2:10501", "[::1]:10501"]) is None
+    assert addresses.judge_reach("https://farm.example.org", ["192.168.1.11:10501"]) is None
+    assert addresses.judge_reach("http://localhost:1", ["desk:10501"]) is not None

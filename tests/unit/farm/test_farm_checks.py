@@ -234,3 +234,13 @@ def test_the_sandbox_is_tried_as_it_will_be_used(
 def test_whoever_is_not_root_works_in_a_namespace(monkeypatch: pytest.MonkeyPatch, user: int, apart: bool) -> None:
     monkeypatch.setattr("rekindle.farm.checks.os.geteuid", lambda: user)
     assert bool(start_words(BareHost())) is apart
+
+
+def test_without_bubblewrap_no_sandbox_is_blamed(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = WorkerHost(bwrap="!not found")
+    monkeypatch.setattr(host, "which", lambda name: None if name == "bwrap" else f"/usr/bin/{name}")
+    checks = judged(host, scheduler, tmp_path)
+    assert checks["bubblewrap"].status == "fail" and "install" in (checks["bubblewrap"].fix or "")
+    assert checks["sandbox"].status == "warn" and checks["sandbox"].fix is None

@@ -179,8 +179,9 @@ def test_a_wrong_token_is_turned_away_with_its_reason(folder: FarmFolder, at: st
     api.farm_up(listen=at)
     place = f"127.0.0.1:{another_port()}"
     forged = InvitationText(scheduler=f"http://{at}", token="forged", machine=os.uname().machine, address=place)
-    with pytest.raises(StageFailed, match=r"turned this worker away.*token"):
+    with pytest.raises(StageFailed, match=r"turned this worker away.*token") as caught:
         api.farm_join(write_invitation(forged).line, farm=tmp_path / "other")
+    assert "{" not in caught.value.message, "what it means, not the line of the log"
     assert not answers(place), "nothing is left running"
 
 
@@ -237,7 +238,7 @@ def test_wait_ends_with_the_worker(folder: FarmFolder, at: str) -> None:
     waiting = threading.Thread(target=lambda: answers_of.append(api.farm_join(wait=True).state))
     waiting.start()
     deadline = time.monotonic() + 20
-    while not any(place.daemon.find() for place in worker_places(folder)) and time.monotonic() < deadline:
+    while not api.farm_status().works and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(0.5)
     api.farm_down()
@@ -329,6 +330,16 @@ def test_a_machine_that_ssh_does_not_reach(
     assert not api.farm_down().left and not answers(place)
 
 
+def test_what_comes_next_depends_on_who_is_there(
+    folder: FarmFolder, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["farm", "up", "--listen", at]) == 0
+    assert "--invite ADDRESS" in (said := capsys.readouterr().out) and "up --build" not in said
+    assert main(["farm", "up", "--invite", "192.168.77.11"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "up --build" in said and "does not reach" in said
+
+
 def test_a_script_for_slurm(folder: FarmFolder, at: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadInput):
         api.farm_slurm()
@@ -339,6 +350,12 @@ def test_a_script_for_slurm(folder: FarmFolder, at: str, capsys: pytest.CaptureF
         assert words in script
     assert script.startswith("#!/bin/bash") and not re.search("@[A-Z]+@", script)
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    rekindle = folder.root / "rekindle"
+    rekindle.write_text(f"#!/bin/sh\nnproc > {folder.root}/cores\n")
+    rekindle.chmod(0o755)
+    env = {**os.environ, "REKINDLE": str(rekindle), "SLURM_CPUS_PER_TASK": "1", "SLURM_TMPDIR": str(folder.root)}
+    subprocess.run(["bash"], input=script, text=True, check=True, env=env)
+    assert (folder.root / "cores").read_text() == "1\n", "no more than was asked for, where nobody is confined"
 
 
 def test_the_command_line(
