@@ -66,7 +66,13 @@ def test_code_linked_late_runs_on_newer_cards_only() -> None:
 
 
 def test_a_cpu_that_can_do_less_than_one_seen_crashing_is_not_known() -> None:
-    got = wheel_starts("2.6.0", FACTS.cpu.microarchitecture["core2"].features, FACTS)
+    got = wheel_starts("2.6.0", FACTS.cpu.microarchitecture["k10"].features, FACTS)
     assert (got.kind, got.code) == ("unknown", "cpu-not-seen")
     assert got.text.startswith("whether it starts is not known, and where it does, dynamic quantised Linear")
     assert got.source
+
+
+def test_what_was_seen_on_a_core_2_is_said_of_it() -> None:
+    got = wheel_starts("2.6.0", FACTS.cpu.microarchitecture["core2"].features, FACTS)
+    assert got.kind == "partly"
+    assert got.text.startswith("starts, but dynamic quantised Linear") and "core2" in got.text

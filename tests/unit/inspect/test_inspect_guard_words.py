@@ -40,6 +40,7 @@ def test_what_a_pattern_matches_has_one_of_the_guards_words(guard: Guard, patter
         ("plain", "dft_kernel.c", "mkl"),
         ("Sleef_sinf8_u10", "", "sleef"),
         ("xnn_f32_gemm", "", "xnnpack"),
+        ("_ZNK5arrow5acero18BlockedBloomFilter9Find_avx2EPKj", "", "arrow"),
         ("_ZN4dnnl4impl3cpuE", "", "onednn"),
         ("__aarch64_cas4_acq", "", "outline-atomics"),
         ("sgemm_kernel_HASWELL", "", "openblas"),
