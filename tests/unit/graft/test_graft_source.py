@@ -17,6 +17,7 @@ from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, write_library
 from rekindle import api
 from rekindle.compat.graft import find_recipe
+from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.formats.cubin import other_arch
@@ -157,6 +158,14 @@ def test_the_wheels_own_flags_are_read_across_pieces() -> None:
 def test_a_release_may_have_no_recipe() -> None:
     assert find_recipe("1.0.0", load_facts()) is None and find_packages("1.0.0", load_facts()) == ()
     assert "nvidia-cutlass" in [package.name for package in find_packages("2.12.1", load_facts())]
+
+
+@pytest.mark.parametrize("release", ["2.6.0", "2.12.1"])
+def test_a_graft_and_a_build_take_the_same_cutlass(release: str) -> None:
+    """A graft compiled 2.12.1 with headers while a build with CUDA was still refused for want of them."""
+    (package,) = [package for package in find_packages(release, load_facts()) if package.name == "nvidia-cutlass"]
+    (part,) = [part for part in parts_for(release) if part.name == "cutlass"]
+    assert part.index is not None and part.index.version == package.version
 
 
 def test_same_code_is_counted_by_function(tmp_path: Path) -> None:

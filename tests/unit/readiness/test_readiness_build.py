@@ -382,12 +382,12 @@ def test_a_tree_filled_for_another_back_end_lacks_headers(
 
 def test_a_tree_that_cannot_be_built_with_cuda_is_told_so_at_the_start(tmp_path: Path) -> None:
     parts = (TreePart(name="cutlass", path="third_party/cutlass", way="off"),)
-    tree = SourceTree(root="/t", project="torch", version="2.12.1", parts=parts)
+    tree = SourceTree(root="/t", project="torch", version="2.8.0", parts=parts)
     for cuda, fails in (("12.6", True), (None, False)):
-        asked = PlannedBuild(plan=plan(torch="2.12.1", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
+        asked = PlannedBuild(plan=plan(torch="2.8.0", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
         found = [check for check in check_build(Machine(), asked) if check.id == "headers"]
         assert [check.status for check in found] == (["fail"] if fails else [])
-        assert all("eight kernel files include CUTLASS" in (check.found or "") for check in found)
+        assert all("kernel files include CUTLASS" in (check.found or "") for check in found)
 
 
 def test_little_disk_is_told_and_none_refused(tmp_path: Path) -> None:
