@@ -46,7 +46,7 @@ def _answers(
             units=(UnitOutcome(library="l", container=0, state="refused", why="another cub"),),
         )  # fmt: skip
 
-    monkeypatch.setattr(importlib.import_module("rekindle.api.rebuild"), "graft", graft)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.graft"), "graft", graft)
     return asked
 
 

@@ -198,8 +198,10 @@ def test_counts_that_an_answer_leaves_out_are_none() -> None:
 def test_a_free_port_can_be_taken() -> None:
     import socket
 
+    port = _free_port()
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", _free_port()))
+        taken.bind(("127.0.0.1", port))
+        assert taken.getsockname()[1] == port > 1023
 
 
 def test_where_the_program_says_nothing_its_silence_is_told() -> None:
