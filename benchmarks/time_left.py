@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.build.history import Estimate, History, Learnt
-from rekindle.formats.ninja import BuildEdge
+from rekindle.formats.ninja import BuildEdge, file_name
 
 ROOT = Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "docs/evidence"
@@ -64,11 +64,7 @@ class UsualSeconds(Learnt):
         self._seconds = seconds
 
     def usual(self, output: str) -> float | None:
-        return self._seconds.get(file_name(output))
-
-
-def file_name(output: str) -> str:
-    return output.rsplit("/", 1)[-1].removesuffix(".o")
+        return self._seconds.get(file_name(output).removesuffix(".o"))
 
 
 def mean_seconds(builds: Iterable[list[Step]]) -> dict[str, float]:
@@ -76,7 +72,7 @@ def mean_seconds(builds: Iterable[list[Step]]) -> dict[str, float]:
     every: dict[str, list[float]] = {}
     for steps in builds:
         for step in steps:
-            every.setdefault(file_name(step.name), []).append(step.ended - step.begun)
+            every.setdefault(file_name(step.name).removesuffix(".o"), []).append(step.ended - step.begun)
     return {name: statistics.fmean(seconds) for name, seconds in every.items()}
 
 

@@ -45,10 +45,6 @@ class NeedsInvitation(BadInput):
     """A worker of a farm has neither an invitation nor the farm's own keys."""
 
 
-class NotYet(RekindleError):
-    """A verb or option that does not exist yet; says so instead of pretending."""
-
-
 class MissingTool(RekindleError):
     """A program that this step needs is not on the machine."""
 

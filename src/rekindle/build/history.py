@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rekindle.formats.ninja import BuildEdge, latest, read_build_ninja, read_ninja_log
+from rekindle.formats.ninja import BuildEdge, file_name, latest, read_build_ninja, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.document import Document, encode, load_kept
 from rekindle.model.toml import read_beside
@@ -92,7 +92,7 @@ class Learnt:
 
     def usual(self, output: str) -> float | None:
         """How long it ran last, or what a file of its name took where whole torches were built; None: not known."""
-        name = output.rsplit("/", 1)[-1].removesuffix(".obj").removesuffix(".o")
+        name = file_name(output).removesuffix(".obj").removesuffix(".o")
         return self.seconds(output) or read_beside(__file__, "usual_seconds.toml", _UsualSeconds).seconds.get(name)
 
     def record(self, output: str, peak: int, seconds: float) -> None:

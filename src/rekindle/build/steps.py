@@ -35,13 +35,13 @@ from rekindle.host.live import LiveHost
 from rekindle.interpreters.environment import TargetPython, requirements
 from rekindle.model.build import BuildFailure, BuildScript
 from rekindle.model.plan import HERE, Step
+from rekindle.model.progress import GIANT_SECONDS
 from rekindle.model.source import compiles_against_torch
 from rekindle.readiness.case import wheel_version
 from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.spell import shell_script
 from rekindle.toolkits.programs import Tool
 
-GIANT_SECONDS = 20.0
 MAX_BYTES = 256 << 20
 _OBJECT = re.compile(r"build ((?:[^:$ ]|\$.)+\.(?:o|obj))(?: [^:]*)?: ")
 

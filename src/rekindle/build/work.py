@@ -22,6 +22,7 @@ from rekindle.build.launchers import CACHES, Launcher, statistics
 from rekindle.build.trace import TimedSpan
 from rekindle.build.tree import stop_before_full
 from rekindle.errors import StageFailed
+from rekindle.formats.ninja import file_name
 from rekindle.host.process import Ended, Running, run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
@@ -119,7 +120,7 @@ class Supervisor:
         last = self.governor.samples[-1] if self.governor is not None and self.governor.samples else None
         jobs = tuple(
             JobView(
-                name=output.replace("\\", "/").rsplit("/", 1)[-1],
+                name=file_name(output),
                 seconds=seconds,
                 bytes=size,
                 paused=paused,

@@ -205,11 +205,3 @@ def machine_profile(name: str, facts: Facts | None = None) -> tuple[Machine, Wis
         name: value for name in ("python", "cuda", "rocm") if isinstance(value := flags.get(name), str)
     }
     return machine, Wish(torch=row.torch, **named)
-
-
-def machine_name(machine: Machine) -> str:
-    """A machine in a few words, for headings."""
-    gpus = ", ".join(gpu.name or str(gpu.arch) for gpu in machine.gpus) or "no GPU"
-    system = machine.os.distro or machine.os.system
-    cpu = machine.cpu.name or machine.cpu.microarchitecture
-    return f"{gpus}, {cpu}, {system}" if cpu else f"{gpus}, {system}"
