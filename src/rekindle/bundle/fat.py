@@ -271,7 +271,7 @@ class _Bundling:
         if patch or renamed:
             self.patched.append(info.filename)
         if patch or renamed or trimmed:
-            out.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+            out.replace(info, copy)
         else:
             out.copy(info)
 

@@ -82,7 +82,7 @@ def packed_slots(table: bytes) -> list[int]:
     return slots
 
 
-def is_elf(head: bytes) -> bool:
+def is_elf(head: bytes | mmap.mmap) -> bool:
     """By its first bytes."""
     return head[:4] == b"\x7fELF"
 

@@ -84,6 +84,10 @@ class Rewriter:
         self.rows[name] = (f"sha256={encoded}", str(size))
         return info.compress_size
 
+    def replace(self, info: zipfile.ZipInfo, path: Path) -> None:
+        """A library of the old wheel with the content of a file; who may run it stays as it was."""
+        self.add(info.filename, file_chunks(path), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+
     def finish(self) -> bytes:
         """RECORD, last as the wheel specification recommends; returns it."""
         name = f"{self.folder}/RECORD"

@@ -29,11 +29,11 @@ _STAMP = "tools.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One output: ``command`` is a list of programs to run in a row, each a list of words; ``inputs`` are files it
-    reads. Names are relative to the folder of the jobs, with ``/``."""
+    """One output and the ``command`` that makes it; ``inputs`` are files it reads. Names are relative to the folder of
+    the jobs, with ``/``."""
 
     output: str
-    command: tuple[tuple[str, ...], ...]
+    command: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     title: str = ""
 
@@ -45,13 +45,10 @@ def write_jobs(folder: Path, jobs: Sequence[Job], tools: Mapping[str, str]) -> N
     lines = ["ninja_required_version = 1.10", "rule run", "  command = $words", "  description = $title"]
     for job in jobs:
         inputs = " ".join(_ninja_path(name) for name in job.inputs)
-        words = " && ".join(_spoken(command) for command in job.command)
-        if os.name == "nt" and len(job.command) > 1:
-            words = f'cmd /c "{words}"'
         lines += [
             "",
             f"build {_ninja_path(job.output)}: run {inputs} | {_STAMP}",
-            f"  words = {_ninja_value(words)}",
+            f"  words = {_ninja_value(_spoken(job.command))}",
             # Supervisors read what is made from "object NAME".
             f"  title = {_ninja_value(job.title or f'object {job.output}')}",
         ]
@@ -67,7 +64,7 @@ def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str, release:
     if compression == "lz4" and at_least(release, "13.0"):
         how.append("--compress-mode=speed")
     image = f"--image3=kind=elf,sm={str(arch).removeprefix('sm_')},file={cubin}"
-    return Job(output=output, command=((fatbinary, f"--create={output}", "-64", *how, image),), inputs=(cubin,))
+    return Job(output=output, command=(fatbinary, f"--create={output}", "-64", *how, image), inputs=(cubin,))
 
 
 def forget_empty(folder: Path, jobs: Sequence[Job]) -> int:

@@ -142,6 +142,10 @@ class GraftOrder:
 def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     """Graft, or say what would be done. A refused unit ends it before anything is written, unless it may lack."""
     begun = time.monotonic()
+    return msgspec.structs.replace(_carry_out(order, progress), seconds=time.monotonic() - begun)
+
+
+def _carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     try:
         checked = check_wheel(order.wheel)
         parse_wheel_filename(order.wheel.name)
@@ -167,14 +171,13 @@ def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     if order.prove and units:
         report = msgspec.structs.replace(report, proof=_prove(order, libraries, progress))
     if order.dry_run or not units or report.disproven:
-        return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
+        return report
     code, outcomes, compiled = _compile(order, libraries, progress)
     report = msgspec.structs.replace(report, units=_sorted([*told, *outcomes]), compiled=compiled)
     refused = [one for one in outcomes if one.state == "refused"]
     if not code or (refused and not order.leave_out):
-        return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
-    report = _write(order, code, report, progress, libraries)
-    return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
+        return report
+    return _write(order, code, report, progress, libraries)
 
 
 def _look(
@@ -204,7 +207,7 @@ def _look(
                     surveyed = [_survey(library, target, order.without) for target in order.targets]
             except Malformed as error:
                 notes.append(f"{name} stays as it is: {error.message.removeprefix(f'{name}: ')}")
-                path.unlink(missing_ok=True)
+                path.unlink()
                 continue
             told += [row for _, others in surveyed for row in others]
             found.append(FoundLibrary(path, name, tuple(pair for made, _ in surveyed for pair in made)))
@@ -247,9 +250,9 @@ def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progr
                 if not isinstance(way, SourceWay):
                     continue  # the wheel's own code needs no proof, and other compilers than its own give other code
                 units = way.proofs(library, order.prove - len(rows))
-                jobs = way.jobs(folder, int(each.path.stem), library, units)
-                if not jobs:
+                if not units:
                     continue
+                jobs = way.jobs(folder, int(each.path.stem), library, units)
                 write_jobs(folder, jobs, order.tools.versions)
                 forget_empty(folder, jobs)
                 progress.stage("prove", f"for {units[0].arch}, which the wheel has; units: {len(units)}")
@@ -280,7 +283,6 @@ def _compile(
 ) -> tuple[dict[tuple[str, int], dict[GpuArch, bytes]], list[UnitOutcome], int]:
     """What was made and stands beside the wheel's own, the state of every unit, and how many were compiled now."""
     folder = order.work / "images"
-    folder.mkdir(parents=True, exist_ok=True)
     jobs: list[Job] = []
     for each in libraries:
         with order.device_library(each.path, each.name) as library:
@@ -412,7 +414,6 @@ def _write(
     if order.out is None:
         applied.path.unlink()
         assert order.graft is not None
-        order.graft.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(order.graft, draft.read_bytes())
         return msgspec.structs.replace(
             report, graft=str(order.graft), graft_bytes=order.graft.stat().st_size, sha256=applied.sha256

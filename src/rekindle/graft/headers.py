@@ -58,8 +58,7 @@ def take_include(wheel: WheelZip, folder: Path, progress: Progress) -> Path:
             raise BadInput(f"{wheel.what} has no {WHEEL_INCLUDE}, so its kernels cannot be compiled")
         progress.stage("headers", f"{len(names)} of the wheel itself")
         for count, name in enumerate(names):
-            if count % 500 == 0:
-                progress.step(count, len(names), name)
+            progress.step(count, len(names), name)
             target = room / name.removeprefix(WHEEL_INCLUDE)
             target.parent.mkdir(parents=True, exist_ok=True)
             # Thousands of them: not one by one to the disk; what says that all are there is written last.

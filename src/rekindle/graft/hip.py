@@ -31,7 +31,7 @@ from rekindle.formats.offload import (
     unit_id,
     write_bundle,
 )
-from rekindle.formats.pe import is_pe
+from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job
 from rekindle.graft.library import DeviceLibrary, outcome
@@ -78,7 +78,7 @@ class HipLibrary(DeviceLibrary):
     @functools.cached_property
     def units(self) -> tuple[HipUnit, ...]:
         """All bundles in the order of the section; empty where the library has none."""
-        if is_pe(self._data[:64]):
+        if isinstance(self.headers, Pe):
             if any(section.name.startswith(".hip_fat") for section in self.headers.sections):
                 raise Malformed(f"{self.name} is Windows' library, whose AMD code is not written")
             return ()
@@ -173,7 +173,6 @@ class TwinWay:
         """Writes the code objects itself: there is nothing to compile."""
         for each in units:
             path = folder / f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
-            path.parent.mkdir(parents=True, exist_ok=True)
             write_if_changed(path, rename_chip(library.code_object(each.unit, each.origin), each.arch.name))
         return []
 
@@ -232,7 +231,7 @@ class HipSourceWay:
                 *("-c", each.origin, "-o", output),
             )
             title = f"object {output} ({each.name})"
-            jobs.append(Job(output=output, command=(command,), inputs=(each.origin,), title=title))
+            jobs.append(Job(output=output, command=command, inputs=(each.origin,), title=title))
         return jobs
 
 

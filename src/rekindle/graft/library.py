@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
+from rekindle.formats.binary import open_binary
 from rekindle.formats.cubin import Face, ModuleId, face_differences, module_id, other_arch, read_face
-from rekindle.formats.elf import Elf, Section, is_elf
+from rekindle.formats.elf import Elf, Section
 from rekindle.formats.elf_move import ALIGN, SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
-from rekindle.formats.pe import Pe, PeSection, is_pe
+from rekindle.formats.pe import Pe, PeSection
 from rekindle.formats.pe_move import image_pointers_into, move_image_section
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
@@ -114,35 +115,33 @@ class DeviceLibrary:
         raise NotImplementedError
 
     @functools.cached_property
-    def headers(self) -> Elf | Pe:
-        """Its headers."""
-        return Pe(self._data, self.name) if is_pe(self._data[:64]) else Elf(self._data, self.name)
+    def headers(self) -> Elf | Pe | None:
+        """Its headers; None where it is no library after all."""
+        return open_binary(self._data, self.name)
 
     @functools.cached_property
     def _section(self) -> Section | PeSection | None:
-        if not (is_elf(self._data[:64]) or is_pe(self._data[:64])):
-            return None
-        return next((section for section in self.headers.sections if section.name in self.sections), None)
+        every = self.headers.sections if self.headers else ()
+        return next((section for section in every if section.name in self.sections), None)
 
     def _place(self) -> tuple[int, int, int]:
         """Where the section lies in the file, its size, and the address it is mapped to."""
-        section, headers = self._section, self.headers if self._section else None
-        if isinstance(headers, Pe) and isinstance(section, PeSection):
-            return (*headers.content(section), headers.image_base + section.address)
-        if isinstance(headers, Elf) and isinstance(section, Section):
-            return (*headers.content(section), section.address)
+        match self.headers, self._section:
+            case Pe() as image, PeSection() as section:
+                return (*image.content(section), image.image_base + section.address)
+            case Elf() as elf, Section() as part:
+                return (*elf.content(part), part.address)
         return 0, 0, 0
 
     def check_pointers(self) -> None:
         """Every container must be led to by a pointer that can be set, and every pointer must lead to a container."""
-        section, headers = self._section, self.headers
-        if isinstance(headers, Pe) and isinstance(section, PeSection):
-            pointers = image_pointers_into(headers, section)
-        elif isinstance(headers, Elf) and isinstance(section, Section):
-            pointers = pointers_into(headers, section)
-        else:
-            raise Malformed(f"{self.name} has no containers")
-        targets = {pointer.target for pointer in pointers}
+        match self.headers, self._section:
+            case Pe() as image, PeSection() as section:
+                targets = {pointer.target for pointer in image_pointers_into(image, section)}
+            case Elf() as elf, Section() as part:
+                targets = {pointer.target for pointer in pointers_into(elf, part)}
+            case _:
+                raise Malformed(f"{self.name} has no containers")
         known = {unit.address for unit in self.units}
         if lost := known - targets:
             raise Malformed(
@@ -153,16 +152,16 @@ class DeviceLibrary:
 
     def write_with(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
         """A copy at ``path`` with more entries (container number -> finished entries), read back before it counts."""
-        section, headers = self._section, self.headers
-        if section is None or not additions.keys() <= {unit.number for unit in self.units}:
+        if not additions.keys() <= {unit.number for unit in self.units}:
             raise Malformed(f"{self.name} has no container {sorted(additions)[-1]}")
         self.check_pointers()
         pieces = [self._piece(unit.number, additions.get(unit.number, ())) for unit in self.units]
         with path.open("wb+") as out:
-            if isinstance(headers, Pe) and isinstance(section, PeSection):
-                move_image_section(headers, section, pieces, self._file, out)
-            elif isinstance(headers, Elf) and isinstance(section, Section):
-                move_section(headers, section, pieces, out, self.align)
+            match self.headers, self._section:
+                case Pe() as image, PeSection() as section:
+                    move_image_section(image, section, pieces, self._file, out)
+                case Elf() as elf, Section() as part:
+                    move_section(elf, part, pieces, out, self.align)
         try:
             self._check_written(additions, path)
         except Malformed as error:

@@ -53,16 +53,16 @@ def find_tools(
             remedy=f"install {want} (its compiler alone is enough: pip install nvidia-cuda-nvcc), or name it with"
             " --toolkit DIR",
         )
-    made = {kit.release: [emits_for(kit.release, card, facts) for card in cards] for kit in kits}
-    usable = [kit for kit in kits if None not in made[kit.release]]
+    made = {kit.release: tuple(filter(None, (emits_for(kit.release, card, facts) for card in cards))) for kit in kits}
+    usable = [kit for kit in kits if len(made[kit.release]) == len(cards)]
     if not usable:
         card = next(card for card in cards if emits_for(kits[0].release, card, facts) is None)
         raise MissingTool(
             compiles_for(kits[0].release, card, facts).text, remedy=f"install {want}, or name it with --toolkit DIR"
         )
     strange = {kit.release for kit in usable if cuda and fits_wheel(kit.release, cuda).kind != "yes"}
-    best = min(usable, key=lambda kit: (kit.release in strange, made[kit.release] != list(cards), key(kit.release)))
-    return best, tuple(arch for arch in made[best.release] if arch is not None)
+    best = min(usable, key=lambda kit: (kit.release in strange, made[kit.release] != tuple(cards), key(kit.release)))
+    return best, made[best.release]
 
 
 def _toolkit(host: Host, place: Path) -> Tools | None:

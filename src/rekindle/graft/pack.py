@@ -86,7 +86,7 @@ def write_graft(
     libraries: tuple[LibraryBeside, ...] = (),
     compression: str = "none",
     hosts: Mapping[str, int] | None = None,
-) -> GraftFile:
+) -> None:
     """The graft file for ``wheel``. ``hosts``: by library, the flags of an entry it has, which name the host's system
     (Windows' libraries are written here, too). What applying it gives is not in it yet: :func:`complete` adds that."""
     name, *_ = parse_wheel_filename(wheel.name)
@@ -122,15 +122,12 @@ def write_graft(
         libraries=libraries,
     )
     _write(target, graft, members)
-    return graft
 
 
-def complete(path: Path, **told: str) -> GraftFile:
+def complete(path: Path, **told: str) -> None:
     """The same graft file with what applying it gave."""
     graft, members = read_graft(path)
-    graft = msgspec.structs.replace(graft, **told)
-    _write(path, graft, members)
-    return graft
+    _write(path, msgspec.structs.replace(graft, **told), members)
 
 
 def _write(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:

@@ -98,7 +98,7 @@ class PtxWay:
             options = ptxas_options(library.options(each.entry))
             first = (self.ptxas, f"-arch={each.arch}", "-m64", *options, f"ptx/{stem}.ptx", "-o", cubin)
             title = f"object {cubin} ({each.name or 'unnamed unit'})"
-            jobs.append(Job(output=cubin, command=(first,), inputs=(f"ptx/{stem}.ptx",), title=title))
+            jobs.append(Job(output=cubin, command=first, inputs=(f"ptx/{stem}.ptx",), title=title))
         return jobs
 
 

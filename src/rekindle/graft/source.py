@@ -155,10 +155,10 @@ class FlagSearch:
         if self.flags:
             return
         data = self._rest + piece
-        at = data.find(_FLAGS_MARK)
-        end = data.find(b"\0", at) if at >= 0 else -1
-        if at >= 0 and (end >= 0 or len(data) - at > _MOST_FLAGS):
-            text = data[data.rfind(b"\0", 0, at) + 1 : end].decode("ascii", "replace")
+        before, mark, behind = data.partition(_FLAGS_MARK)
+        rest, end, _ = behind.partition(b"\0")
+        if mark and (end or len(rest) > _MOST_FLAGS):
+            text = (before.rpartition(b"\0")[2] + mark + rest).decode("ascii", "replace")
             self.flags = tuple(dict.fromkeys(word for word in text.split() if _TAKEN_FLAGS.fullmatch(word)))
         self._rest = data[-2 * _MOST_FLAGS :]
 
@@ -248,10 +248,10 @@ def choose_file(candidates: Sequence[Path], names: Sequence[str], *, certain: bo
     scores = []
     for path in candidates:
         kernels = set(_GLOBAL.findall(path.read_text(encoding="utf-8", errors="replace")))
-        scores.append((sum(1 for kernel in kernels if f"{len(kernel)}{kernel}" in text), path))
+        scores.append((sum(f"{len(kernel)}{kernel}" in text for kernel in kernels), path))
     scores.sort(key=lambda row: row[0], reverse=True)
-    best, second = ([row[0] for row in scores] + [0, 0])[:2]
-    return scores[0][1] if best > second else None
+    (best, file), (second, _), *_ = [*scores, (0, None), (0, None)]
+    return file if best > second else None
 
 
 def _arch_list(names: Iterable[str], entries: Sequence[Entry]) -> tuple[int, ...]:
@@ -289,7 +289,7 @@ def source_jobs(folder: Path, number: int, units: Sequence[SourceUnit], sources:
             *(*common, *part_flags(each.file, sources), "-include", first),
         )
         title = f"object {cubin} ({each.name})"
-        jobs.append(Job(output=cubin, command=(command,), inputs=(str(each.file), first), title=title))
+        jobs.append(Job(output=cubin, command=command, inputs=(str(each.file), first), title=title))
     return jobs
 
 
@@ -317,7 +317,7 @@ def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
     """Hold new machine code against the wheel's own, function by function."""
     ours, theirs = machine_code(image), machine_code(official)
     named = len(theirs.keys() & ours.keys())
-    same = sum(1 for name, code in theirs.items() if ours.get(name) == code)
+    same = sum(ours.get(name) == code for name, code in theirs.items())
     why = None
     if named < len(theirs):
         why = f"{len(theirs) - named} of {len(theirs)} functions have another name"

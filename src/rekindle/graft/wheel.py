@@ -26,7 +26,7 @@ from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.elf_string import replace_text
-from rekindle.formats.rewrite import Rewriter, extract, file_chunks
+from rekindle.formats.rewrite import Rewriter, extract
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft.hip import HipLibrary
@@ -71,7 +71,7 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
     local = version.local
     if local is None:
         package = name.split("-")[0]
-        text = wheel.find(f"{package}/version.py", 1 << 16) or b""
+        text = wheel.find(f"{package}/version.py") or b""
         told = _PACKAGE_VERSION.search(text)
         with contextlib.suppress(ValueError):
             inner = Version(told[1].decode("ascii", "replace")) if told else None
@@ -82,7 +82,7 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
 
 def wheel_cuda(wheel: WheelZip, package: str = "torch") -> str | None:
     """The CUDA that a wheel was made with, as it says itself: in a line of its own (torch), or in its version."""
-    text = wheel.find(f"{package}/version.py", 1 << 16) or b""
+    text = wheel.find(f"{package}/version.py") or b""
     if told := _CUDA.search(text):
         return told[1].decode()
     local = _CUDA_LOCAL.search(text)
@@ -196,7 +196,7 @@ def _graft_member(
             additions.setdefault(row.container, []).append(entries[row.member])
         library.write_with(additions, after)
     before.unlink()
-    writer.add(info.filename, file_chunks(after), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+    writer.replace(info, after)
     after.unlink()
 
 
@@ -206,7 +206,7 @@ def _correct_list(writer: Rewriter, info: zipfile.ZipInfo, archs: Sequence[str],
     extract(writer.source, info.filename, copy)
     why = correct_list(copy, archs)
     if why is None:
-        writer.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+        writer.replace(info, copy)
     else:
         writer.copy(info)
     copy.unlink()
@@ -261,7 +261,7 @@ def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list
 def _workshop(folder: Path) -> Iterator[Path]:
     """A folder for what is not finished. Its name is always the same: what a kill left there goes at the next call."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir()
     try:
         yield folder
     finally:
@@ -282,18 +282,17 @@ def corrected(old: str, archs: Sequence[str]) -> str:
 def correct_list(path: Path, archs: Sequence[str]) -> str | None:
     """Change the library in place; None where that is done (or nothing is due), else why it was left as it is."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        if not is_elf(data[:64]):
+        if not is_elf(data):
             return "its list of architectures is not in an ELF library"
         lists = [(found.start(), found[0][:-1]) for found in _LIST.finditer(data)]
-        longest = max(lists, key=lambda one: len(one[1]), default=None)
-        if longest is None or sum(1 for one in lists if one[1] == longest[1]) > 1:
+        texts = [text for _, text in lists]
+        start, longest = max(lists, key=lambda row: len(row[1]), default=(0, b""))
+        if texts.count(longest) != 1:
             return "its list of architectures was not found"
-        new = corrected(longest[1].decode(), archs).encode()
-        if new == longest[1]:
+        new = corrected(longest.decode(), archs).encode()
+        if new == longest:
             return None
-        elf = Elf(data, LIST_LIBRARY)
-        edits = replace_text(elf, longest[0], longest[1], new)
-        del elf
+        edits = replace_text(Elf(data, LIST_LIBRARY), start, longest, new)
         if edits is None:
             return "its list of architectures could not be exchanged with certainty"
         for edit in edits:

@@ -22,7 +22,7 @@ def _jobs(*names: str) -> list[Job]:
     return [
         Job(
             output=f"out/{name}.o",
-            command=((sys.executable, "-c", COPY, f"{name}.in", f"out/{name}.o"),),
+            command=(sys.executable, "-c", COPY, f"{name}.in", f"out/{name}.o"),
             inputs=(f"{name}.in",),
         )
         for name in names
@@ -68,12 +68,12 @@ def test_options_for_ptxas() -> None:
 
 def test_packing_stores_as_the_container_does() -> None:
     job = pack_job("fatbinary", "cubin/0-1.sm_90a.cubin", Sm(9, 0, "a"), compression="lz4", release="13.0")
-    [command] = job.command
+    command = job.command
     assert job.output == "cubin/0-1.sm_90a.fatbin" and "--compress-mode=speed" in command
     assert command[-1] == "--image3=kind=elf,sm=90a,file=cubin/0-1.sm_90a.cubin"
     # fatbinary of 11.8 and 12.4 ends at this option; LZ4 is what they do anyway.
     for release in ("11.8", "12.4"):
-        [old] = pack_job("fatbinary", "a.cubin", Sm(9, 0), compression="lz4", release=release).command
+        old = pack_job("fatbinary", "a.cubin", Sm(9, 0), compression="lz4", release=release).command
         assert "--compress-all" in old and not any("compress-mode" in word for word in old)
-    [plain] = pack_job("fatbinary", "a.cubin", Sm(9, 0), compression="none", release="13.0").command
+    plain = pack_job("fatbinary", "a.cubin", Sm(9, 0), compression="none", release="13.0").command
     assert not any("compress" in word for word in plain)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from binaries import make_pe
 from gpu_libraries import make_code_object, make_gpu_library, write_library
 from rekindle import api
 from rekindle.errors import BadInput
@@ -83,9 +84,21 @@ def test_a_code_object_more(tmp_path: Path, form: str) -> None:
         library.write_with({0: [new]}, tmp_path / "new.so")
     with HipLibrary(tmp_path / "new.so", "new.so") as written:
         assert [unit.chips for unit in written.units] == [("gfx1030", "gfx1100", "gfx1032"), ("gfx1100",)]
+        assert written.units[0].bundle.objects[-1].id == "hipv4-amdgcn-amd-amdhsa--gfx1032"
         assert written.code_object(written.units[0], "gfx1032") == new
         assert written.code_object(written.units[0], "gfx1030") == GFX1030
         assert all(unit.bundle.form == form and not unit.address % 4096 for unit in written.units)
+
+
+def test_amds_code_in_a_windows_library_is_not_written(tmp_path: Path) -> None:
+    plain, amd = make_pe({".text": b"x"}), make_pe({".hip_fat": b"x"})
+    with HipLibrary(write_library(tmp_path / "a.dll", plain), "a.dll") as library:
+        assert library.units == ()
+    with (
+        HipLibrary(write_library(tmp_path / "b.dll", amd), "b.dll") as library,
+        pytest.raises(Malformed, match="not wr"),
+    ):
+        assert library.units
 
 
 def test_twins(tmp_path: Path) -> None:
@@ -103,6 +116,15 @@ def test_twins(tmp_path: Path) -> None:
         assert "it is for gfx1030, not gfx1032" in str(library.differences(made[0], GFX1030))
         other = make_code_object(0x38, "gfx1032", {"scale": (8, 8)})
         assert "the parameters of scale" in str(library.differences(made[0], other))
+
+
+def test_of_many_chips_the_first_are_named(tmp_path: Path) -> None:
+    for count, dots in ((8, False), (9, True)):
+        names = [f"gfx90{digit}" for digit in "0123456789"][:count]
+        bundle = _bundle("plain", **{name: GFX1100 for name in names})
+        with _library(tmp_path, bundle) as library:
+            [row] = TwinWay(card=parse_gfx("gfx1010"), facts=load_facts()).survey(library)[1]
+        assert " ".join(names[:8]) + (" …," if dots else ",") in (row.why or "")
 
 
 def test_gfx1012_code_does_not_serve_gfx1010(tmp_path: Path) -> None:
@@ -123,7 +145,7 @@ def test_sources_are_told_by_their_kernels(tmp_path: Path) -> None:
         [unit], [other] = way.survey(library)
         assert unit.name == unit.plan == "scale.hip" and "no file of src defines" in (other.why or "")
         [job] = way.jobs(tmp_path, 0, library, [unit])
-    words = job.command[0]
+    words = job.command
     assert words[:3] == ("env", "HIP_PLATFORM=amd", "hipcc")
     assert {"--offload-arch=gfx1103", "-cuid=ab12cd34", "-mcode-object-version=4", "-DX=1", "-Iinclude"} <= set(words)
 

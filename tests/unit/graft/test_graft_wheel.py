@@ -106,7 +106,7 @@ def test_every_unit_with_ptx_gets_code(tmp_path: Path) -> None:
         assert b"Version: 1.0+cu130.sm120\n" in archive.read(f"{info}/METADATA")
         assert archive.read("demo/plain.so") == official.read("demo/plain.so")
         said = json.loads(archive.read(f"{info}/rekindle-graft.json"))
-        assert said["wheel_sha256"] == report.wheel_sha256 and len(said["entries"]) == 4
+        assert said["schema"] == 1 and said["wheel_sha256"] == report.wheel_sha256 and len(said["entries"]) == 4
         rows = {row[0] for row in csv.reader(io.StringIO(archive.read(f"{info}/RECORD").decode()))}
         assert rows == set(archive.namelist()) and not any("demo-1.0.dist-info" in name for name in rows)
         (tmp_path / "grafted.so").write_bytes(archive.read("demo/lib/libdemo.so"))
@@ -228,7 +228,7 @@ def test_options_of_the_wheel_are_taken_and_strange_ones_are_not(tmp_path: Path)
         return result
 
     carry_out(_order(_wheel(tmp_path), tmp_path, run_jobs=run), Silent())
-    first = seen[0].command[0]
+    first = seen[0].command
     assert "-O2" in first and "-arch=sm_120" in first
     assert "-v" not in first and not any("evil" in word for word in first)
 
