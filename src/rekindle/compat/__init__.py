@@ -12,8 +12,6 @@ Pure functions over typed values and facts, no I/O. Every verb asks here and kee
 A backend is one entry of ``BACKENDS`` in ``backends``.
 """
 
-from __future__ import annotations
-
 from rekindle.compat.answer import Coverage, Name
 from rekindle.compat.backends import BACKENDS, Backend, backend_of, flavour_backend
 

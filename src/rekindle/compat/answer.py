@@ -4,8 +4,6 @@
 ``unknown``: nobody told us, or nobody knows; never to be read as yes or no.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from rekindle.model.plan import Reason

@@ -1,8 +1,6 @@
 """The backends: what the wheels of each have for a card, and what a build for it sets and must find; and which
 published wheel a version names, so that what the facts know of it can be used."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

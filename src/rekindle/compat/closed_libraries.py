@@ -5,8 +5,6 @@ first number). What nothing serves is switched off where torch has a switch for 
 not work are named. A library linked into the wheel stays as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement

@@ -4,8 +4,6 @@
 "no" keeps its axis: what a card or a system forbids is for ever, what a torch or a Python forbids is a choice.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 from collections.abc import Iterable, Sequence

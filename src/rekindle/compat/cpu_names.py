@@ -5,8 +5,6 @@ which numbers mean which microarchitecture stands in ``cpu.toml``. A number that
 falls back to the line's name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import NamedTuple

@@ -8,8 +8,6 @@ reaches 475), so a branch ends where the next one begins. Tegra boards are not j
 driver comes with JetPack.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple

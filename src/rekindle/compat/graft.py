@@ -4,8 +4,6 @@ A graft compiles the device code of a release's own kernel files (:mod:`rekindle
 vendor's libraries stay as they are, so nvcc must be of the wheel's CUDA major version and not older than it.
 """
 
-from __future__ import annotations
-
 import functools
 import heapq
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A condition nobody can check (an unknown glibc) does not match.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 :class:`GpuCode` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 A wheel for glibc (manylinux) never runs on musl (Alpine), whatever the versions; a musllinux wheel never on glibc.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

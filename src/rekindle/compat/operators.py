@@ -4,8 +4,6 @@ The table holds Python that is run in the package under test, so it is read from
 user lays over the facts never reaches it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ And from instruction sets to CPUs: which levels and which oldest microarchitectu
 ``FEATURES`` translates our names of instruction sets into those of /proc/cpuinfo and archspec.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -5,8 +5,6 @@ counts for nothing, however much of it there is; what contradicts itself or the 
 signed it. So a flood of forged records turns no answer.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ pip installs dependencies before what asked for them, so the culprit is dated af
 own metadata says which versions it takes. Where that forbids the one that was there, nothing is left to guess.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement

@@ -1,7 +1,5 @@
 """What a build and an installation take: memory, jobs, disk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Used by the planner (settings, packages), the source stage (filling a tree) and 
 looked up in :mod:`rekindle.toolkits.libraries`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath

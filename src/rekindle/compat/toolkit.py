@@ -1,7 +1,5 @@
 """A CUDA toolkit: which machine code runs where, what nvcc compiles for, the compilers it takes, what cuDNN holds."""
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """AMD cards: by the kernel's compute topology (kfd), by rocminfo, else by their PCI numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ On x86 the instruction ``cpuid`` is asked before ``/proc/cpuinfo``, because unde
 describes the machine underneath. Features carry the names of ``/proc/cpuinfo`` on every system.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 A probe that hangs costs its own answer, no more.
 """
 
-from __future__ import annotations
-
 import platform
 import threading
 import time

@@ -3,8 +3,6 @@
 On NVIDIA's Tegra boards the GPU is no PCI device, so the device tree names the chip.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ and ``memory.high``, cgroup v1 ``memory.limit_in_bytes``, at every level from th
 that is mounted here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Drivers up to 470 do not know the compute-capability query, so it is asked alone
 then names the chip.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 """Graphics cards on the PCI bus, with no driver at all: their numbers by sysfs or the registry, and by the facts tables
 which chip a number or a product name stands for."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from typing import NamedTuple

@@ -5,8 +5,6 @@ was built for. Whether it loads is tried in its own Python: by default the nativ
 second), with ``try_it`` a real import and a kernel on the card.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Which operating system this is, and what it runs inside: WSL, a container, a virtual machine."""
 
-from __future__ import annotations
-
 import csv
 
 from rekindle.host.asking import Asking

@@ -5,8 +5,6 @@ about the machine it comes from: what signals captured anywhere in it become fac
 that takes something else for granted (``requires``) is contradicted by them.
 """
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Callable

@@ -9,8 +9,6 @@ that is known, ``{arch_in_brackets|}`` the value as " (value)". A sentence whose
 left out: better silent than "CUDA None".
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

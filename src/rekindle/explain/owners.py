@@ -5,8 +5,6 @@ For each table there is a fill ``header-owner`` and a condition ``header-known``
 out.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

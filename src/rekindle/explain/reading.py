@@ -8,8 +8,6 @@ And a copy of a log that can be shown to strangers, without names, addresses and
 lines around trouble, at most a few hundred kilobytes.
 """
 
-from __future__ import annotations
-
 import codecs
 import collections
 import itertools

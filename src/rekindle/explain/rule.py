@@ -15,8 +15,6 @@ than once in so many: a rule with ten ways to fire is not proven in all of them 
 was read and answers what the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -6,8 +6,6 @@ once: each word is represented by four of its bytes; numpy looks up a hash of th
 chosen by what the log at hand is made of: those it contains least.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

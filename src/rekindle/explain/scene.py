@@ -1,7 +1,5 @@
 """What is known besides the event itself: the rest of the log, the machine, the plan, the facts."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from dataclasses import dataclass, field

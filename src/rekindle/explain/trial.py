@@ -5,8 +5,6 @@ is asked, its rank is weighed, and the answer that stood above it is named. A ru
 ``id/variant``, or by a TOML file that holds new ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

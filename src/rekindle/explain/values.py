@@ -4,8 +4,6 @@
 A fill that knows nothing returns nothing, and the sentence that wanted it is left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The tables as people look at them: rows by name, where they come from, and the one form a facts file has."""
 
-from __future__ import annotations
-
 import collections
 import difflib
 import itertools

@@ -3,8 +3,6 @@
 archspec is read as the JSON files it ships: importing its package takes forty times as long as reading them.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 from pathlib import Path

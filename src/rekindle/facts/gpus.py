@@ -4,8 +4,6 @@ A marketing name may have been used for several chips; then all their architectu
 the PCI id can tell which one is in the box.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 import re

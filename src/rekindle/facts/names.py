@@ -5,8 +5,6 @@ name. A row says whose it is, which package brings it per package manager, and w
 ``source``, ``date`` and ``how`` hold for all its rows unless a row has its own.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

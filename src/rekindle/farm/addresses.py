@@ -4,8 +4,6 @@ sccache's scheduler speaks plain HTTP, so whoever can read the network between i
 read their tokens; what builders and workers say to each other is encrypted by certificates that pass there, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import socket

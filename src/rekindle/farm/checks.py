@@ -5,8 +5,6 @@ in a user namespace of one's own is enough (overlays can be mounted there since 
 where the kernel allows such namespaces. Both are tried for real, in the folder where the work will be.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

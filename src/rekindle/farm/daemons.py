@@ -4,8 +4,6 @@ A *note* lies beside the server's log: its number and :func:`process_mark`, whic
 after a restart of the machine nor on another machine that sees the same folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@
 missing beside it after a kill is written again from it by the next ``up``; secrets that are there are never replaced.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A farm's scheduler: set up and started, asked how it goes, ended; the same command again changes nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

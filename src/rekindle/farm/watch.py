@@ -4,8 +4,6 @@ The scheduler tells by HTTP only how many workers and slots there are and how ma
 which of them, and what went wrong, stands in its log.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

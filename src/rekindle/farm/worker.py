@@ -4,8 +4,6 @@ A worker's files lie in ``workers/ADDRESS`` of the folder, so that many machines
 configuration, its note, its log and, unless another place was named, its scratch folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -4,8 +4,6 @@ Where the card's torch is none that the application of today takes, an older ver
 ways are told in so many words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

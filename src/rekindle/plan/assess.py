@@ -6,8 +6,6 @@ changes < a graft or a build with changes. A doubt weighs less than a change; a 
 comes after a build of which more is known.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ A candidate is one such way; assessed, it carries every "no" that was found abou
 wheels and hands them over as :class:`HouseWheel` values.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

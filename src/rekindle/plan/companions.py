@@ -1,8 +1,6 @@
 """A torch together with what is wanted beside it: one set of versions that fits, or what each torch would cost; and
 what was found about each companion, said for people and for installers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

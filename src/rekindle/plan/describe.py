@@ -1,7 +1,5 @@
 """A machine described by hand, or by the name of a profile, as the same :class:`Machine` the doctor makes."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Sequence

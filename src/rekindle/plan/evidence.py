@@ -4,8 +4,6 @@
 ``reported``: people say that it works. The grade of several cards is that of the weakest.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import NamedTuple

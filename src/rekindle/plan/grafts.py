@@ -4,8 +4,6 @@ A graft is worth judging where a wheel would do but for its code: an official wh
 first, and a build comes after it, since it takes hours and lacks what only the official build has.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

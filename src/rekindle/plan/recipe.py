@@ -1,7 +1,5 @@
 """Everything a source build needs: settings this release honours, pins, toolchain, asserts, losses, costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

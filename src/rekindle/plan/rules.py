@@ -14,8 +14,6 @@ The words stand in ``sentences.toml``. A name is the code of what is said; where
 and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

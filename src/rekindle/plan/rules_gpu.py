@@ -1,7 +1,5 @@
 """R1xx: does it run on the cards, with this driver and these math libraries? Judged in :mod:`rekindle.compat`."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from typing import cast

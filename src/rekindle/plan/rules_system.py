@@ -4,8 +4,6 @@ Too little memory or disk is a doubt, not a no: fewer jobs, swap or another disk
 no torch was ever made for (:func:`find_obstacle`), with one clear answer each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rekindle.compat.graft import graft_cost

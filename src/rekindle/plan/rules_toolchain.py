@@ -1,7 +1,5 @@
 """R2xx: do the sources, the toolkit and the compiler go together? And the known hazards of combinations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """R0xx: where a candidate departs from what was asked for. Each is a change, not an obstacle."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal

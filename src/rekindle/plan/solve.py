@@ -4,8 +4,6 @@
 and named, never silently dropped. ``why_not`` tells of a value that the plan does not propose what was kept about it.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence

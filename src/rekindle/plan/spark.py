@@ -4,8 +4,6 @@ CUDA is planned only where it will work: a toolkit whose nvcc is there, a host c
 architectures it can emit. Everything else is said in ``because``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from rekindle.model.arch import Sm

@@ -1,7 +1,5 @@
 """The commands to paste. They work without rekindle; ``rekindle up`` does the same and watches over it."""
 
-from __future__ import annotations
-
 import functools
 
 from rekindle.compat.toolkit import cudnn_covers

@@ -1,7 +1,5 @@
 """Where the libraries of a build come from: linear algebra, and the third parties of a tree without its submodules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """An application's torch for people: the verdict, what changes, what conflicts, what keeps it, how it is undone."""
 
-from __future__ import annotations
-
 from rekindle.model.adopt import Adoption, AdoptionChange
 from rekindle.render.journey import show_card
 from rekindle.render.screen import Screen

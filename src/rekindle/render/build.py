@@ -1,7 +1,5 @@
 """A finished or failed build for people: the answer first, then what was done, then what to do next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rekindle.interpreters.environment import python_of

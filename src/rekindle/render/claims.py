@@ -1,7 +1,5 @@
 """Keys, a wheel's claims and a wheelhouse's check, for people."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rekindle.model.claims import ClaimsReport, IndexCheck, Rebuilt, SigningKeys

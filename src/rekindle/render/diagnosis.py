@@ -1,7 +1,5 @@
 """A diagnosis for people: the cause first, then what to do, then what else it might be."""
 
-from __future__ import annotations
-
 from rekindle.model.diagnosis import Catalogue, Diagnosis, FixReport, Match, Trials, Unexplained, readable
 from rekindle.render.screen import Screen
 

@@ -1,7 +1,5 @@
 """Facts for people: tables, sources, and what a new measurement says."""
 
-from __future__ import annotations
-
 import json
 
 from rekindle.model.facts import FactsCheck, FactsFormat, SourcesView, TableView

@@ -1,7 +1,5 @@
 """A farm for people: what runs, the lines for others to paste, who compiled what, and what failed."""
 
-from __future__ import annotations
-
 from rekindle.model.farm import FarmDown, FarmFailure, FarmJoin, FarmMachine, FarmReport, FarmUp
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted

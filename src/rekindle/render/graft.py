@@ -1,7 +1,5 @@
 """A graft for people: what was added, what stays without, and what to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

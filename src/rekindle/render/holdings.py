@@ -1,7 +1,5 @@
 """What we keep, for people: the largest first within each place, with ages; and what went."""
 
-from __future__ import annotations
-
 from rekindle.model.holdings import Cleaning, Holding, Holdings
 from rekindle.model.spoken import spoken_age, spoken_bytes
 from rekindle.render.screen import Screen

@@ -3,8 +3,6 @@
 The JSON form stands in for the few documents nobody shows to people.
 """
 
-from __future__ import annotations
-
 import html
 import importlib
 import io

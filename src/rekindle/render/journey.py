@@ -1,7 +1,5 @@
 """A walk for people: verdict, the legs, where everything lies, what to do next."""
 
-from __future__ import annotations
-
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Card, Journey, Leg
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds

@@ -1,7 +1,5 @@
 """The doctor's table as one would paste it into an issue: short, aligned, nothing private in it."""
 
-from __future__ import annotations
-
 import functools
 import os
 import platform

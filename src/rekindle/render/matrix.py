@@ -1,7 +1,5 @@
 """A matrix for people: the frozen cells, their states, a live view, one HTML page."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import TextIO

@@ -1,7 +1,5 @@
 """A pack for people: what is in it, what is not, how it is installed; and what checking one found."""
 
-from __future__ import annotations
-
 from rekindle.model.journey import Card
 from rekindle.model.pack import Pack, PackCheck
 from rekindle.model.spoken import spoken_bytes

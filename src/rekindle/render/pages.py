@@ -1,8 +1,6 @@
 """Walks, matrices, proofs and wheels as HTML pages that need no network. No name of a stranger's becomes markup on
 them, and no secret stays."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

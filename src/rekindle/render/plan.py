@@ -1,7 +1,5 @@
 """A plan for people, on one screen: verdict, command to paste, why, what else there is."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

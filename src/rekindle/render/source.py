@@ -1,7 +1,5 @@
 """Source trees for people: what the tree is, what was changed in it, what is next."""
 
-from __future__ import annotations
-
 from rekindle.model.source import AppliedPatch, CMakeRewrite, SavedPatches, SourceTree
 from rekindle.render.screen import Screen, printable
 

@@ -1,7 +1,5 @@
 """One line about a document: what ``up`` and ``demo`` say of each leg."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

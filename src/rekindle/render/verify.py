@@ -1,7 +1,5 @@
 """A verification and a comparison of two, for people."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

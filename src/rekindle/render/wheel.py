@@ -1,7 +1,5 @@
 """The inspect document for people: what it is, a table of libraries × architectures, links, verdict."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from rekindle.model.arch import parse_gfx_code, parse_sm

@@ -1,7 +1,5 @@
 """The wheelhouse's answers for people."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rekindle.model.spoken import spoken_bytes

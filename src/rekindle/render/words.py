@@ -1,7 +1,5 @@
 """Text as it stands: guides, versions, an exported script, variables to paste into a shell."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

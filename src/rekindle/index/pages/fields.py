@@ -4,8 +4,6 @@ A field says the best of what is known: proven on such a card, code for it read 
 compiles, not known, or no code. What was not read is not known; it is never shown as missing.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

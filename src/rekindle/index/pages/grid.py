@@ -7,8 +7,6 @@ the answer depends on its architecture only; so is the driver (``DRIVER``), whic
 that makes a difference. The page puts what the reader chose. A driver is asked for with any Python and a usual CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Data is JSON inside a script element that browsers do not run; ``<`` is escaped 
 text only as text, so a name from a stranger's wheel stays a name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any

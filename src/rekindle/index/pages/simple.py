@@ -3,8 +3,6 @@
 Links are relative, so the same files work over HTTP from any prefix and from a directory by ``file://``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 from pathlib import PurePosixPath

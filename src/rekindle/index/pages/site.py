@@ -7,8 +7,6 @@ changed when a build died has no manifest and is made anew next time.
 Where the file system has no symbolic links, files are replaced one by one, each of them atomically.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """A wheelhouse's catalogue, from a directory or from a URL, in bounded time and memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit

@@ -5,8 +5,6 @@ by link in both forms, as pip and uv read them, so that what is told is what wou
 must have the digest that was signed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import posixpath

@@ -4,8 +4,6 @@ A graft belongs to an official wheel, by its digest, and holds only the new code
 not carry the wheel. The list is written last: a graft exists for readers exactly when it is listed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import secrets

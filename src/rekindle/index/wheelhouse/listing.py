@@ -6,8 +6,6 @@ It belongs to one house (a number drawn when it is signed first), and each editi
 signature was checked.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ and that is spelt in the narrow alphabet of the wheel specification gets one; ``
 characters and markup never do.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

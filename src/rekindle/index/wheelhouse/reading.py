@@ -3,8 +3,6 @@
 Nothing is unpacked. :class:`~rekindle.formats.wheel.WheelZip` reads it, with its bounds on sizes, counts and names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import unicodedata

@@ -5,8 +5,6 @@ joins strings. The memory is a cache: a record's inode, size and time stamp say 
 Losing or damaging the cache costs time and nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable, Iterator

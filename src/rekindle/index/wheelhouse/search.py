@@ -1,7 +1,5 @@
 """Which wheels of a wheelhouse run on a described machine, judged by what is in them, not by their names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

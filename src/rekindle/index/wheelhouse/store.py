@@ -7,8 +7,6 @@ Writers hold the lock only while they rename; the long copy happens before. What
 speaks about it (``build.json``, a signed statement, reports, proofs) is taken only where it is about exactly that file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Why the chosen candidate was chosen: sourced sentences."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

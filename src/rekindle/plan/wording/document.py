@@ -3,8 +3,6 @@
 Each alternative keeps something that the best way gives up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the user of a plan must know beforehand: cards left out, drivers, limits, known hazards; sourced sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rekindle.compat.driver import card_drivers, driver_runs, intel_driver, wanted_driver
