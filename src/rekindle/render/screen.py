@@ -87,7 +87,7 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
     for name, function in vars(module).items():
         kinds = list(getattr(function, "__annotations__", {}).values())
         own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
-        if own and kinds[:2] == [kind.__name__, "Screen"] and not name.startswith("_"):
+        if own and kinds[:2] == [kind, Screen] and not name.startswith("_"):
             found: Callable[[Any, Screen], None] = function
             return found
     return None
