@@ -23,5 +23,7 @@ call %PY% "%HERE%tools\bootstrap.py"
 if errorlevel 1 exit /b 2
 copy /y "%HERE%pyproject.toml" "%HERE%.venv\ready.use" >nul
 :start
+rem What is printed for pasting starts with the same words: they work in cmd and in PowerShell.
+if /i "%CD%\"=="%HERE%" set "REKINDLE_CALLED_AS=.\rekindle"
 "%VPY%" -m rekindle %*
 exit /b %ERRORLEVEL%

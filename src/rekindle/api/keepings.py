@@ -73,7 +73,7 @@ def _chosen(what: Sequence[str], everything: bool) -> list[Holding]:
         found = [one for one in items if one.path == place or one.workspace == place]
         if not found:
             raise BadInput(
-                f"{word} is not among the things rekindle made, so it is not touched",
+                f"{word} is not among the things Rekindle made, so it is not touched",
                 remedy=f"'rekindle list' shows them; kinds are {', '.join(EVERYTHING)}",
             )
         chosen.update({one.path: one for one in found})

@@ -59,7 +59,7 @@ def rebuild(
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
         raise BadInput(
             f"{statement.name} is about a build of another kind ({kind!r})",
-            remedy="builds and grafts by rekindle can be repeated",
+            remedy="builds and grafts by Rekindle can be repeated",
         )
     if kind == BUILD_TYPE and written is None:
         remedy = "it is from an older version"

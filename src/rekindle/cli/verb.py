@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rekindle.errors import Untrusted
+from rekindle.model.called import commands_as_called
 
 Result = TypeVar("Result")
 
@@ -164,6 +165,9 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
 
         settings.setdefault("width", min(WIDEST, shutil.get_terminal_size((100, 24)).columns - 2))
         super().__init__(prog, **settings)
+
+    def format_help(self) -> str:
+        return commands_as_called(super().format_help())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return laid_out(text, width)

@@ -185,9 +185,13 @@ def _worst(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[No, ...]:
         return ()
     # A version nobody asked for is no obstacle worth telling, unless there is no other.
     asked = [nos for _, nos in refused if all(no.axis != "version" for no in nos)] or [nos for _, nos in refused]
-    strongest = [min(nos, key=lambda no: _STRENGTH.index(no.axis)) for nos in asked]
-    nearest = max(strongest, key=lambda no: _STRENGTH.index(no.axis))
+    strongest = [min(nos, key=_weakness) for nos in asked]
+    nearest = max(strongest, key=_weakness)
     return tuple(dict.fromkeys((strongest[0], nearest)))
+
+
+def _weakness(no: No) -> int:
+    return _STRENGTH.index(no.axis)
 
 
 def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = "") -> tuple[No, ...]:

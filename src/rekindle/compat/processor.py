@@ -86,7 +86,11 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
     """A published wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
     if features is None:
         return answer("unknown", "cpu-not-told", "what the CPU can do is not known")
-    have = frozenset(features)
+    return _wheel_starts(torch, frozenset(features), facts, arch)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | None) -> CompatAnswer:
     for hazard in facts.hazards.hazard:
         if hazard.concerns == "build" or hazard.effect != "breaks" or not hazard.cpu_lacks:
             continue

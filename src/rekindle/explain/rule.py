@@ -48,7 +48,7 @@ def read_file(path: Path, name: str, shape: type[Shape]) -> Shape:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise BadInput(
             f"{'/'.join(path.parts[-2:])} cannot be used: {_complaint(str(error), parsed)}",
-            remedy="correct it there, take the change to it back, or install rekindle again",
+            remedy="correct it there, take the change to it back, or install Rekindle again",
         ) from error
 
 

@@ -151,7 +151,7 @@ def read_capture(directory: Path) -> Record:
 
 def _read_part(values: dict[str, Any], beside: Path) -> Record:
     if values.pop("schema", SCHEMA) != SCHEMA:
-        raise ValueError(f"its schema is not {SCHEMA}; a newer rekindle wrote it")
+        raise ValueError(f"its schema is not {SCHEMA}; a newer Rekindle wrote it")
     files: dict[str, bytes | None] = {file["path"]: _read_content(file, beside) for file in values.pop("file", ())}
     paths = dict.fromkeys(values.pop("paths", ()))
     cpuid = values.pop("cpuid", None)

@@ -182,8 +182,8 @@ def own_root(interpreter: Interpreter, found: AppFolder) -> Path:
         )
     if root == Path(sys.prefix):
         raise NotReady(
-            f"this rekindle runs inside the environment of {found.app.title}, which is about to be exchanged",
-            remedy="install rekindle elsewhere (pipx install rekindle-torch) and run the same command again",
+            f"this Rekindle runs inside the environment of {found.app.title}, which is about to be exchanged",
+            remedy="install Rekindle elsewhere (pipx install rekindle-torch) and run the same command again",
         )
     return root
 

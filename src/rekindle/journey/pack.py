@@ -203,7 +203,7 @@ class _Packing:
             limits=[*limits, *(f"{one.name}=={one.version}" for one in chosen.values())],
         )
         if found is None:
-            raise MissingTool("the pip beside rekindle cannot resolve", remedy=f"{sys.executable} -m ensurepip -U")
+            raise MissingTool("the pip beside Rekindle cannot resolve", remedy=f"{sys.executable} -m ensurepip -U")
         for package in found:
             chosen.setdefault(package.name, package)
 

@@ -22,23 +22,21 @@ class NotAnArch(BadInput, ValueError):
 class GpuArch:
     """An :class:`Sm`, a :class:`Gfx` or an :class:`Xe`. No dataclasses: msgspec would write those as objects."""
 
-    __slots__ = ()
-
-    def _key(self) -> tuple[Any, ...]:
-        raise NotImplementedError
+    __slots__ = ("_key",)
+    _key: tuple[Any, ...]
 
     def __eq__(self, other: object) -> bool:
         if self is other:  # parsed once, shared by all tables
             return True
-        return type(other) is type(self) and isinstance(other, GpuArch) and self._key() == other._key()
+        return type(other) is type(self) and isinstance(other, GpuArch) and self._key == other._key
 
     def __lt__(self, other: object) -> bool:
         if not isinstance(other, GpuArch) or type(other) is not type(self):
             return NotImplemented
-        return self._key() < other._key()
+        return self._key < other._key
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._key)
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -53,9 +51,7 @@ class Sm(GpuArch):
         self.major = major
         self.minor = minor
         self.suffix = suffix
-
-    def _key(self) -> tuple[int, int, str]:
-        return self.major, self.minor, self.suffix
+        self._key = major, minor, suffix
 
     def __str__(self) -> str:
         return f"sm_{self.major}{self.minor}{self.suffix}"
@@ -97,9 +93,7 @@ class Gfx(GpuArch):
     def __init__(self, name: str, features: tuple[str, ...] = ()) -> None:
         self.name = name
         self.features = features
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.order, self.features
+        self._key = self.order, features
 
     def __str__(self) -> str:
         return ":".join((self.name, *self.features))
@@ -129,9 +123,7 @@ class Xe(GpuArch):
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def _key(self) -> tuple[str]:
-        return (self.name,)
+        self._key = (name,)
 
     def __str__(self) -> str:
         return f"xe_{self.name}"

@@ -207,11 +207,11 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
         return _assess(candidate, question)
     if brief and (hopeless := _without_code(candidate, question)) is not None:
         return hopeless
-    driver = () if question.tegra else driver_refusals(candidate, question)
+    refused = not question.tegra and bool(driver_refusals(candidate, question))
     hazards = tuple(hazard.id for hazard in hazards_met(candidate, question, deciding=True))
-    # An asked toolkit may stay where the driver runs it, too.
-    asked = question.driver if question.wish.cuda else None
-    key = (candidate.torch, id(candidate.flavour), candidate.python, driver, hazards, asked)
+    # A driver that is refused is named, and an asked toolkit may stay where the driver runs it.
+    driver = question.driver if refused or question.wish.cuda else None
+    key = (candidate.torch, id(candidate.flavour), candidate.python, refused, driver, hazards)
     if (known := question.found_for_both.get(key)) is None:
         known = question.found_for_both[key] = _assess(candidate, question)
     return known
@@ -265,13 +265,15 @@ def assessed_builds(
 
 
 def _passing_builds(question: Question, version: str, kits: int | None) -> list[Candidate]:
-    """Those whose sources take the cards and whose toolkit serves them: asked once, whatever the driver and the CPU."""
-    key = ("builds", version, kits)
-    if (known := question.found_for_both.get(key)) is None:
+    """Those whose sources take the cards and whose toolkit serves them: asked once, whatever driver, CPU and Python."""
+    wish = question.wish
+    kit = (wish.cuda, wish.rocm, question.board_cuda, question.machine.toolkits)
+    key = ("builds", version, kits, question.backend, *kit)
+    if (known := question.found_for_cards.get(key)) is None:
         bare = Candidate(answer="build", torch=version, backend=question.backend)
         versions = (version,) if _passes(_VERSION_CHECKS, bare, question) else ()
         builds = source_builds(question, versions, kits=kits)
-        known = question.found_for_both[key] = [one for one in builds if _passes(_KIT_CHECKS, one, question)]
+        known = question.found_for_cards[key] = [one for one in builds if _passes(_KIT_CHECKS, one, question)]
     return known
 
 

@@ -111,6 +111,7 @@ def tried_kits(torch: str, sms: tuple[Sm, ...], system: str, facts: Facts) -> tu
     return tuple(kit for kit in facts.toolkits if all(evidence(torch, kit, sm, system, facts).exact for sm in sms))
 
 
+@functools.lru_cache(maxsize=4096)
 def anybody_built(torch: str, sm: Sm, system: str, facts: Facts) -> bool:
     """Is anything known of this release for this architecture, with whatever toolkit?"""
     return any(evidence(torch, kit, sm, system, facts).grade != "untried" for kit in facts.toolkits)

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rekindle.model.called import commands_as_called
+
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Match
-
-# Set by the scripts of a clone, whose folder is on nobody's PATH.
-CALLED_AS = "REKINDLE_CALLED_AS"
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
@@ -101,8 +100,8 @@ _ONE_OF_MANY = re.compile(rf"(?<![\d.,:_-])1 ((?:native |project )?)({_COUNTED})
 
 
 def said(text: str) -> str:
-    """A sentence as it may go to a terminal; what is counted once stands in the singular."""
-    return _ONE_OF_MANY.sub(lambda match: f"1 {match[1]}{match[2][:-1]}", printable(text))
+    """A sentence as it may go to a terminal: commands as Rekindle was called, what is counted once in the singular."""
+    return _ONE_OF_MANY.sub(lambda match: f"1 {match[1]}{match[2][:-1]}", commands_as_called(printable(text)))
 
 
 class Screen:
@@ -170,26 +169,24 @@ class Screen:
     def entry(self, head: str, text: str, *, status: str, indent: int = 2) -> None:
         """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
         begin = indent + 3 + len(head)
-        rows = self._wrapped(printable(text), max(24, self.width - begin))
+        rows = self._wrapped(said(text), max(24, self.width - begin))
         self._hang(f"{' ' * indent}{self.mark(status)} {head} ", rows, begin)
 
     def hanging(self, head: str, text: str, *, indent: int = 2) -> None:
         """A label (already padded) whose text hangs under its own beginning."""
         begin = indent + 2 + len(head)
-        rows = self._wrapped(printable(text), max(24, self.width - begin))
+        rows = self._wrapped(said(text), max(24, self.width - begin))
         self._hang(f"{' ' * indent}{self.style(head, 'dim')}  ", rows, begin)
 
     def hint(self, text: str) -> None:
         """A last soft line about what else there is."""
-        for row in self._wrapped(text, self.width - 2):
+        for row in self._wrapped(said(text), self.width - 2):
             self.line(self.style(f"  {row}", "dim"))
 
     def command(self, text: str, *, as_called: bool = True) -> None:
         """A line to paste: never wrapped, and under the name by which Rekindle was called (``./rekindle``)."""
-        called = os.environ.get(CALLED_AS, "") if as_called else ""
-        if called and text.startswith("rekindle "):
-            text = f"{called}{text.removeprefix('rekindle')}"
-        self.line("  " + self.style(printable(text), "cyan"))
+        text = printable(text)
+        self.line("  " + self.style(commands_as_called(text) if as_called else text, "cyan"))
 
     def commands(self, title: str, lines: Iterable[str], *, as_called: bool = True) -> None:
         """A section of lines to paste, where there are any."""
@@ -224,7 +221,7 @@ class Screen:
 
     def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", indent: int = 2, gap: int = 2) -> None:
         """Aligned columns, below the title of a section where there are any; the last may be as long as it likes."""
-        table = [[printable(cell) for cell in row] for row in rows]
+        table = [[said(cell) for cell in row] for row in rows]
         if not table:
             return
         if title:

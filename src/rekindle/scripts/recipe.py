@@ -144,7 +144,7 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         raise BadInput(f"there is nothing to export: {why}", remedy="rekindle plan shows what would have to change")
     if plan.answer == "graft":
         raise BadInput(
-            "a graft is made by rekindle itself, so no script can stand for it",
+            "a graft is made by Rekindle itself, so no script can stand for it",
             remedy="rekindle up does it here; rekindle plan --build (or another --torch) gives what can be exported",
         )
     title = " ".join(part for part in (plan.project, plan.torch, plan.variant) if part)

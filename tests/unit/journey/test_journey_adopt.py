@@ -130,7 +130,7 @@ def test_only_an_environment_of_the_applications_own_is_changed(tmp_path: Path) 
         root.mkdir()
         (root / mark).mkdir() if mark == "conda-meta" else (root / mark).touch()
         assert own_root(python(root), app) == root
-    with pytest.raises(NotReady, match="this rekindle runs inside"):
+    with pytest.raises(NotReady, match="this Rekindle runs inside"):
         own_root(python(Path(sys.prefix)), app)
 
 

@@ -121,7 +121,7 @@ def test_a_graft_file_that_exists_is_applied_instead() -> None:
 
 
 def test_a_graft_is_no_script() -> None:
-    with pytest.raises(BadInput, match="made by rekindle itself"):
+    with pytest.raises(BadInput, match="made by Rekindle itself"):
         make_recipe(make_plan(turing(), TORCH), {})
 
 

@@ -91,8 +91,10 @@ def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
 def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Reason]:
     """Where newer releases have no wheel for a card any more: this is the last, and so is its driver branch."""
     question, candidate = outcome.question, assessed.candidate
+    if candidate.answer != "install" or question.torch is not None:
+        return
     newer = [one for one in outcome.wheels if compare(minor(one.candidate.torch), minor(candidate.torch)) > 0]
-    if candidate.answer != "install" or question.torch is not None or not newer:
+    if not newer:
         return
     ended = [no for one in newer for no in one.refusals if no.code == "gpu-not-in-wheel"]
     if len({no.what for no in ended}) < len(newer):
