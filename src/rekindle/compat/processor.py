@@ -108,7 +108,8 @@ def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | No
     # A CPU that can do the same says more than one that can do more.
     crash = _nearest([row for row in crashing if row in equal_or_less], torch) or _nearest(crashing, torch)
     if crash is not None and not any(row.torch == torch and row.result == "passes" for row in equal_or_less):
-        text = f"{crash.detail} (torch {crash.torch} on an emulated {crash.cpu})"
+        more = "" if crash in equal_or_less else ", which can do more"
+        text = f"{crash.detail} (torch {crash.torch} on an emulated {crash.cpu}{more})"
         if _nearest(equal_or_less, torch) is None:
             # A CPU that can do less crashes there too; that it gets so far was not seen.
             text = f"whether it starts is not known, and where it does, {text}"

@@ -170,8 +170,9 @@ def _cpu(name: str | None, facts: Facts) -> Cpu:
             return Cpu(name=name)  # a real CPU that the table does not know: its features are unknown
         raise
     row = microarchitecture(kind, facts)
-    shown = name if name != kind else None
-    return Cpu(name=shown, microarchitecture=kind, features=row.features if row else ())
+    features = row.features if row else ()
+    # x86_64 is a kind of machine: named, so that the plan says that the CPU itself is still open.
+    return Cpu(name=name if name != kind or not features else None, microarchitecture=kind, features=features)
 
 
 def _compilers(text: str | None) -> tuple[Compiler, ...]:

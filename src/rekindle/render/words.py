@@ -4,6 +4,7 @@ import os
 import re
 from pathlib import Path
 
+from rekindle.model.called import commands_as_called
 from rekindle.model.plan import Step
 from rekindle.model.words import Exported, Text, VariantEnvironment, Versions
 from rekindle.render.screen import Screen
@@ -36,7 +37,7 @@ def show_guide(document: Text, screen: Screen) -> None:
             screen.paragraph(_plain(" ".join(paragraph)), indent=0)
             paragraph.clear()
 
-    for line in document.text.splitlines():
+    for line in commands_as_called(document.text).splitlines():
         if line.startswith("```"):
             flush()
             inside = not inside

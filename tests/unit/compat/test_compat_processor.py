@@ -141,6 +141,8 @@ def test_a_cpu_between_two_that_were_seen_starts_and_crashes_where_the_better_on
         found = wheel_starts("2.15.0", facts.cpu.microarchitecture[cpu].features, facts)
         return found.kind, found.text
 
+    assert "emulated nehalem, which can do more)" in seen("bobcat")[1]
+    assert "emulated nehalem)" in seen("nehalem")[1]
     assert seen("core2")[0] == "partly" and "could not create a primitive" in seen("core2")[1]
     assert seen("penryn")[0] == "partly" and "could not create a primitive" not in seen("penryn")[1]
     assert seen("k10")[0] == "unknown", "it has no SSSE3, which the one that was seen has"

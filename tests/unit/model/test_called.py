@@ -39,3 +39,11 @@ def test_errors_and_help_name_it_too(monkeypatch: pytest.MonkeyPatch, capsys: py
     out = capsys.readouterr().out
     assert out.startswith("usage: ./rekindle plan ") and "\n  ./rekindle plan --gpu" in out
     assert " rekindle plan" not in out
+
+
+def test_a_guide_is_for_pasting_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(CALLED_AS, "./rekindle")
+    assert main(["guide"]) == main(["guide", "amd"]) == 0
+    out = capsys.readouterr().out
+    assert "\n  ./rekindle guide kepler" in out and "\n  ./rekindle plan --gpu" in out
+    assert " rekindle " not in out

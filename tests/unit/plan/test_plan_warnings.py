@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from planning import plan
+from planning import ask, plan
 
 from rekindle.plan.assess import assess
 from rekindle.plan.candidates import (
@@ -42,3 +42,10 @@ def test_a_problem_that_the_settings_avoid_is_said_to_be_handled() -> None:
     told = {warning.code: warning.handled for warning in made.warnings}
     assert told["cmake4-policy"] and made.build and made.build.env["CMAKE_POLICY_VERSION_MINIMUM"] == "3.5"
     assert not told["setuptools-82"], "nothing in this plan's settings takes it away"
+
+
+@pytest.mark.parametrize("cpu", ["x86_64", "aarch64"])
+def test_a_kind_of_machine_is_no_cpu(cpu: str) -> None:
+    told = [warning.text for warning in plan("none", cpu=cpu).warnings]
+    assert any(text.startswith(f"What {cpu} can do is not known here") for text in told)
+    assert ask("none", cpu=cpu).arch == cpu
