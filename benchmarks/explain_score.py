@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -24,13 +24,15 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 from rekindle.explain.engine import diagnose, scene_of  # noqa: E402
 from rekindle.explain.ranking import Finding, findings  # noqa: E402
-from rekindle.explain.rule import PROVEN, Proof, Rule, load_files, load_rules  # noqa: E402  # noqa: E402
+from rekindle.explain.rule import PROVEN, Proof, Rule, load_files, load_rules  # noqa: E402
 from rekindle.host.files import write_atomically  # noqa: E402
 from rekindle.model.diagnosis import Match  # noqa: E402
 from samples import load_samples  # noqa: E402
 from scoring import Case, Mentions, load_cases, score_mentions  # noqa: E402
 
 FOLDS = 5
+# One case may be chance, and two alike.
+ENOUGH = 3
 
 
 def explainer(
@@ -62,28 +64,30 @@ def without_family(cases: list[Case]) -> Iterable[tuple[str, Mentions]]:
 
 
 def count_proofs(cases: Iterable[Case]) -> dict[str, Proof]:
-    """How often each rule was first on a confirmed case, how often it was right then, and by which words."""
+    """How often each rule was first on a confirmed case, how often it was right then, and by which words often
+    enough (in logs of the same kind of place)."""
     right: dict[str, int] = defaultdict(int)
     wrong: dict[str, int] = defaultdict(int)
-    ways: dict[str, set[str]] = defaultdict(set)
+    ways: dict[str, Counter[str]] = defaultdict(Counter)
     for case in cases:
-        first = first_finding(case.text)
+        first, place = first_finding(case.text)
         matches = explainer(proofs={})(case.text)
         if first and matches:
             is_right = bool(case.groups) and case.is_right(matches[0])
             (right if is_right else wrong)[first.rule.id] += 1
             if is_right:
-                ways[first.rule.id].add(first.event.way)
+                ways[first.rule.id][first.event.way + place] += 1
     return {
-        name: Proof(right=right[name], wrong=wrong[name], ways=tuple(sorted(ways[name])))
+        name: Proof(right=right[name], wrong=wrong[name], ways=tuple(sorted(way for way in seen if seen[way] >= ENOUGH)))
         for name in sorted({*right, *wrong})
+        for seen in [ways[name]]
     }
 
 
-def first_finding(text: str) -> Finding | None:
-    """What stands behind the first answer: the rule and the words that made it fire."""
+def first_finding(text: str) -> tuple[Finding | None, str]:
+    """What stands behind the first answer (the rule and the words that made it fire), and where the log comes from."""
     scene = scene_of([text.encode("utf-8", "replace")])
-    return next(iter(findings({rule.key: rule for rule in load_rules()}, scene, {})), None)
+    return next(iter(findings({rule.key: rule for rule in load_rules()}, scene, {})), None), scene.place
 
 
 def confirmed() -> list[Case]:

@@ -14,7 +14,16 @@ from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
 from rekindle.explain.rule import Rule, load_names
-from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
+from rekindle.explain.scene import (
+    Scene,
+    capability,
+    find_carrier,
+    kernels_of,
+    pythons_of,
+    supported,
+    to_sm,
+    toolkit_of,
+)
 from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.version import compare
 
@@ -184,6 +193,12 @@ def index_answered(event: Event, scene: Scene) -> bool | None:
     """An index without a single version may not have been reached at all, unless the log tells the Python."""
     is_empty = event.values.get("versions") == "none" or "(from versions: none)" in event.around
     return None if is_empty and not scene.values.get("python_version") else True
+
+
+@condition
+def python_is_outside(event: Event, scene: Scene) -> bool | None:
+    """Within the Pythons that the release has wheels for, something else is the reason (the platform, the index)."""
+    return None if scene.values.get("python_version") in pythons_of(event, scene) else True
 
 
 @condition

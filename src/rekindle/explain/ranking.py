@@ -170,7 +170,7 @@ def _worth(finding: Finding) -> tuple[float, int]:
 
 
 def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
-    way = None if rule.when and scene.wheel is not None else event.way
+    way = None if rule.when and scene.wheel is not None else event.way + scene.place
     confidence = capped(rule.id, way, rule.confidence, proofs)
     finding = Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=float(rule.rank))
     for name in rule.when:

