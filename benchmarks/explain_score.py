@@ -77,11 +77,9 @@ def count_proofs(cases: Iterable[Case]) -> dict[str, Proof]:
             (right if is_right else wrong)[first.rule.id] += 1
             if is_right:
                 ways[first.rule.id][first.event.way + place] += 1
-    return {
-        name: Proof(right=right[name], wrong=wrong[name], ways=tuple(sorted(way for way in seen if seen[way] >= ENOUGH)))
-        for name in sorted({*right, *wrong})
-        for seen in [ways[name]]
-    }
+    names = sorted({*right, *wrong})
+    often = {name: sorted(way for way, times in ways[name].items() if times >= ENOUGH) for name in names}
+    return {name: Proof(right=right[name], wrong=wrong[name], ways=tuple(often[name])) for name in names}
 
 
 def first_finding(text: str) -> tuple[Finding | None, str]:
