@@ -78,7 +78,7 @@ def _limits(fs: Path) -> list[MemoryNow]:
                 total=limit,
                 available=max(0, limit - used),
                 limited_by=f"control group {fs / place.lstrip('/')}",
-                pressure=_pressure(text_of(read(f"{place}/memory.pressure"))) if version == 2 else 0.0,
+                pressure=_pressure(text_of(read(f"{place}/memory.pressure"))),
             )
         )
     return found

@@ -4,12 +4,11 @@ Read a few times a second while a build runs, so on Linux straight from /proc; t
 """
 
 import contextlib
+import mmap
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def _read(pid: str, proc: str = "/proc") -> Proc | None:
     if end < 0 or len(fields) < 22 or fields[0] in (b"Z", b"X"):
         return None
     name = stat[stat.find(b"(") + 1 : end].decode("utf-8", "replace")
-    return Proc(int(pid), int(fields[1]), name, float(fields[19]), int(fields[21]) * _PAGE, fields[0] == b"T")
+    return Proc(int(pid), int(fields[1]), name, float(fields[19]), int(fields[21]) * mmap.PAGESIZE, fields[0] == b"T")
 
 
 def _children(pid: str) -> list[str] | None:
@@ -116,7 +115,7 @@ def peak_rss(pid: int) -> int:
 def cores() -> int:
     """Cores this process may use, not those the machine has."""
     if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
+        return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 

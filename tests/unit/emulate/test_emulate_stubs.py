@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import io
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from elftools.elf.dynamic import DynamicSegment
@@ -15,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.emulate.qemu import ARM, X86
-from rekindle.emulate.stubs import elf_hash, serves_gpu, stub_library
+from rekindle.emulate.stubs import elf_hash, read_linkage, serves_gpu, stub_library
 
+LIBRARY = getattr(_ctypes, "__file__", None) or ""
 names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,20}", fullmatch=True)
 
 
@@ -101,3 +104,32 @@ def test_a_stand_in_is_for_the_machine_of_the_wheel() -> None:
 )
 def test_only_what_serves_a_gpu_gets_a_stand_in(name: str, serves: bool) -> None:
     assert serves_gpu(name) == serves
+
+
+def test_the_code_of_a_stand_in_lies_in_what_may_be_executed() -> None:
+    elf = ELFFile(io.BytesIO(stub_library("libx.so.1", {"f": None, "g": "V_1"})))
+    first = next(elf.iter_segments())
+    dynamic = next(part for part in elf.iter_segments() if isinstance(part, DynamicSegment))
+    ends = [symbol["st_value"] + symbol["st_size"] for symbol in dynamic.iter_symbols() if symbol.name]
+    assert ends == [first["p_filesz"]] * 2 == [first["p_memsz"]] * 2
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not LIBRARY, reason="reads a library of this machine")
+def test_symbols_and_their_versions_are_read_as_another_reader_does() -> None:
+    path = Path(LIBRARY)
+    elf: Any = ELFFile(io.BytesIO(path.read_bytes()))
+    symbols, numbers = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")
+    versions = {
+        version["vna_other"]: (library.name, version.name)
+        for library, needed in elf.get_section_by_name(".gnu.version_r").iter_versions()
+        for version in needed
+    }
+    wanted, defined = set(), set()
+    for place, symbol in enumerate(symbols.iter_symbols()):
+        if symbol["st_shndx"] != "SHN_UNDEF":
+            defined.add(symbol.name)
+        elif symbol.name and symbol["st_info"]["bind"] != "STB_WEAK":
+            wanted.add((symbol.name, *versions.get(numbers.get_symbol(place)["ndx"], (None, None))))
+    found = read_linkage(path)
+    assert found is not None and found.wanted == wanted and found.defined == defined
+    assert any(library for _, library, _ in wanted) and any(name.startswith("libc.") for name in found.needed)

@@ -72,6 +72,8 @@ def test_a_file_with_two_names_counts_once_and_a_link_leads_nowhere(tmp_path: Pa
     os.link(folder / "0.bin", folder / "again.bin")
     (folder / "link").symlink_to(fill(tmp_path / "large", 20))
     assert disk_bytes(folder) - before < 50_000
+    blocks = sum(os.lstat(path).st_blocks for path in (folder, folder / "0.bin"))
+    assert disk_bytes(folder) == 512 * blocks
 
 
 def test_by_default_only_what_can_be_made_again_goes(workspace: Workspace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def test_a_pair_is_made_once_and_the_private_half_is_private(tmp_path: Path) -> 
     with pytest.raises(BadInput, match="already"):
         new_key("mine", tmp_path / "keys")
     assert new_key("other", tmp_path / "keys").id != made.id
+    assert re.fullmatch(r"ed25519:[0-9a-f]{32}", made.id)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-x", "x" * 65, "a b", "ä"])

@@ -84,3 +84,36 @@ def test_names_with_brackets(tmp_path: Path) -> None:
     found = processes._read("7", str(tmp_path))
     assert found is not None
     assert (found.name, found.parent, found.started) == ("a (odd) name", 1, 555.0)
+
+
+def test_what_a_process_is_by_its_fields(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+
+    def read(state: str, fields: int = 23) -> processes.Proc | None:
+        words = f"{state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0".split()[:fields]
+        (tmp_path / "7/stat").write_text(f"7 (name) {' '.join(words)}\n")
+        return processes._read("7", str(tmp_path))
+
+    running, stopped = read("S"), read("T")
+    assert running and not running.stopped and running.rss == 3 * os.sysconf("SC_PAGE_SIZE")
+    assert stopped and stopped.stopped
+    assert read("Z") is None and read("X") is None and read("S", 21) is None and read("S", 22) is not None
+    (tmp_path / "7/stat").write_text("S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0")
+    assert processes._read("7", str(tmp_path)) is None, "without a name it is none"
+    assert processes._read("8", str(tmp_path)) is None
+
+
+def test_everything_below_one_of_them() -> None:
+    rows = [processes.Proc(pid, parent, "x", 0.0, 0) for pid, parent in ((2, 1), (3, 2), (4, 3), (5, 1), (6, 9))]
+    children = processes.by_parent(rows)
+    assert sorted(process.pid for process in processes.below(2, children)) == [3, 4]
+    assert processes.below(6, children) == [] and sorted(children) == [1, 2, 3, 9]
+
+
+def test_the_cores_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 4, 5})
+    assert processes.cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    for count, cores in ((8, 8), (None, 1)):
+        monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
+        assert processes.cores() == cores
