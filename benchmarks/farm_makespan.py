@@ -2,12 +2,19 @@
 
     python benchmarks/farm_makespan.py --compile-commands FILE [--only TEXT]... [--files N] [--workers 1,2,4]
                                        [--share 0.25] [--daemons-apart] [--rounds 1] [--seconds 660] [--out FILE]
+                                       [--learn FILE | --learnt FILE]
 
 Files and flags are those of a configured torch (its ``compile_commands.json``), or generated. ``sccache``,
 ``sccache-dist`` and ``bwrap`` are on PATH. Everything is a real process on this machine, and every *machine* (the
 builder, which is also the one without a farm, and each worker) is a control group that gets the same ``--share`` of a
 core: so five machines fit on two cores, and none takes what another has. As many jobs run as ``build --farm`` would
-start, behind the script that it puts before compilers, the longest file first.
+start, behind the script that it puts before compilers, the longest file first. With ``--share 4`` a machine has four
+cores, and compiles four files at once.
+
+Many files on one core take long. ``--learn FILE`` compiles every file on a core of its own, half as many at once as
+the machine has cores (with all of them busy each takes longer), and keeps the seconds. With ``--learnt FILE`` a machine
+of one core without a farm is not run again: its seconds are those of the files, added. Several of these may then run at
+once, each in a network namespace of its own (``unshare --net``), while they have no more cores than the machine.
 
 A worker's share is for all it does. Where ``sccache-dist`` is no program for this processor and runs in an emulator,
 ``--daemons-apart`` counts what it starts (sandbox and compiler) and not itself; its own seconds are then told.
@@ -25,6 +32,7 @@ import contextlib
 import hashlib
 import json
 import os
+import queue
 import shlex
 import shutil
 import signal
@@ -119,8 +127,14 @@ class Bench:
     office: Seat
     out: Path | None
     deadline: float
+    learnt: bool
     rows: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def cores(self) -> int:
+        """Of each machine: what it compiles at once, and its slots as a worker."""
+        return max(1, int(self.share))
 
     @property
     def left(self) -> float:
@@ -219,7 +233,7 @@ class LoopbackFarm:
             )
 
     def add_worker(self) -> None:
-        """One of one slot: sccache counts the cores that it may use, and a share is counted as one."""
+        """One with a slot for each core: sccache counts those that it may use, and a share of one is counted as one."""
         seat = Seat(f"worker{len(self.seats)}", self.bench.share)
         self.seats.append(seat)
         place = self.folder / f"worker{len(self.seats)}"
@@ -339,7 +353,10 @@ def compare(bench: Bench, title: str, units: Sequence[Unit], counted: Sequence[i
     try:
         first = not units[0].digest
         others, at = machine_used(), home.used
-        alone, same = compile_all(units, 1, home.prefix, dict(os.environ), out, learn=first)
+        if bench.learnt and bench.cores == 1:
+            alone, same = sum(unit.seconds for unit in units), len(units)
+        else:
+            alone, same = compile_all(units, bench.cores, home.prefix, dict(os.environ), out, learn=first)
         used_alone = home.used - at
         busy = (machine_used() - others - used_alone) / alone / (os.cpu_count() or 1)
         # The first time nobody knew which one is long; with one job at a time the order is of no matter.
@@ -367,8 +384,8 @@ def compare(bench: Bench, title: str, units: Sequence[Unit], counted: Sequence[i
                 before, wire, daemons = counts(env), wire_bytes(), farm.daemons_used()
                 seats = [home, *farm.seats]
                 at_seats, others = [seat.used for seat in seats], machine_used()
-                # As build --farm has it, on a machine of one core.
-                jobs = FarmStatus(servers=number, slots=number).room + 1
+                # As build --farm has it.
+                jobs = FarmStatus(servers=number, slots=number * bench.cores).room + bench.cores
                 took, same = compile_all(units, jobs, prefix, env, out)
                 wired, after = wire_bytes() - wire, counts(env)
                 used = [seat.used - at for seat, at in zip(seats, at_seats, strict=True)]
@@ -421,6 +438,28 @@ def torch_units(commands: Path, only: Sequence[str], count: int) -> list[Unit]:
     return units
 
 
+def learn_alone(units: Sequence[Unit], out: Path, kept: Path) -> None:
+    """Each file on a core of its own, others beside it; seconds and digests are kept as JSON."""
+    free: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for core in range(max(1, (os.cpu_count() or 1) // 2)):
+        free.put(core)
+    begun = time.monotonic()
+
+    def learn(unit: Unit) -> None:
+        core = free.get()
+        try:
+            prefix = ["taskset", "-c", str(core)]
+            compile_all([unit], 1, prefix, dict(os.environ), out / unit.name, learn=True)
+        finally:
+            free.put(core)
+
+    with concurrent.futures.ThreadPoolExecutor(free.qsize()) as pool:
+        list(pool.map(learn, units))
+    kept.write_text(json.dumps({unit.name: [unit.seconds, unit.digest] for unit in units}, indent=1) + "\n")
+    total = sum(unit.seconds for unit in units)
+    print(f"{len(units)} files, {total:.1f} s one after another, {time.monotonic() - begun:.1f} s here", flush=True)
+
+
 def generated_units(scratch: Path, count: int) -> list[Unit]:
     units = []
     for n in range(count):
@@ -457,30 +496,44 @@ def main() -> None:
     )
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--workers", default="1,2,4", help="how many, one after another (default: 1,2,4)")
-    parser.add_argument("--share", type=float, default=0.25, help="of a core, for each machine (default: 0.25)")
+    parser.add_argument(
+        "--share", type=float, default=0.25, help="of a core, for each machine; 4: four cores (default: 0.25)"
+    )
     parser.add_argument("--daemons-apart", action="store_true", help="sccache-dist runs in an emulator: not counted")
     parser.add_argument("--rounds", type=int, default=1, help="all of it so many times; the median counts")
     parser.add_argument("--seconds", type=float, default=660.0, help="when to stop (default: 660)")
     parser.add_argument("--out", type=Path, help="write the figures there as JSON")
+    parser.add_argument("--learn", type=Path, help="compile every file alone, keep its seconds there, and stop")
+    parser.add_argument("--learnt", type=Path, help="what --learn kept")
     args = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="farm-"))
+    if args.compile_commands:
+        units = torch_units(args.compile_commands, args.only, args.files)
+    else:
+        units = generated_units(scratch, args.files)
+    if args.learn:
+        learn_alone(units, scratch / "alone", args.learn)
+        shutil.rmtree(scratch, ignore_errors=True)
+        return
+    if args.learnt:
+        learnt = json.loads(args.learnt.read_text())
+        for unit in units:
+            unit.seconds, unit.digest = learnt[unit.name]
     # For what belongs to no machine: the scheduler, daemons that do not count, and this program.
     office = Seat("office", 1.0)
     for folder in office.folders:
         (folder / "cgroup.procs").write_text(str(os.getpid()))
-    bench = Bench(scratch, args.share, args.daemons_apart, office, args.out, time.monotonic() + args.seconds)
+    until = time.monotonic() + args.seconds
+    bench = Bench(scratch, args.share, args.daemons_apart, office, args.out, until, bool(args.learnt))
     try:
-        if args.compile_commands:
-            units = torch_units(args.compile_commands, args.only, args.files)
-        else:
-            units = generated_units(scratch, args.files)
         title = ", ".join(args.only) or ("torch" if args.compile_commands else "generated")
         for _ in range(args.rounds):
             if bench.left > 30:
                 compare(bench, title, units, [int(number) for number in args.workers.split(",")])
     finally:
-        print(table(bench.rows))
-        print(median_rows(bench.rows))
+        if bench.rows:
+            print(table(bench.rows))
+            print(median_rows(bench.rows))
         for folder in office.folders:
             (folder.parent / "cgroup.procs").write_text(str(os.getpid()))
         office.close()
