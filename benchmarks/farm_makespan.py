@@ -46,33 +46,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from farm_files import Unit, generated_units, torch_units
 from rekindle.build.farm import render_scripts
 from rekindle.model.farm import FarmStatus
 
 TOKEN = "a token for loopback alone"
-HEAVY = """#include <algorithm>
-#include <map>
-#include <string>
-#include <vector>
-template <int N> struct Deep {{ static std::map<std::string, std::vector<int>> go(int x) {{
-  auto found = Deep<N - 1>::go(x + N); found[std::to_string(N + {n})].push_back(x);
-  std::sort(found.begin()->second.begin(), found.begin()->second.end()); return found; }} }};
-template <> struct Deep<0> {{ static std::map<std::string, std::vector<int>> go(int) {{ return {{}}; }} }};
-int heavy_{n}(int x) {{ return Deep<{depth}>::go(x).size(); }}
-"""
-# What `build` adds for nvcc without a farm alone: sccache does not take it.
-WITHOUT_FARM = ("-Xcompiler=@", "--objdir-as-tempdir", "--orig_src_path_name=")
-
-
-@dataclass
-class Unit:
-    """One object: its command without ``-o``; ``digest`` is from the compiler alone."""
-
-    name: str
-    argv: list[str]
-    folder: str
-    seconds: float = 0.0
-    digest: str = ""
 
 
 class Seat:
@@ -417,27 +395,6 @@ def compare(bench: Bench, title: str, units: Sequence[Unit], counted: Sequence[i
         home.close()
 
 
-def torch_units(commands: Path, only: Sequence[str], count: int) -> list[Unit]:
-    """So many files, spread evenly over all whose path has one of the texts in it."""
-    entries = [
-        entry for entry in json.loads(commands.read_text()) if not only or any(text in entry["file"] for text in only)
-    ]
-    step = max(1, len(entries) // count)
-    units = []
-    for entry in sorted(entries, key=lambda entry: entry["file"])[::step][:count]:
-        words = shlex.split(entry["command"])
-        place, source = words.index("-o"), entry["file"]
-        del words[place : place + 2]
-        kept: list[str] = []
-        for word in words:
-            if word.startswith("--orig_src_path_name="):
-                kept.pop()
-            if not word.startswith(WITHOUT_FARM) and word != source:
-                kept.append(word)
-        units.append(Unit(source.replace("/", "-")[-80:], [*kept, source], entry["directory"]))
-    return units
-
-
 def learn_alone(units: Sequence[Unit], out: Path, kept: Path) -> None:
     """Each file on a core of its own, others beside it; seconds and digests are kept as JSON."""
     free: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -458,15 +415,6 @@ def learn_alone(units: Sequence[Unit], out: Path, kept: Path) -> None:
     kept.write_text(json.dumps({unit.name: [unit.seconds, unit.digest] for unit in units}, indent=1) + "\n")
     total = sum(unit.seconds for unit in units)
     print(f"{len(units)} files, {total:.1f} s one after another, {time.monotonic() - begun:.1f} s here", flush=True)
-
-
-def generated_units(scratch: Path, count: int) -> list[Unit]:
-    units = []
-    for n in range(count):
-        path = scratch / f"heavy_{n}.cc"
-        path.write_text(HEAVY.format(n=n, depth=30 + 10 * (n % 5)))
-        units.append(Unit(path.stem, ["g++", "-O2", "-c", str(path)], str(scratch)))
-    return units
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
