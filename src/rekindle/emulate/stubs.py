@@ -5,6 +5,7 @@ Written byte by byte for x86-64 and AArch64, so no compiler is needed: one read-
 version definitions and a few bytes of code; one writable page with the dynamic section, which the loader changes.
 """
 
+import itertools
 import re
 import struct
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from rekindle.formats.view import Malformed, round_up
 from rekindle.model.toml import read_beside
 
 _UNDEFINED, _WEAK = 0, 2
+_HEADER_BYTES, _ALIGN = 64 + 4 * 56, 16
 
 
 def write_stubs(package: Path, folder: Path, root: Path | None, emulated: EmulatedMachine) -> list[str]:
@@ -48,14 +50,10 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
         text += name.encode("utf-8") + b"\0"
     definitions = _definitions([soname, *versions], place_of)
 
-    header = 64 + 4 * 56
-    symbol_at = round_up(header, 8)
-    hash_at = symbol_at + 24 * (len(names) + 1)
-    hashes = _hash_table(names)
-    versym_at = round_up(hash_at + len(hashes), 8)
-    verdef_at = round_up(versym_at + 2 * (len(names) + 1), 8)
-    string_at = verdef_at + len(definitions)
-    code_at = round_up(string_at + len(text), 16)
+    hashes, count = _hash_table(names), len(names) + 1
+    sizes = (_HEADER_BYTES, 24 * count, len(hashes), 2 * count, len(definitions), len(text))
+    places = (0, *itertools.accumulate(round_up(size, _ALIGN) for size in sizes))
+    _, symbol_at, hash_at, versym_at, verdef_at, string_at, code_at = places
     first = code_at + len(code)
     dynamic_at = round_up(first, emulated.page)
 
@@ -75,10 +73,9 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
     dynamic = b"".join(struct.pack("<QQ", DT[tag], value) for tag, value in tags) + b"\0" * 16
 
     image = bytearray(dynamic_at + len(dynamic))
-    places = (0, symbol_at, hash_at, versym_at, verdef_at, string_at, code_at, dynamic_at)
     head = _header(emulated, first, dynamic_at, len(dynamic))
     pieces = (head, table, hashes, versym, definitions, text, code, dynamic)
-    for place, piece in zip(places, pieces, strict=True):
+    for place, piece in zip((*places, dynamic_at), pieces, strict=True):
         image[place : place + len(piece)] = piece
     return bytes(image)
 

@@ -114,6 +114,16 @@ def test_the_code_of_a_stand_in_lies_in_what_may_be_executed() -> None:
     assert ends == [first["p_filesz"]] * 2 == [first["p_memsz"]] * 2
 
 
+@given(st.dictionaries(names, st.one_of(st.none(), st.just("V_1")), min_size=1, max_size=9))
+def test_tables_and_code_lie_where_their_kind_may(symbols: dict[str, str | None]) -> None:
+    elf = ELFFile(io.BytesIO(stub_library("libx.so.1", symbols)))
+    dynamic = next(part for part in elf.iter_segments() if isinstance(part, DynamicSegment))
+    tables = ("DT_SYMTAB", "DT_HASH", "DT_VERSYM", "DT_VERDEF")
+    at = [tag["d_val"] for name in tables for tag in dynamic.iter_tags(name)]
+    assert len(at) in (2, 4) and all(place % 8 == 0 for place in at) and min(at) >= 64 + 4 * 56
+    assert all(symbol["st_value"] % 16 == 0 for symbol in dynamic.iter_symbols() if symbol.name)
+
+
 @pytest.mark.skipif(sys.platform != "linux" or not LIBRARY, reason="reads a library of this machine")
 def test_symbols_and_their_versions_are_read_as_another_reader_does() -> None:
     path = Path(LIBRARY)

@@ -97,7 +97,7 @@ def test_joining_keeps_each_question_once() -> None:
     ("name", "text", "reason"),
     [
         ("bad.toml", "not toml at all [", "no capture"),
-        ("bad.toml", "schema = 9\nmachine = 'x'\n", "newer rekindle"),
+        ("bad.toml", "schema = 9\nmachine = 'x'\n", "newer Rekindle"),
         ("bad.toml", "schema = 1\n", "which machine"),
         ("bad.toml", "machine = 'x'\n[[file]]\npath = '/a'\nfrom = '../../etc/passwd'\n", "beside"),
         ("bad.toml", "machine = 'x'\n[[run]]\ncode = 0\n", "argv"),
