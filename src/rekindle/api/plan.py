@@ -234,16 +234,16 @@ def _inputs_for(
         return forecast(build, system=os.system, arch=os.arch, glibc=os.glibc)
 
     origin = wish.origin if wish and wish.origin else "git"
-    third_parties = _third_parties_of(origin)
+    third_parties = _third_parties_of(origin, machine.os.arch)
     if origin not in ("git", "tarball", "debian"):
         origin = str(Path(origin).absolute())
     return BuildInputs(origin=origin, third_parties=third_parties, patches=patches, arch_list=arch_list, taken=taken)
 
 
-def _third_parties_of(origin: str) -> Callable[[str], tuple[ThirdParty, ...]]:
-    """For a release: the third parties that are no submodules in the tree of ``origin``."""
+def _third_parties_of(origin: str, processor: str | None) -> Callable[[str, str | None], tuple[ThirdParty, ...]]:
+    """For a release and its CUDA: the third parties that are no submodules in the tree of ``origin``."""
 
-    def ask(release: str) -> tuple[ThirdParty, ...]:
+    def ask(release: str, cuda: str | None) -> tuple[ThirdParty, ...]:
         from rekindle.compat.supply import parts_for
 
         if origin in ("git", "tarball"):
@@ -251,14 +251,16 @@ def _third_parties_of(origin: str) -> Callable[[str], tuple[ThirdParty, ...]]:
         if origin == "debian":
             from rekindle.source.origins import debian_package
 
-            return parts_for(release) if debian_package("torch", release).stripped else ()
+            rows = parts_for(release, cuda=cuda, processor=processor)
+            return rows if debian_package("torch", release).stripped else ()
         from rekindle.source.supply import survey, without_submodules
         from rekindle.source.tree import check_wanted, tree_version
 
         root = Path(origin)
         _, version = tree_version(root)
         check_wanted(root, version, release)
-        return tuple(without_submodules(survey(root, version), version))
+        rows = parts_for(version, cuda=cuda, processor=processor)
+        return without_submodules(survey(root, version), rows)
 
     return ask
 

@@ -1,9 +1,11 @@
 """The source verbs: joins trees and their patches with the plan and this machine's tools."""
 
+from __future__ import annotations
+
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,6 +19,9 @@ from rekindle.model.progress import Progress
 from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source.patches import Choice, Context, apply, choose, load_patches, status, unapply
 from rekindle.source.tree import check_wanted, tree_version
+
+if TYPE_CHECKING:
+    from rekindle.source.fetch import Filling
 
 
 def source_fetch(
@@ -44,7 +49,6 @@ def source_fetch(
             release = release or _companion(project, tree_version(chosen.match)[1])
     home = Workspace(chosen.workspace) if chosen.workspace else default_workspace()
     place = chosen.place or (wish.build.origin if wish and wish.build else None)
-    backend = wish.backend if wish else None
     wanted = fetch.Wanted(
         project=project,
         version=release,
@@ -54,10 +58,18 @@ def source_fetch(
         mirrors=tuple(checkout.parse_mirror(mirror) for mirror in chosen.mirrors),
         reference=chosen.reference,
         submodules=chosen.submodules,
-        filling=fetch.Filling(backend=backend, find_links=tuple(chosen.find_links), offline=chosen.offline),
+        filling=_filling(wish, chosen.find_links, chosen.offline),
     )
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
+
+
+def _filling(plan: Plan | None, find_links: Sequence[str], offline: bool) -> Filling:
+    """How a tree is filled for what the plan builds."""
+    from rekindle.source.fetch import Filling
+
+    backend, cuda = (plan.backend, plan.cuda) if plan else (None, None)
+    return Filling(backend=backend, cuda=cuda, find_links=tuple(find_links), offline=offline)
 
 
 def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
@@ -126,11 +138,10 @@ def source_fill(
     progress: Progress | None = None,
 ) -> SourceTree:
     """Put something in the place of every third party a tree lacks; a tree with its submodules stays as it is."""
-    from rekindle.source.fetch import Filling, fill_tree
+    from rekindle.source.fetch import fill_tree
 
     home = Workspace(workspace) if workspace else default_workspace()
-    backend = load(plan, Plan).backend if plan else None
-    filling = Filling(backend=backend, find_links=tuple(find_links), offline=offline)
+    filling = _filling(load(plan, Plan) if plan else None, find_links, offline)
     return fill_tree(root, cache=home.cache, filling=filling, progress=progress)
 
 

@@ -198,6 +198,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
     placeless = keep_place_out(work.host, compilers, build_tree)
     env = steps.environment(work, target, cmake, ninja, own_paths=placeless)
+    env.choose({name: place for name, place in planned.roots.items() if name not in settings})
     if named:
         env.choose({"CUDA_HOME": named})
     if pin:

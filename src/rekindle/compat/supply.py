@@ -8,18 +8,33 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from rekindle.facts import Facts, load_facts
 from rekindle.model.supply import CompanionDownload, CompanionNeed, Lack, Manager, SupplyNeed, ThirdParty
-from rekindle.model.version import matches
+from rekindle.model.version import matches, same_prefix
 
 
-def parts_for(release: str, facts: Facts | None = None) -> tuple[ThirdParty, ...]:
-    """One row per third party of this release; the first that fits counts."""
+def parts_for(
+    release: str, facts: Facts | None = None, *, cuda: str | None = None, processor: str | None = None
+) -> tuple[ThirdParty, ...]:
+    """One row per third party of this release; the first that fits counts. ``cuda`` and ``processor``: what is built
+    with and for; where nobody has said so, every row fits."""
     found: dict[str, ThirdParty] = {}
     for row in (facts or load_facts()).supply.part:
-        if row.name not in found and matches(release, row.torch):
-            found[row.name] = row
+        fits = row.toolkit is None or cuda is None or matches(cuda, row.toolkit)
+        if row.name not in found and fits and matches(release, row.torch):
+            own = _for_processor(row, processor)
+            found |= {row.name: own} if own else {}
     return tuple(found.values())
+
+
+def _for_processor(row: ThirdParty, processor: str | None) -> ThirdParty | None:
+    """The row with the file for this processor; None where the package has none."""
+    if row.index is None or not row.index.processors or processor in (None, "x86_64"):
+        return row
+    own = row.index.processors.get(processor or "")
+    return replace(row, index=replace(row.index, file=own.file, sha256=own.sha256)) if own else None
 
 
 def needs_for(release: str, facts: Facts | None = None, *, backend: str | None = None) -> tuple[SupplyNeed, ...]:
@@ -40,12 +55,16 @@ def companion_downloads(project: str, release: str, facts: Facts | None = None) 
     return tuple(row for row in rows if row.project == project and matches(release, row.torch))
 
 
-def settings_of(rows: Iterable[SupplyNeed], *, gpu: bool, rocm: bool = False) -> dict[str, str]:
-    """What the tree is told about these rows."""
+def settings_of(rows: Iterable[SupplyNeed], backend: str) -> dict[str, str]:
+    """What the tree is told about these rows in a build with ``backend`` (cpu, cuda, rocm)."""
     told: dict[str, str] = {}
     for row in rows:
-        told |= row.settings | (row.gpu if gpu else {}) | (row.rocm if rocm else {})
+        told |= row.settings | _gpu_settings(row, backend)
     return told
+
+
+def _gpu_settings(row: SupplyNeed, backend: str) -> dict[str, str]:
+    return (row.gpu if backend != "cpu" else {}) | {"cuda": row.cuda, "rocm": row.rocm}.get(backend, {})
 
 
 def from_index(rows: Iterable[ThirdParty], backend: str) -> tuple[ThirdParty, ...]:
@@ -54,14 +73,22 @@ def from_index(rows: Iterable[ThirdParty], backend: str) -> tuple[ThirdParty, ..
 
 
 def takes_from_index(row: ThirdParty, backend: str | None) -> bool:
-    """Is it fetched from the package index for ``backend``? None: nobody has said what will be built."""
-    return row.index is not None and (backend is None or row.index.backend in (None, backend))
+    """Is it fetched from the package index for ``backend``? None: nobody has said what will be built; then libraries
+    of one CUDA, which are large, are not."""
+    if row.index is None or (backend is None and row.toolkit):
+        return False
+    return backend is None or row.index.backend in (None, backend)
 
 
-def losses_of(rows: Iterable[ThirdParty], *, gpu: bool, rocm: bool = False) -> tuple[str, ...]:
+def is_planned_cudnn(row: ThirdParty, cudnn: str | None) -> bool:
+    """Is it another third party than cuDNN, or cuDNN in the planned version (``cudnn``; None: any)?"""
+    return row.name != "cudnn" or row.index is None or cudnn is None or same_prefix(row.index.version, cudnn)
+
+
+def losses_of(rows: Iterable[ThirdParty], backend: str) -> tuple[str, ...]:
     """What is lost where these parts are left out; what is switched off for a GPU alone costs other builds nothing."""
-    off = [row for row in rows if row.settings or (gpu and row.gpu) or (rocm and row.rocm) or not (row.gpu or row.rocm)]
-    return tuple(row.loss for row in off if row.loss)
+    always = [row for row in rows if row.settings or not (row.gpu or row.cuda or row.rocm)]
+    return tuple(row.loss for row in rows if row.loss and (row in always or _gpu_settings(row, backend)))
 
 
 def manager_of(distro: str | None, facts: Facts | None = None, *, any_names: bool = False) -> Manager | None:

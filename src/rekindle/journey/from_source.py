@@ -5,7 +5,7 @@ Without an index it is asked first whether the wheels are at hand that the built
 
 import ast
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ _SECONDS = 120.0
 _LACKING = ("that satisfies the requirement", "No matching distribution")
 
 # Where a plan says that its toolkit lies; the usual places are looked through anyway.
-_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDNN_ROOT", "ROCM_PATH", "ROCM_HOME")
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDNN_ROOT", "NCCL_ROOT", "CUSPARSELT_ROOT", "ROCM_PATH", "ROCM_HOME")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class SourceBuilds:
             "libraries it would need from outside",
             BundleReport,
             digest(built.wheel_sha256),
-            lambda: bundle_wheel(wheel, self.plan, self.workspace, self.progress),
+            lambda: bundle_wheel(wheel, self.plan, self.workspace, self.progress, built.environment),
             summarise_bundle,
             still_good=fat_is_there,
         )
@@ -187,10 +187,13 @@ def again_if_changed(chosen: BuildOptions, may_clean: bool, progress: Progress) 
         return build_one(msgspec.structs.replace(chosen, clean=True), progress)
 
 
-def bundle_wheel(wheel: Path, plan: Plan, workspace: Workspace, progress: Progress) -> BundleReport:
-    """The fat wheel, or why it stays as it is: ``out`` is then empty. What cannot be found is left to the machine."""
+def bundle_wheel(
+    wheel: Path, plan: Plan, workspace: Workspace, progress: Progress, built_with: Mapping[str, str] | None = None
+) -> BundleReport:
+    """The fat wheel, or why it stays as it is: ``out`` is then empty. What cannot be found is left to the machine.
+    ``built_with`` is the build's environment, which names where its libraries lie."""
     out = workspace.wheels / "fat"
-    settings = plan.build.env if plan.build else {}
+    settings = {**(built_with or {}), **(plan.build.env if plan.build else {})}
     places = [place for name in _TOOLKITS if (place := settings.get(name)) and Path(place).is_dir()]
     looked = bundle(wheel, out=out, library_path=places, allow_missing=True, dry_run=True, progress=progress)
     if not looked.brought:

@@ -71,15 +71,29 @@ class OldHeader(Part, frozen=True, kw_only=True):
     name: str
 
 
+class FileForProcessor(Part, frozen=True, kw_only=True):
+    """The same package for another processor."""
+
+    file: str
+    sha256: str
+
+
 class FromIndex(Part, frozen=True, kw_only=True):
     """One file of the package index, by its checksum: ``take`` is what of it goes where (place in the third party's
-    folder → place in the file). Only a build with ``backend`` needs it; others go without."""
+    folder → place in the file), ``links`` what is linked there to what beside it. Only a build with ``backend`` needs
+    it; others go without. ``processors`` has the files for other processors than x86-64, where each has its own;
+    ``url`` is where a file lies that pip would build when asked for it; ``root`` the setting that names the folder to
+    the build."""
 
     package: str
     version: str
     file: str
     sha256: str
     take: dict[str, str]
+    links: dict[str, str] = {}
+    processors: dict[str, FileForProcessor] = {}
+    url: str | None = None
+    root: str | None = None
     backend: Literal["cuda", "rocm"] | None = None
 
     @property
@@ -89,8 +103,8 @@ class FromIndex(Part, frozen=True, kw_only=True):
 
 
 class SupplyNeed(Row, frozen=True, kw_only=True):
-    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only, ``rocm`` for
-    those with ROCm; ``backend`` names the one that alone has this need."""
+    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only, ``cuda``
+    and ``rocm`` for those with that one; ``backend`` names the one that alone has this need."""
 
     name: str
     torch: str
@@ -103,6 +117,7 @@ class SupplyNeed(Row, frozen=True, kw_only=True):
     packages: dict[str, tuple[str, ...]] = {}
     settings: dict[str, str] = {}
     gpu: dict[str, str] = {}
+    cuda: dict[str, str] = {}
     rocm: dict[str, str] = {}
     pins: dict[str, str] = {}
     why: str | None = None
@@ -145,11 +160,12 @@ class ThirdParty(SupplyNeed, frozen=True, kw_only=True):
     """One third party of the tree and what takes its place where the submodule is not there.
 
     ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
-    looks into; ``needs`` what a copy must hold; ``index`` the package that has it. ``stops`` says of a back end (cuda,
-    rocm) why no build with it can go without.
+    looks into; ``needs`` what a copy must hold; ``index`` the package that has it; ``toolkit`` the releases of CUDA a
+    row speaks of. ``stops`` says of a back end (cuda, rocm) why no build with it can go without.
     """
 
     way: Way
+    toolkit: str | None = None
     path: str | None = None
     files: dict[str, str] = {}
     inner: tuple[str, ...] = ()

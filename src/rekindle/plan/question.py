@@ -42,12 +42,13 @@ class BuildInputs:
     """What is settled elsewhere about a build and goes into its plan.
 
     ``origin`` is where the tree comes from (git, tarball, debian, a directory). ``third_parties`` gives those of a
-    release that are no submodules in that tree, and ``patches`` those a build will need: the source stage knows both.
+    release (and the CUDA it is built with) that are no submodules in that tree, and ``patches`` those a build will
+    need: the source stage knows both.
     ``arch_list`` is written by hand and replaces the cards' own. ``taken`` names a torch that is built already.
     """
 
     origin: str = "git"
-    third_parties: Callable[[str], Sequence[ThirdParty]] = lambda _: ()
+    third_parties: Callable[[str, str | None], Sequence[ThirdParty]] = lambda *_: ()
     patches: Callable[[BuildOutline], Sequence[str]] = lambda _: ()
     arch_list: tuple[str, ...] = ()
     taken: str | None = None

@@ -9,6 +9,7 @@ from rekindle.compat import BACKENDS
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.hazards import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
+from rekindle.compat.supply import is_planned_cudnn
 from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
 from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
 from rekindle.model.supply import BuildCost, ThirdParty
@@ -99,12 +100,14 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
     kernels = {name: value for name, value in draft.cmake.items() if name.startswith("CXX_")}
     draft.asserts = {**backend.found, **openmp, **kernels, **blas.asserts}
-    third_parties = tuple(inputs.third_parties(candidate.torch))
+    rows = inputs.third_parties(candidate.torch, candidate.cuda)
+    third_parties = tuple(row for row in rows if is_planned_cudnn(row, cudnn))
     settle_third_parties(draft, third_parties, candidate, question.machine)
     draft.set_by_hand(dict(question.wish.settings))
     lacks_cudnn = _leave_out_absent_cudnn(draft, candidate, cudnn, question)
-    if lacks_cudnn is not None:
+    if draft.env.get("USE_CUDNN") in ("0", "OFF"):
         cudnn = None
+        draft.toolchain = without(draft.toolchain, ("cudnn",))
     memory = cost.memory_gib  # no more than that many jobs need
     if question.memory_gib is not None:
         memory = max(cost.largest_gib, min(memory, jobs * cost.job_gib))
@@ -153,7 +156,6 @@ def _leave_out_absent_cudnn(
     how = f" ({_cudnn_origin(candidate, cudnn, question)})" if cudnn else ""
     draft.env["USE_CUDNN"] = "0"
     draft.asserts = without(draft.asserts, ("USE_CUDNN",))
-    draft.toolchain = without(draft.toolchain, ("cudnn",))
     draft.losses.append(
         "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
     )

@@ -15,7 +15,7 @@ from rekindle.compat.supply import (
 )
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason, Step, Wish
-from rekindle.model.supply import ThirdParty
+from rekindle.model.supply import FromIndex, ThirdParty
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import say
@@ -54,10 +54,12 @@ def settle_third_parties(
         draft.packages = packages_of((*needs, *rows), manager_of(machine.os.distro))
     if not rows:
         return
-    gpu, rocm = candidate.backend != "cpu", candidate.backend == "rocm"
-    told = settings_of((*needs, *rows), gpu=gpu, rocm=rocm)
+    told = settings_of((*needs, *rows), candidate.backend)
+    # What a card or a board rules out stays out.
+    told = {name: value for name, value in told.items() if (draft.env.get(name), value) != ("0", "1")}
     draft.env |= told
     draft.asserts = without(draft.asserts, told)
+    draft.toolchain |= {row.name: _index_origin(row.index) for row in from_index(rows, candidate.backend) if row.index}
     if "BLAS" in told:
         # Which LAPACK it was follows from the BLAS; that there is one is asserted of every build.
         draft.asserts = without(draft.asserts, ("LAPACK",))
@@ -65,14 +67,21 @@ def settle_third_parties(
         # MKL comes by pip; a BLAS of the system makes that superfluous.
         draft.pins = without(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
     draft.pins |= {name: pin for row in rows for name, pin in row.pins.items()}
-    draft.losses = list(dict.fromkeys((*draft.losses, *losses_of(rows, gpu=gpu, rocm=rocm))))
+    draft.losses = list(dict.fromkeys((*draft.losses, *losses_of(rows, candidate.backend))))
+
+
+def _index_origin(index: FromIndex) -> str:
+    page = f"https://pypi.org/project/{index.package}/{index.version}"
+    return f"{index.version}: {page} ({index.file} sha256:{index.sha256}), fetched with the sources"
 
 
 def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin: str) -> Reason:
     """How many come from where."""
     fetched = from_index(rows, candidate.backend)
     left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
-    by_pip = "".join(f", {row.name} comes from the package index ({row.index.pin})" for row in fetched if row.index)
+    pins = ", ".join(row.index.pin for row in fetched if row.index)
+    which = fetched[0].name if len(fetched) == 1 else len(fetched)
+    by_pip = f", {which} {'comes' if len(fetched) == 1 else 'come'} from the package index ({pins})" if fetched else ""
     ours = sum(row.way == "system" for row in rows)
     return say("third-parties-from-system", ours=ours, by_pip=by_pip, left=left, origin=origin)
 

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 from packaging.utils import parse_wheel_filename
 
-from rekindle.compat.supply import managers
+from rekindle.compat.supply import from_index, is_planned_cudnn, managers, parts_for
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machine, Purpose
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.model.supply import DiskPhase
+from rekindle.model.supply import DiskPhase, ThirdParty
 from rekindle.model.toml import read_beside
 from rekindle.model.version import flavour_name
 from rekindle.toolkits.programs import is_root
@@ -153,8 +153,26 @@ class PlannedBuild:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the plan tells CMake and the environment."""
-        return {**self.recipe.cmake, **self.recipe.env}
+        """What the plan tells CMake and the environment, and where the tree has libraries."""
+        return {**self.roots, **self.recipe.cmake, **self.recipe.env}
+
+    @property
+    def from_index(self) -> tuple[ThirdParty, ...]:
+        """What the tree has, or will have once it is fetched, from the package index."""
+        recipe, plan = self.recipe, self.plan
+        supplied = bool(recipe.packages) and recipe.origin not in ("git", "tarball")
+        if self.release is None or plan.project != "torch" or (self.tree is None and not supplied):
+            return ()
+        folders = {part.path for part in self.tree.parts if part.way == "index"} if self.tree else None
+        rows = from_index(parts_for(self.release, cuda=plan.cuda), plan.backend)
+        there = (row for row in rows if folders is None or row.folder in folders)
+        return tuple(row for row in there if is_planned_cudnn(row, plan.cudnn))
+
+    @property
+    def roots(self) -> dict[str, str]:
+        """The settings that name to the build where in the tree its libraries from the package index lie."""
+        place = self.tree.root if self.tree else str(self.place)
+        return {row.index.root: f"{place}/{row.folder}" for row in self.from_index if row.index and row.index.root}
 
     @property
     def release(self) -> str | None:

@@ -182,9 +182,12 @@ def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
         return  # what follows is what torch links
     home = settings.get("CUDA_HOME") or str(Path(nvcc).parent.parent)
     yield from _driver_stub(host, home)
-    if settings.get("USE_CUDNN", "1") not in ("0", "OFF"):
+    # What the package index will bring with the sources cannot be looked at before.
+    awaited = {row.name for row in build.from_index} if build.tree is None else set()
+    if settings.get("USE_CUDNN", "1") not in ("0", "OFF") and "cudnn" not in awaited:
         yield from _cudnn(host, settings, home, plan.cudnn)
-    if settings.get("USE_NCCL", "0") in ("1", "ON") and settings.get("USE_SYSTEM_NCCL") in ("1", "ON"):
+    system_nccl = settings.get("USE_NCCL", "0") in ("1", "ON") and settings.get("USE_SYSTEM_NCCL") in ("1", "ON")
+    if system_nccl and "nccl" not in awaited:
         yield from _nccl(host, settings)
 
 

@@ -44,9 +44,9 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
     rows: list[SupplyNeed] = [row for row in needs_for(build.release) if not (brought and "BLAS" in row.settings)]
     if build.tree is not None:
         taken = {part.path for part in build.tree.parts if part.way != "submodule"}
-        rows += [row for row in parts_for(build.release) if row.folder in taken]
+        rows += [row for row in parts_for(build.release, cuda=plan.cuda) if row.folder in taken]
     elif recipe.packages and recipe.origin not in ("git", "tarball"):
-        rows += parts_for(build.release)
+        rows += parts_for(build.release, cuda=plan.cuda)
     lacks = lacking(host, rows, recipe.env)
     if not lacks:
         demanding = [
@@ -80,7 +80,7 @@ def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
     if tree is None or build.release is None or build.plan.project != "torch":
         return
     empty = {part.path for part in tree.parts if part.way == "off"}
-    rows = parts_for(build.release)
+    rows = parts_for(build.release, cuda=build.plan.cuda, processor=host.machine)
     for row in rows:
         if backend in row.stops and row.folder in empty:
             told = f"{row.folder} in {tree.root} is empty: {row.stops[backend]}"

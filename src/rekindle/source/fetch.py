@@ -35,10 +35,11 @@ _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
 
 @dataclass(frozen=True, kw_only=True)
 class Filling:
-    """How a tree without its submodules is filled: what will be built (cpu, cuda, rocm; None: not known), and where
-    files of the package index are looked for besides it, or instead of it."""
+    """How a tree without its submodules is filled: what will be built (cpu, cuda, rocm; None: not known), with which
+    toolkit ``cuda``, and where files of the package index are looked for besides it, or instead of it."""
 
     backend: str | None = None
+    cuda: str | None = None
     find_links: tuple[str, ...] = ()
     offline: bool = False
 
@@ -157,6 +158,7 @@ def _fill(
         progress=progress,
         headers=headers,
         backend=filling.backend,
+        cuda=filling.cuda,
     )
 
 

@@ -1,12 +1,13 @@
 """Puts something in the place of every third party a tree lacks, and says what each is and where from.
 
 A folder is filled whole or left alone, so a run that was cut short simply goes on. Folders with content are never
-touched: a tree with its submodules stays as it is. Headers that a package of the package index holds are fetched by
-pip, known by their checksum and kept in the cache.
+touched: a tree with its submodules stays as it is. Headers, sources and libraries that a package of the package index
+holds are fetched by pip, known by their checksum and kept in the cache.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -19,6 +20,7 @@ import msgspec
 
 from rekindle.compat.supply import parts_for, takes_from_index
 from rekindle.errors import BadInput, RekindleError, StageFailed
+from rekindle.host.download import download
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import telling_lines
@@ -71,13 +73,14 @@ def fill(
     progress: Progress,
     headers: Headers | None = None,
     backend: str | None = None,
+    cuda: str | None = None,
 ) -> tuple[TreePart, ...]:
     """Fill what is empty by the rows of this release; parts that cannot be filled come back with the reason.
 
-    ``backend`` (cpu, cuda, rocm) is what will be built. Where that is not known, what only one of them needs is fetched
-    if it can be had, and otherwise left out with the reason.
+    ``backend`` (cpu, cuda, rocm) is what will be built, with the toolkit ``cuda``. Where that is not known, what only
+    one of them needs is fetched if it can be had, and otherwise left out with the reason.
     """
-    rows = {row.folder: row for row in parts_for(release)}
+    rows = {row.folder: row for row in parts_for(release, cuda=cuda, processor=host.machine)}
     filled: dict[str, TreePart] = {}
     for part in survey(root, release):
         row = rows.get(part.path)
@@ -114,10 +117,10 @@ def with_parts(tree: SourceTree, tried: Sequence[TreePart] = ()) -> SourceTree:
     return msgspec.structs.replace(tree, missing_submodules=tuple((named | also).values()), parts=parts)
 
 
-def without_submodules(parts: Sequence[TreePart], release: str) -> tuple[ThirdParty, ...]:
-    """The rows that count for a tree: those of the parts that are no submodules there."""
+def without_submodules(parts: Sequence[TreePart], rows: Sequence[ThirdParty]) -> tuple[ThirdParty, ...]:
+    """The ``rows`` of a release that count for a tree: those of the parts that are no submodules there."""
     others = {part.path for part in parts if part.way != "submodule" or not part.ready}
-    return tuple(row for row in parts_for(release) if row.folder in others)
+    return tuple(row for row in rows if row.folder in others)
 
 
 def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, packaging: Packaging | None) -> TreePart:
@@ -146,7 +149,7 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
 def _left_out(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
     """Does nothing stand yet for what this build would take from the index, or another file of it?"""
     return takes_from_index(row, backend) and (
-        part.way == "off" or (part.way == "index" and part.origin != _origin(row))
+        part.way in ("off", "stand-in") or (part.way == "index" and part.origin != _origin(row))
     )
 
 
@@ -191,14 +194,25 @@ def _put(root: Path, row: ThirdParty, taken: Mapping[str, Path], *, over: bool =
         goal = room / name if name else room
         goal.parent.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
-            shutil.copytree(place, goal, symlinks=False, dirs_exist_ok=True)
+            shutil.copytree(place, goal, symlinks=False, dirs_exist_ok=True, copy_function=_share)
         else:
             shutil.copyfile(place, goal)
+    for name, beside in row.index.links.items() if row.index else ():
+        (room / name).symlink_to(beside)
     if over and target.is_dir():
         shutil.rmtree(target)
     elif target.is_dir():
         target.rmdir()
     room.rename(target)
+
+
+def _share(source: str, target: str) -> None:
+    """A copy; of a library, which is large and which nobody edits, only another name where the disk allows it."""
+    if Path(source).stat().st_size >= _LARGE:
+        with contextlib.suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copyfile(source, target)
 
 
 def _copied(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePart:
@@ -255,7 +269,8 @@ def _switched(settings: Mapping[str, str]) -> str:
     return f"switched off ({told})" if told else "not used"
 
 
-_SECONDS = 300.0
+_LARGE = 1 << 20
+_SECONDS = 1800.0
 _NO_PIP = "No module named pip"
 
 
@@ -297,6 +312,8 @@ class Headers:
                 self._is_right(lies, wanted)
                 _keep(lies, kept)
                 return kept
+        if wanted.url and not self.offline:
+            return download(wanted.url, kept, sha256=wanted.sha256, progress=self.progress)
         self.progress.stage("download", wanted.file)
         with tempfile.TemporaryDirectory(prefix=".fetching-", dir=kept.parent) as room:
             self._download(wanted, Path(room))
@@ -308,7 +325,8 @@ class Headers:
     def _download(self, wanted: FromIndex, room: Path) -> None:
         asked = room / "wanted.txt"
         write_atomically(asked, f"{wanted.pin} --hash=sha256:{wanted.sha256}\n")
-        words = ["download", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--no-input", "-r", str(asked)]
+        words = ["download", "--no-deps", "--only-binary=:all:", *_wheel_words(wanted.file), "--require-hashes"]
+        words += ["--no-input", "-r", str(asked)]
         words += ["--disable-pip-version-check", "--dest", str(room), *(["--no-index"] if self.offline else [])]
         words += [word for link in self.links for word in ("--find-links", link)]
         said = None
@@ -336,12 +354,23 @@ class Headers:
             )
 
 
+def _wheel_words(file: str) -> list[str]:
+    """What asks pip for this very wheel, whatever Python and processor pip runs on."""
+    python, abi, platforms = file.removesuffix(".whl").split("-")[-3:] if file.endswith(".whl") else ("", "", "any")
+    words = [] if platforms == "any" else [f"--platform={platform}" for platform in platforms.split(".")]
+    if abi.startswith("cp"):
+        words += [f"--python-version={python.removeprefix('cp')}", "--implementation=cp", f"--abi={abi}"]
+    return words
+
+
 def how_to_get(wanted: FromIndex) -> str:
     """The line for a machine that reaches an index, and how this one is told."""
-    return (
-        f"pip download --no-deps -d wheels {wanted.pin}   # where there is a network; then here the same command"
-        " with --find-links wheels"
+    own = _wheel_words(wanted.file)
+    line = " ".join(
+        ["pip download --no-deps", *(["--only-binary=:all:"] if own else []), *own, "-d wheels", wanted.pin]
     )
+    line = f"curl -L --create-dirs -o wheels/{wanted.file} {wanted.url}" if wanted.url else line
+    return f"{line}   # where there is a network; then here the same command with --find-links wheels"
 
 
 def _keep(file: Path, target: Path) -> None:

@@ -8,6 +8,7 @@ from rekindle.compat.supply import (
     from_index,
     how_to_install,
     install_line,
+    is_planned_cudnn,
     losses_of,
     manager_of,
     managers,
@@ -16,9 +17,10 @@ from rekindle.compat.supply import (
     parts_for,
     rocm_packages,
     settings_of,
+    takes_from_index,
 )
 from rekindle.facts import Facts, load_facts
-from rekindle.model.supply import FromIndex, Lack, Manager, SupplyNeed, ThirdParty
+from rekindle.model.supply import FileForProcessor, FromIndex, Lack, Manager, SupplyNeed, ThirdParty
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 APT = Manager(name="apt", distros=("debian", "ubuntu"), install="apt-get install -y", **KNOWN)
@@ -92,26 +94,28 @@ def test_without_tables_those_of_the_house_are_read() -> None:
 
 def test_settings_for_a_gpu_only_with_one() -> None:
     rows = [need("a", settings={"USE_A": "1"}, gpu={"USE_GPU_A": "1", "USE_A": "2"}), need("b", settings={"B": "3"})]
-    assert settings_of(rows, gpu=False) == {"USE_A": "1", "B": "3"}
-    assert settings_of(rows, gpu=True) == {"USE_A": "2", "USE_GPU_A": "1", "B": "3"}
+    assert settings_of(rows, "cpu") == {"USE_A": "1", "B": "3"}
+    assert settings_of(rows, "cuda") == settings_of(rows, "rocm") == {"USE_A": "2", "USE_GPU_A": "1", "B": "3"}
 
 
 def test_losses_are_those_that_are_said() -> None:
     rows = [part("a", loss="no a"), part("b"), part("c", loss="no c")]
-    assert losses_of(rows, gpu=False) == losses_of(rows, gpu=True) == ("no a", "no c")
+    assert losses_of(rows, "cpu") == losses_of(rows, "cuda") == ("no a", "no c")
 
 
 def test_what_is_off_for_a_gpu_alone_costs_other_builds_nothing() -> None:
     rows = [
         part("cuda or rocm", loss="attention", gpu={"USE_A": "0"}),
         part("rocm", loss="tuned", rocm={"USE_T": "0"}),
+        part("cuda", loss="served", cuda={"USE_S": "1"}),
         part("always", loss="profiler", settings={"USE_K": "0"}, gpu={"USE_G": "0"}),
     ]
-    assert losses_of(rows, gpu=False) == ("profiler",)
-    assert losses_of(rows, gpu=True) == ("attention", "profiler")
-    assert losses_of(rows, gpu=True, rocm=True) == ("attention", "tuned", "profiler")
-    assert settings_of(rows, gpu=True) == {"USE_A": "0", "USE_K": "0", "USE_G": "0"}
-    assert settings_of(rows, gpu=True, rocm=True)["USE_T"] == "0"
+    assert losses_of(rows, "cpu") == ("profiler",)
+    assert losses_of(rows, "cuda") == ("attention", "served", "profiler")
+    assert losses_of(rows, "rocm") == ("attention", "tuned", "profiler")
+    assert settings_of(rows, "cpu") == {"USE_K": "0"}
+    assert settings_of(rows, "cuda") == {"USE_A": "0", "USE_S": "1", "USE_K": "0", "USE_G": "0"}
+    assert settings_of(rows, "rocm") == {"USE_A": "0", "USE_T": "0", "USE_K": "0", "USE_G": "0"}
 
 
 def test_the_index_is_asked_for_the_back_end_that_needs_it() -> None:
@@ -180,3 +184,49 @@ def test_one_line_for_all_that_is_missing_or_none() -> None:
     assert how_to_install(lacks, DNF, root=True) is None
     assert how_to_install(lacks, None, root=True) is None
     assert how_to_install([], APT, root=True) is None
+
+
+def from_file(**more: Any) -> FromIndex:
+    fields: dict[str, Any] = {"package": "p", "version": "9.20.0.48", "file": "x.whl", "sha256": "0" * 64, "take": {}}
+    return FromIndex(**fields, **more)
+
+
+def test_a_row_for_one_cuda_counts_with_it_alone() -> None:
+    rows = (part("nccl", way="index", toolkit=">=13,<14", index=from_file()), part("nccl", way="off"))
+    facts = tables(parts=rows)
+    for cuda, way in (("13.0", "index"), ("13.9", "index"), ("12.9", "off"), ("14.0", "off"), (None, "index")):
+        assert [row.way for row in parts_for("2.12.1", facts, cuda=cuda)] == [way], cuda
+
+
+def test_each_processor_gets_its_own_file_or_the_next_row() -> None:
+    arm = FileForProcessor(file="a.whl", sha256="1" * 64)
+    own = part("nccl", way="index", index=from_file(processors={"aarch64": arm}))
+    facts = tables(parts=(own, part("nccl", way="off"), part("headers", way="index", index=from_file())))
+
+    def files(processor: str | None) -> list[tuple[str, str] | None]:
+        rows = parts_for("2.12.1", facts, processor=processor)
+        return [(row.index.file, row.index.sha256[0]) if row.index else None for row in rows]
+
+    assert files(None) == files("x86_64") == [("x.whl", "0"), ("x.whl", "0")]
+    assert files("aarch64") == [("a.whl", "1"), ("x.whl", "0")]
+    assert files("ppc64le") == [None, ("x.whl", "0")], "what has one file is for all of them"
+
+
+def test_libraries_of_one_cuda_are_not_fetched_for_nobody() -> None:
+    large = part("nccl", way="index", toolkit=">=13", index=from_file(backend="cuda"))
+    small = part("cutlass", way="index", index=from_file(backend="cuda"))
+    assert [takes_from_index(row, None) for row in (large, small)] == [False, True]
+    assert [takes_from_index(row, "cuda") for row in (large, small)] == [True, True]
+    assert [takes_from_index(row, "rocm") for row in (large, small)] == [False, False]
+
+
+def test_the_cudnn_of_the_index_is_the_planned_one_or_none() -> None:
+    row = part("cudnn", way="index", index=from_file())
+    assert [is_planned_cudnn(row, wanted) for wanted in (None, "9.20.0", "9.20", "9.2", "9.12.0")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert is_planned_cudnn(part("nccl", way="index", index=from_file()), "9.12.0"), "another third party"

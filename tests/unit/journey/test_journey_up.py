@@ -325,3 +325,14 @@ def test_what_a_wheel_brings_along_keeps_code_for_the_planned_cards_alone(stages
     assert stages.told["bundle"]["archs"] == ["3.5", "9.0"]
     from_source.bundle_wheel(tmp_path / "w.whl", PLAN, Workspace(tmp_path / "w"), Silent())
     assert stages.told["bundle"]["archs"] == []
+
+
+def test_libraries_that_the_build_had_in_its_tree_go_into_the_wheel(stages: Stages, tmp_path: Path) -> None:
+    stages.fat = BundleReport(wheel="x", system="linux", bytes_before=1)
+    names = ("CUDNN_ROOT", "NCCL_ROOT", "CUSPARSELT_ROOT")
+    places = {name: str(tmp_path / name) for name in names}
+    for place in places.values():
+        Path(place).mkdir()
+    told = {**places, "HOME": str(tmp_path), "CUDA_HOME": str(tmp_path / "gone")}
+    from_source.bundle_wheel(tmp_path / "w.whl", PLAN, Workspace(tmp_path / "w"), Silent(), told)
+    assert stages.told["bundle"]["library_path"] == list(places.values())

@@ -6,6 +6,7 @@ import pytest
 from planning import FACTS, ask, kits
 from planning import plan as planned
 
+from rekindle.compat.supply import parts_for
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.supply import FromIndex, ThirdParty
@@ -45,7 +46,7 @@ def settled(*rows: ThirdParty, candidate: Candidate = BUILD, machine: Machine = 
 def supplied(*rows: ThirdParty, gpu: str = "none", distro: str | None = "debian 12", **wish: Any) -> Plan:
     """The plan of a build from a tree that has these instead of submodules."""
     question = ask(gpu, distro=distro, **{"torch": "1.13.1", "build": True, **wish})
-    inputs = BuildInputs(origin="debian", third_parties=lambda _: rows)
+    inputs = BuildInputs(origin="debian", third_parties=lambda *_: rows)
     return make_plan(question.machine, question.wish, FACTS, inputs=inputs)
 
 
@@ -56,7 +57,7 @@ def test_without() -> None:
 def test_a_plan_that_builds_nothing_asks_for_no_third_parties() -> None:
     question = ask("RTX 3060")
 
-    def refuse(release: str) -> tuple[ThirdParty, ...]:
+    def refuse(release: str, _cuda: str | None) -> tuple[ThirdParty, ...]:
         raise AssertionError(release)
 
     inputs = BuildInputs(origin="debian", third_parties=refuse)
@@ -221,3 +222,63 @@ def test_where_linear_algebra_comes_from() -> None:
     assert plan_blas(kits(ask(), ("openblas", "0.3", None))).name == "OpenBLAS"
     assert plan_blas(kits(ask(), ("openblas", "0.3", None), ("mkl", "2024", None))).where == "MKL, found on the machine"
     assert (plan_blas(ask()).prefix, plan_blas(ask(os="windows")).prefix) == (".", "Library")
+
+
+def from_debian(gpu: str = "sm_90", arch: str = "x86_64", **wish: Any) -> Plan:
+    """torch 2.12.1 from Debian's tarball, by the tables of the house."""
+    from rekindle.api.plan import plan_build
+
+    machine = machine_from_flags(gpu=[gpu], arch=arch, distro="debian-12", os="linux")
+    return plan_build(machine, Wish(**{"build": True, "torch": "2.12.1", "cuda": "13.0", "origin": "debian", **wish}))
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_what_users_want_comes_from_the_index_by_its_digest(arch: str) -> None:
+    made = from_debian(arch=arch)
+    assert made.build is not None and made.cudnn == "9.20.0"
+    for name in ("CUDNN", "NCCL", "SYSTEM_NCCL", "DISTRIBUTED", "CUSPARSELT", "FLASH_ATTENTION"):
+        assert made.build.env[f"USE_{name}"] == "1", name
+    assert "USE_MEM_EFF_ATTENTION" not in made.build.env, "on by itself"
+    kit = made.build.toolchain
+    assert kit["nccl"].startswith("2.29.7: https://pypi.org/project/nvidia-nccl-cu13/2.29.7 (nvidia_nccl_cu13-2.29.7-")
+    rows = {row.name: row.index for row in parts_for("2.12.1", cuda="13.0", processor=arch)}
+    for name in ("cudnn", "nccl", "cusparselt", "cudnn_frontend", "flash-attention", "cutlass"):
+        index = rows[name]
+        assert index is not None and f"({index.file} sha256:{index.sha256})" in kit[name]
+        assert index.pin in third_party_text(made)
+    lost = " ".join(made.build.losses)
+    assert not any(word in lost for word in ("cuDNN", "attention", "cuSPARSELt")) and "gloo" in lost
+
+
+def test_a_cudnn_that_is_lost_is_no_part_of_the_toolchain() -> None:
+    made = from_debian("sm_86", cuda="12.6")
+    assert made.build is not None and made.build.env["USE_CUDNN"] == "0"
+    assert any(loss.startswith("cuDNN") for loss in made.build.losses)
+    assert (made.cudnn, "cudnn" in made.build.toolchain) == (None, False)
+    assert (made.build.env["USE_NCCL"], made.build.env["USE_DISTRIBUTED"]) == ("0", "0")
+    by_hand = from_debian(settings=(("USE_CUDNN", "0"),))
+    assert by_hand.build is not None and (by_hand.cudnn, "cudnn" in by_hand.build.toolchain) == (None, False)
+
+
+def test_another_cudnn_that_is_asked_for_is_not_replaced() -> None:
+    made = from_debian(cudnn="9.12.0")
+    assert made.build is not None and made.cudnn == "9.12.0"
+    assert made.build.toolchain["cudnn"].startswith("9.12.0: ")
+    assert "nvidia-cudnn-cu13==9.20" not in third_party_text(made)
+
+
+def test_a_card_without_flash_attention_keeps_it_off() -> None:
+    made = from_debian("sm_75")
+    assert made.build is not None and made.build.env["USE_FLASH_ATTENTION"] == "0"
+    off = part("flash", "index", cuda={"USE_X": "1"})
+    draft = RecipeDraft(env={"USE_X": "0"})
+    settle_third_parties(draft, (off,), WITH_CUDA, DEBIAN)
+    assert draft.env["USE_X"] == "0"
+    assert settled(off, candidate=WITH_CUDA).env["USE_X"] == "1" and "USE_X" not in settled(off).env
+
+
+def test_the_memory_of_the_largest_compiler_is_the_measured_one() -> None:
+    made = from_debian()
+    assert made.build is not None and made.build.memory_gib == 12.0
+    largest = [row.largest_gib for row in FACTS.costs.build if (row.backend, row.since) == ("gpu", "2.12")]
+    assert largest == [9.6]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
@@ -327,6 +328,56 @@ def test_nccl_is_asked_for_where_it_is_planned() -> None:
     there = {**FILES, "/usr/include/nccl.h": "", "/usr/lib/libnccl.so": ""}
     assert "nccl" in {check.id for check in check_gpu(Machine(NVCC, there), planned)}
     assert "nccl" not in {check.id for check in check_gpu(host, plan(**CUDA, **ENV))}, "not planned, not asked"
+
+
+NEW = {"torch": "2.12.1", "cuda": "13.0", "arch_list": ("9.0",), "cudnn": "9.20.0"}
+ASKED = {"CUDA_HOME": "/opt/cuda", "USE_CUDNN": "1", "USE_NCCL": "1", "USE_SYSTEM_NCCL": "1"}
+
+
+def supplied_tree(*folders: str, way: Any = "index") -> SourceTree:
+    parts = tuple(TreePart(name=name, path=f"third_party/{name}", way=way) for name in folders)
+    return SourceTree(root="/tree", project="torch", version="2.12.1", parts=parts)
+
+
+@needs.posix()
+def test_what_the_index_brings_is_looked_for_once_it_is_there(tmp_path: Path) -> None:
+    recipe = {"env": ASKED, "origin": "debian", "packages": ("libfmt-dev",)}
+    before = PlannedBuild(plan=plan(**NEW, recipe=recipe), python="3.99", place=tmp_path)
+    host = Machine(NVCC, FILES)
+    assert {check.id for check in cuda_for_build(host, before)} == {"nvcc-targets", "libcuda"}
+    for origin in ("git", "tarball"):
+        whole = PlannedBuild(plan=plan(**NEW, recipe={**recipe, "origin": origin}), python="3.99", place=tmp_path)
+        with pytest.raises(BadInput, match=r"the plan wants cuDNN 9\.20\.0"):
+            list(cuda_for_build(host, whole))
+    after = dataclasses.replace(before, tree=supplied_tree("cudnn", "nccl/nccl", "cutlass"))
+    assert after.roots == {"CUDNN_ROOT": "/tree/third_party/cudnn", "NCCL_ROOT": "/tree/third_party/nccl/nccl"}
+    with pytest.raises(BadInput, match=r"its headers are not in /tree/third_party/cudnn"):
+        list(cuda_for_build(host, after))
+    cudnn = {
+        "/tree/third_party/cudnn/include/cudnn_version.h": HEADER.replace("8", "9", 1),
+        "/tree/third_party/cudnn/lib/libcudnn.so.9": "",
+    }
+    with pytest.raises(BadInput, match="NCCL is planned"):
+        list(cuda_for_build(Machine(NVCC, {**FILES, **cudnn}), after))
+    nccl = {"/tree/third_party/nccl/nccl/include/nccl.h": "", "/tree/third_party/nccl/nccl/lib/libnccl.so": ""}
+    there = {check.id for check in cuda_for_build(Machine(NVCC, {**FILES, **cudnn, **nccl}), after)}
+    assert {"cudnn", "nccl"} <= there
+
+
+def test_the_build_is_told_of_its_own_libraries_alone(tmp_path: Path) -> None:
+    def roots(tree: SourceTree, **other: Any) -> set[str]:
+        made = plan(**{**NEW, **other}, recipe={"env": {}})
+        return set(PlannedBuild(plan=made, python="3.99", place=tmp_path, tree=tree).roots)
+
+    full = supplied_tree("cudnn", "nccl/nccl", "cusparselt")
+    assert roots(full) == {"CUDNN_ROOT", "NCCL_ROOT", "CUSPARSELT_ROOT"}
+    assert roots(supplied_tree("cudnn", "nccl/nccl", way="off")) == set()
+    assert roots(full, cudnn="9.12.0") == {"NCCL_ROOT", "CUSPARSELT_ROOT"}, "another cuDNN was planned"
+    assert roots(full, cuda="12.9") == set(), "they are for CUDA 13"
+    assert roots(full, cuda=None) == set()
+    assert roots(full, project="torchvision") == set()
+    by_hand = plan(**NEW, recipe={"env": {"CUDNN_ROOT": "/mine"}})
+    assert PlannedBuild(plan=by_hand, python="3.99", place=tmp_path, tree=full).settings["CUDNN_ROOT"] == "/mine"
 
 
 def test_two_toolkits_the_named_one_counts() -> None:

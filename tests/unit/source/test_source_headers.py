@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
 from rekindle.model.supply import FromIndex, ThirdParty, TreePart
-from rekindle.source import supply
+from rekindle.source import journal, supply
 from rekindle.source.fetch import Filling, fill_tree
 from rekindle.source.patches import status
 from rekindle.source.supply import Headers, fill, survey, with_parts
@@ -135,7 +136,7 @@ def test_another_content_at_hand_or_in_the_cache_is_not_taken(wheels: Path, tmp_
         ({"err": "x: No module named pip"}, "there is no pip here"),
         ({"err": "WARNING: a\nERROR: No matching distribution found\n"}, "No matching distribution found"),
         ({"err": ""}, "pip gave no reason"),
-        ({"code": None, "timed_out": True}, "no answer in 300 seconds"),
+        ({"code": None, "timed_out": True}, "no answer in 1800 seconds"),
         ({"code": 0}, "another file"),
     ],
 )
@@ -182,7 +183,7 @@ def row(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> ThirdParty:
     made = ThirdParty(
         name="some", torch=">=1", way="index", needs=("include/some/some.h",), index=wanted(wheels), **KNOWN
     )
-    monkeypatch.setattr(supply, "parts_for", lambda _release: (made,))
+    monkeypatch.setattr(supply, "parts_for", lambda _release, **_: (made,))
     return made
 
 
@@ -231,7 +232,7 @@ def test_another_file_than_the_table_names_by_now_is_replaced(
     with zipfile.ZipFile(wheels / FILE, "a") as file:
         file.writestr("lib/source/include/some/new.h", "// new\n")
     newer = msgspec.structs.replace(row, index=wanted(wheels))
-    monkeypatch.setattr(supply, "parts_for", lambda _release: (newer,))
+    monkeypatch.setattr(supply, "parts_for", lambda _release, **_: (newer,))
     assert filled(tree, looking(tmp_path), "cpu").way == "index", "a build for the CPU needs neither"
     part = filled(tree, looking(tmp_path, wheels), "cuda")
     assert newer.index and newer.index.sha256 in (part.origin or "")
@@ -270,7 +271,7 @@ def test_a_package_without_the_header_is_not_taken(
     tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = msgspec.structs.replace(row, needs=("include/some/other.h",))
-    monkeypatch.setattr(supply, "parts_for", lambda _release: (short,))
+    monkeypatch.setattr(supply, "parts_for", lambda _release, **_: (short,))
     part = filled(tree, looking(tmp_path, wheels), "cuda")
     assert not part.ready and "has no include/some/other.h" in (part.detail or "")
     assert not (tree / "third_party/some").exists()
@@ -294,11 +295,117 @@ def test_a_whole_tree_by_the_same_way(tree: Path, row: ThirdParty, wheels: Path,
     assert got.missing_submodules == ()
 
 
-def test_the_shipped_rows_name_files_of_the_index_by_their_checksum() -> None:
-    rows = [row for row in parts_for("2.6.0") if row.way == "index"]
-    assert [row.name for row in rows] == ["cutlass"]
+@pytest.mark.parametrize("release", ["2.6.0", "2.12.1"])
+def test_the_shipped_rows_name_files_of_the_index_by_their_checksum(release: str) -> None:
+    rows = [row for row in parts_for(release) if row.way == "index"]
+    newer = ["cutlass", "flash-attention", "nccl", "cudnn", "cusparselt", "cudnn_frontend"]
+    assert [row.name for row in rows] == {"2.6.0": ["cutlass"], "2.12.1": newer}[release]
     for row in rows:
         assert row.index is not None
-        assert row.index.file.startswith(row.index.package.replace("-", "_")) and row.index.version in row.index.file
-        assert len(row.index.sha256) == 64 and row.needs and row.index.backend == "cuda"
+        for one in (row.index, *row.index.processors.values()):
+            assert one.file.startswith(row.index.package.replace("-", "_")) and row.index.version in one.file
+            assert len(one.sha256) == 64
+        assert row.needs and row.index.backend == "cuda"
         assert all(any(need.startswith(f"{into}/") for into in row.index.take) for need in row.needs)
+        assert all(f"{Path(name).parent}/{beside}" in row.needs for name, beside in row.index.links.items())
+
+
+def test_libraries_have_a_file_for_both_processors_and_a_name_for_the_build() -> None:
+    def named(processor: str) -> dict[str, str]:
+        rows = parts_for("2.12.1", cuda="13.0", processor=processor)
+        return {row.index.root: row.index.file for row in rows if row.index and row.index.links and row.index.root}
+
+    for processor in ("x86_64", "aarch64"):
+        assert set(named(processor)) == {"NCCL_ROOT", "CUDNN_ROOT", "CUSPARSELT_ROOT"}
+        assert all(file.endswith(f"_{processor}.whl") for file in named(processor).values())
+    ways = {row.name: row.way for row in parts_for("2.12.1", cuda="12.9", processor="x86_64")}
+    assert (ways["nccl"], ways["cudnn_frontend"], ways.get("cudnn")) == ("off", "off", None), "they are for CUDA 13"
+
+
+@needs.links()
+def test_a_library_gets_the_name_the_linker_looks_for(
+    tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(wheels / FILE, "a") as file:
+        file.writestr("lib/lib/libsome.so.2", b"x" * (1 << 20))
+        file.writestr("lib/lib/libsmall.so.2", b"x" * ((1 << 20) - 1))
+    index = wanted(wheels, take={"lib": "lib/lib"}, links={"lib/libsome.so": "libsome.so.2"})
+    large = msgspec.structs.replace(row, needs=("lib/libsome.so.2",), index=index)
+    monkeypatch.setattr(supply, "parts_for", lambda _release, **_: (large,))
+    assert filled(tree, looking(tmp_path, wheels), "cuda").ready
+    place = tree / "third_party/some/lib"
+    assert os.readlink(place / "libsome.so") == "libsome.so.2"
+    assert (place / "libsome.so").stat().st_size == 1 << 20
+    assert (place / "libsome.so.2").stat().st_nlink == 2, "once on the disk"
+    assert (place / "libsmall.so.2").stat().st_nlink == 1, "a small file may be edited"
+
+
+def test_where_the_disk_knows_no_second_names_it_is_copied(
+    tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("not on this file system")
+
+    monkeypatch.setattr(supply, "_LARGE", 0)
+    monkeypatch.setattr("os.link", refuse)
+    assert filled(tree, looking(tmp_path, wheels), "cuda").ready
+    assert (tree / "third_party/some/include/some/some.h").read_text() == "// some\n"
+
+
+def test_the_toolkit_and_the_processor_choose_the_row(
+    tree: Path, row: ThirdParty, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def rows(_release: str, **how: Any) -> tuple[ThirdParty, ...]:
+        asked.append(how)
+        return (row,)
+
+    monkeypatch.setattr(supply, "parts_for", rows)
+    fill_tree(tree, cache=tmp_path, filling=Filling(backend="cpu", cuda="13.0"), host=Deaf())
+    assert {"cuda": "13.0", "processor": Deaf().machine} in asked
+
+
+def test_what_stood_in_for_it_makes_room(tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path) -> None:
+    part = filled(tree, None, "cpu")
+    record = journal.read_record(tree)
+    old = msgspec.structs.replace(part, way="stand-in", origin="rekindle")
+    journal.write_record(tree, msgspec.structs.replace(record, supply=(old,)))
+    assert survey(tree, RELEASE) == (old,)
+    assert filled(tree, looking(tmp_path, wheels), "cuda").way == "index"
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("p-1-py3-none-any.whl", []),
+        ("p-1-py3-none-manylinux_2_27_aarch64.whl", ["--platform=manylinux_2_27_aarch64"]),
+        (
+            "p-1-cp312-cp312-manylinux_2_27_x86_64.manylinux_2_28_x86_64.whl",
+            [
+                "--platform=manylinux_2_27_x86_64",
+                "--platform=manylinux_2_28_x86_64",
+                "--python-version=312",
+                "--implementation=cp",
+                "--abi=cp312",
+            ],
+        ),
+    ],
+)
+def test_pip_is_asked_for_the_very_wheel(file: str, words: list[str], wheels: Path, tmp_path: Path) -> None:
+    host = Saying(err="ERROR: no\n")
+    with pytest.raises(StageFailed) as told:
+        looking(tmp_path, host=host).file(wanted(wheels, file=file))
+    assert [word for word in host.asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == words
+    assert all(word in (told.value.remedy or "") for word in words)
+
+
+def test_an_archive_that_pip_would_build_is_fetched_from_its_address(wheels: Path, tmp_path: Path) -> None:
+    one = wanted(wheels, url=(wheels / FILE).as_uri())
+    assert looking(tmp_path, offline=False).file(one).read_bytes() == (wheels / FILE).read_bytes()
+    host = Saying(err="ERROR: no\n")
+    with pytest.raises(StageFailed, match="cannot be had") as told:
+        looking(tmp_path / "other", host=host).file(one)
+    assert f"curl -L --create-dirs -o wheels/{FILE} {one.url}" in (told.value.remedy or ""), "offline: how to bring it"
+    with pytest.raises(StageFailed):
+        looking(tmp_path / "third", offline=False).file(wanted(wheels, url=one.url, sha256="0" * 64))
