@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from bare_host import BareHost
@@ -23,6 +24,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.farm import DistrustedWorker, FarmStatus
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.case import PlannedBuild
 from rekindle.toolkits.programs import Tool
 
 PLAN = Plan(answer="build", project="spark", variant="cpu", build=BuildRecipe(source="spark"))
@@ -101,6 +103,19 @@ def test_what_the_build_chose_is_not_overridden_by_pythons_own_words(world: Worl
     assert run(world, tmp_path) == "result"
     assert world.compiled == [{"KEPT": "1", "LDCXXSHARED": "theirs", "JOBS": "told"}]
     assert world.farm_jobs == [None] and world.governor.server is None
+
+
+def test_libraries_in_the_tree_are_named_to_the_build_unless_it_was_told_others(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = {"CUDNN_ROOT": "/tree/cudnn", "NCCL_ROOT": "/tree/nccl"}
+    monkeypatch.setattr(PlannedBuild, "roots", property(lambda _: roots))
+    by_hand = msgspec.structs.replace(PLAN, build=BuildRecipe(source="spark", env={"CUDNN_ROOT": "/mine"}))
+    for plan, cudnn in ((by_hand, None), (PLAN, "/tree/cudnn")):
+        options = BuildOptions(target="spark_core")
+        engine.build(plan, world.tree(), Workspace(tmp_path / "ws"), python="3.11", options=options, host=BareHost())
+        told = world.env.chosen
+        assert (told["NCCL_ROOT"], told.get("CUDNN_ROOT")) == ("/tree/nccl", cudnn)
 
 
 def test_a_time_line_is_written_where_one_is_asked_for_however_it_ends(

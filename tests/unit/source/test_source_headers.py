@@ -302,9 +302,10 @@ def test_the_shipped_rows_name_files_of_the_index_by_their_checksum(release: str
     assert [row.name for row in rows] == {"2.6.0": ["cutlass"], "2.12.1": newer}[release]
     for row in rows:
         assert row.index is not None
-        for one in (row.index, *row.index.processors.values()):
-            assert one.file.startswith(row.index.package.replace("-", "_")) and row.index.version in one.file
-            assert len(one.sha256) == 64
+        others = ((own.file, own.sha256) for own in row.index.processors.values())
+        for file, sha256 in ((row.index.file, row.index.sha256), *others):
+            assert file.startswith(row.index.package.replace("-", "_")) and row.index.version in file
+            assert len(sha256) == 64
         assert row.needs and row.index.backend == "cuda"
         assert all(any(need.startswith(f"{into}/") for into in row.index.take) for need in row.needs)
         assert all(f"{Path(name).parent}/{beside}" in row.needs for name, beside in row.index.links.items())
