@@ -38,7 +38,9 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     _units(screen, f"Stay without code for {document.arch}", left, "warn")
     if screen.verbosity:
         done = [one for one in document.units if one.state in ("added", "planned")]
-        _units(screen, "Compiled" if document.out else "Would be compiled", done, "ok", most=len(done))
+        _units(
+            screen, "Compiled" if document.out or document.graft else "Would be compiled", done, "ok", most=len(done)
+        )
     _libraries(screen, document.libraries)
     screen.bullets(document.notes, status="warn")
     _next(document, screen, refused=counts["refused"])

@@ -34,17 +34,10 @@ from rekindle.model.verify import (
     VerifyReport,
 )
 from rekindle.model.wheel import OperatorTrial
-from rekindle.render.screen import Screen, find_view
+from rekindle.render.screen import Screen
+from views import shown
 
 EXPECTED = Path(__file__).parent / "views"
-
-
-def shown(document: Document, verbosity: int) -> str:
-    view = find_view(type(document))
-    assert view is not None
-    out = io.StringIO()
-    view(document, Screen(out, color="never", width=90, verbosity=verbosity))
-    return out.getvalue()
 
 
 PATCHES = (
