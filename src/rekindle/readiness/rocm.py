@@ -47,14 +47,10 @@ def rocm_misfit(machine: Machine, toolkit: Toolkit) -> str | None:
     """A ROCm whose published list has none of the machine's cards; a version the tables lack is no misfit."""
     ours = version_key(toolkit.version)[:2]
     row = next((row for name, row in load_facts().rocm.release.items() if version_key(name)[:2] == ours), None)
-    cards = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and isinstance(gpu.arch, Gfx)]
-    if row is None or not cards:
+    cards = [(gpu.arch, gpu.name) for gpu in machine.gpus if isinstance(gpu.arch, Gfx)]
+    if row is None or not cards or {target.name for target in row.gfx} & {arch.name for arch, _ in cards}:
         return None
-    known = {target.name for target in row.gfx}
-    without = [gpu for gpu in cards if isinstance(gpu.arch, Gfx) and gpu.arch.name not in known]
-    if len(without) < len(cards):
-        return None
-    named = ", ".join(f"{gpu.arch} ({gpu.name})" for gpu in without)
+    named = ", ".join(f"{arch} ({name})" for arch, name in cards)
     return f"AMD does not list {named} for ROCm {toolkit.version}; its libraries may have no code for it"
 
 

@@ -167,11 +167,11 @@ class _Plain:
         magic = raw.read(6)
         raw.seek(0)
         opened: object = raw
-        if magic[:2] == b"\x1f\x8b":
+        if magic.startswith(b"\x1f\x8b"):
             opened = gzip.GzipFile(fileobj=raw)
-        elif magic[:3] == b"BZh":
+        elif magic.startswith(b"BZh"):
             opened = bz2.BZ2File(raw)
-        elif magic == b"\xfd7zXZ\0" or magic[:5] == b"]\0\0\x80\0":
+        elif magic.startswith((b"\xfd7zXZ\0", b"]\0\0\x80\0")):
             opened = lzma.LZMAFile(raw)  # noqa: SIM115 (closed with what it reads)
         self._file = cast("IO[bytes]", opened)
 

@@ -168,7 +168,7 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
 
 def _top(name: str, named: Sequence[str]) -> str:
     """The submodule of this tree that a missing one, maybe nested, lies in."""
-    path = name.rsplit(" (", 1)[0]
+    path, _, _ = name.partition(" (")
     return next((one for one in named if path == one or path.startswith(f"{one}/")), path)
 
 

@@ -28,6 +28,7 @@ from rekindle.model.machine import (
 from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, fix_for, load_fixes
 from rekindle.readiness.cuda import cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit
 from rekindle.readiness.register import check_machine
+from rekindle.readiness.rocm import rocm_misfit
 
 MANAGERS = ("apt", "dnf", "pacman", "zypper", "winget", "conda", "ubuntu", "root")
 TOPICS = sorted(name for name, value in load_fixes().items() if isinstance(value, dict))
@@ -321,3 +322,55 @@ def test_a_torch_is_good_only_where_nothing_of_it_failed(
 ) -> None:
     installed = structs.replace(torch("2.6.0"), works=works, gpu_works=gpu_works)
     assert table(structs.replace(machine(), torches=(installed,)))["torch"].status == status
+
+
+def test_a_rocm_fits_where_it_lists_one_of_the_cards() -> None:
+    def misfit(version: str, *archs: str) -> str | None:
+        toolkit = Toolkit(kind="rocm", version=version, path="/opt/rocm")
+        return rocm_misfit(machine(*(gpu(arch, f"a {arch}") for arch in archs)), toolkit)
+
+    assert misfit("6.2.4", "gfx1030") is None and misfit("6.2.4", "gfx803", "gfx1030") is None
+    said = misfit("6.2.4", "gfx803", "gfx1010") or ""
+    assert said.startswith("AMD does not list gfx803 (a gfx803), gfx1010 (a gfx1010) for ROCm 6.2.4")
+    assert misfit("99.0", "gfx803") is None and misfit("6.2.4", "sm_86") is None and misfit("6.2.4") is None
+
+
+def test_a_cudnn_belongs_to_a_toolkit_of_the_system_not_to_one_of_pip() -> None:
+    cudnn = Toolkit(kind="cudnn", version="9.1.0", path="/usr", note="for CUDA 12")
+    pip = "/x/lib/python3.12/site-packages/nvidia/cuda_runtime"
+    twelve = Toolkit(kind="cuda", version="12.4", path=pip, note="pip")
+    assert len(cudnn_misfits(machine(toolkits=(cuda("11.8"), cudnn)))) == 1
+    assert cudnn_misfits(machine(toolkits=(cuda("11.8"), cuda("12.1"), cudnn))) == []
+    assert cudnn_misfits(machine(toolkits=(cudnn,))) == []
+    assert len(cudnn_misfits(machine(toolkits=(cuda("11.8"), twelve, cudnn)))) == 1, "pip's has no compiler"
+    rocm = Toolkit(kind="rocm", version="12.0", path="/opt/rocm")
+    (only,) = cudnn_misfits(machine(toolkits=(cuda("11.8"), rocm, cudnn)))
+    assert only.why.endswith("the toolkit here is CUDA 11.8")
+
+
+@pytest.mark.parametrize(
+    ("system", "want"), [("windows", "a C++ compiler (msvc)"), ("linux", "a C++ compiler (gcc or clang)")]
+)
+def test_the_compiler_that_is_wanted_is_that_of_the_system(system: str, want: str) -> None:
+    check = table(machine(system=system))["compiler"]
+    assert (check.status, check.want) == ("fail", want)
+
+
+@pytest.mark.parametrize(
+    ("path", "long_paths", "words"),
+    [
+        ("C:\\rk", False, None),
+        ("C:\\my rk", False, "it has a space"),
+        ("C:\\Bänk", False, "outside ASCII"),
+        ("C:\\" + "x" * 200, False, "203 characters long"),
+        ("C:\\" + "x" * 200, True, None),
+    ],
+)
+def test_windows_wants_a_short_plain_path(path: str, long_paths: bool, words: str | None) -> None:
+    subject = machine(system="windows")
+    subject = structs.replace(subject, os=structs.replace(subject.os, long_paths=long_paths))
+    case = ExaminedMachine(machine=subject, graphics=Graphics(), managers=(), workspace=path)
+    (check,) = [check for check in check_machine(case)[0] if check.id == "workspace-path"]
+    assert check.status == ("ok" if words is None else "warn")
+    assert words is None or words in (check.why or "")
+    assert "workspace-path" not in table(machine())

@@ -1,0 +1,168 @@
+"""Corners of the source room: how archives are packed, where links lead, lines and limits of files, who is meant."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bare_host import BareHost
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.protocol import Completed
+from rekindle.model.progress import Silent
+from rekindle.source import archive, hipify, rewrite
+from rekindle.source.archive import unpack
+from rekindle.source.context import find_compiler
+from rekindle.source.debian import source_entries
+from rekindle.source.patches.diff import FileDiff, Hunk
+from rekindle.source.tree import listed_by_setup
+
+
+def _tar(*members: tuple[str, dict[str, Any]]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, fields in members:
+            info = tarfile.TarInfo(name)
+            content = fields.get("content", b"")
+            info.size = len(content)
+            info.type, info.linkname = fields.get("type", tarfile.REGTYPE), fields.get("linkname", "")
+            tar.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+PLAIN = _tar(("t/a", {"content": b"text"}))
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [PLAIN, gzip.compress(PLAIN), bz2.compress(PLAIN), lzma.compress(PLAIN), lzma.compress(PLAIN, lzma.FORMAT_ALONE)],
+    ids=["plain", "gzip", "bzip2", "xz", "lzma"],
+)
+def test_a_tar_is_read_whatever_it_is_packed_with(packed: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.tar").write_bytes(packed)
+    unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert (tmp_path / "out/a").read_bytes() == b"text"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links")
+def test_a_hard_link_is_counted_from_the_top_and_a_symbolic_one_from_its_folder(tmp_path: Path) -> None:
+    made = _tar(
+        ("t/deep/a", {"content": b"text"}),
+        ("t/deep/hard", {"type": tarfile.LNKTYPE, "linkname": "t/deep/a"}),
+        ("t/deep/soft", {"type": tarfile.SYMTYPE, "linkname": "../deep/a"}),
+    )
+    (tmp_path / "t.tar").write_bytes(made)
+    unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert (tmp_path / "out/deep/hard").read_bytes() == (tmp_path / "out/deep/soft").read_bytes() == b"text"
+
+
+@pytest.mark.parametrize(
+    ("kind", "goal"),
+    [
+        (tarfile.SYMTYPE, "../../x"),
+        (tarfile.LNKTYPE, "../x"),
+        (tarfile.SYMTYPE, "/etc/passwd"),
+        (tarfile.LNKTYPE, "a/../../x"),
+    ],
+)
+def test_a_link_out_of_the_tree_is_refused(kind: bytes, goal: str, tmp_path: Path) -> None:
+    (tmp_path / "t.tar").write_bytes(_tar(("t/a", {"type": kind, "linkname": goal}), ("t/b", {})))
+    with pytest.raises(BadInput):
+        unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_copies_in_the_place_of_links_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_NO_LINKS", True)
+    monkeypatch.setattr(archive, "MAX_BYTES", 25_000)
+    members: list[tuple[str, dict[str, Any]]]
+    members = [("t/f/a", {"content": b"x" * 10_000}), ("t/one", {"type": tarfile.SYMTYPE, "linkname": "f"})]
+    (tmp_path / "t.tar").write_bytes(_tar(*members, ("t/two", {"type": tarfile.SYMTYPE, "linkname": "f/a"})))
+    unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert (tmp_path / "out/one/a").read_bytes() == (tmp_path / "out/two").read_bytes() == b"x" * 10_000
+    (tmp_path / "t.tar").write_bytes(
+        _tar(*members, *((f"t/{n}", {"type": tarfile.SYMTYPE, "linkname": "f"}) for n in "pq"))
+    )
+    with pytest.raises(BadInput, match="what its links lead to is more than"):
+        unpack(tmp_path / "t.tar", tmp_path / "more")
+
+
+def test_a_call_is_told_with_its_line() -> None:
+    _, changed, left = rewrite.raise_versions(
+        b"project(x)\n\ncmake_minimum_required(VERSION 3.0)\ncmake_minimum_required(VERSION ${v})\n", "CMakeLists.txt"
+    )
+    assert [(one.line, one.before, one.after) for one in changed] == [(3, "3.0", "3.5")]
+    assert [(one.line, one.before) for one in left] == [(4, "${v}")]
+
+
+def test_a_file_too_large_to_be_a_cmake_file_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewrite, "MAX_FILE_BYTES", 40)
+    text = b"cmake_minimum_required(VERSION 3.0)"
+    for name, size in (("a.cmake", 40), ("b.cmake", 41)):
+        (tmp_path / name).write_bytes(text.ljust(size))
+    assert [change.file for change in rewrite.rewrite_cmake(tmp_path, dry_run=True).changes] == ["a.cmake"]
+
+
+def test_going_back_counts_lines_as_they_are_after_the_patch() -> None:
+    first, second = Hunk(3, (b"a\n",), (b"a\n", b"b\n", b"c\n")), Hunk(10, (b"d\n", b"e\n"), (b"d\n",))
+    back = FileDiff("f", (first, second, Hunk(20, (b"x\n",), (b"y\n",)))).reversed()
+    assert [hunk.start for hunk in back.hunks] == [3, 12, 21]
+    assert back.hunks[0].before == first.after and back.hunks[0].after == first.before
+
+
+def test_only_lists_that_apt_reads_count(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d/folder.list").mkdir(parents=True)
+    for name in ("a.list", "b.list.save", "sources.list"):
+        (tmp_path / "sources.list.d" / name).write_text(f"deb http://{name}.invalid/debian bookworm main\n")
+    found = source_entries(tmp_path, "bookworm")
+    assert [line.split()[3] for line in found] == ["http://a.list.invalid/debian", "http://sources.list.invalid/debian"]
+
+
+def test_what_setup_looks_for_is_nothing_where_it_cannot_be_read(tmp_path: Path) -> None:
+    assert listed_by_setup(tmp_path) == ()
+    (tmp_path / "setup.py").write_text("print 'python 2'")
+    assert listed_by_setup(tmp_path) == ()
+
+
+class Numbered(BareHost):
+    """A machine whose only compiler is called by its number."""
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{name}" if name in ("g++-11", "gcc-11") else None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return ("/usr/bin/g++-11",) if "g++-" in pattern else ("/usr/bin/gcc-11",) if "gcc-" in pattern else ()
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        here = argv[0].endswith("-11")
+        return Completed(argv=tuple(argv), code=0 if here else None, out="g++ (GCC) 11.4.0\n" if here else "")
+
+
+def test_a_compiler_that_is_called_by_its_number_is_found_unless_another_is_named() -> None:
+    assert find_compiler(Numbered()) == "gcc 11.4.0"
+    assert find_compiler(Numbered(env={"CXX": "icpx"})) is None and find_compiler(BareHost()) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"), [(["first", "why it failed", "  ", ""], "code 3: why it failed"), ([], "code 3: no output")]
+)
+def test_a_failed_hipify_ends_with_its_last_words(
+    lines: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_long(argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Callable[[str], None]) -> Any:
+        for line in lines:
+            on_line(line)
+        assert argv == ["python3", str(tmp_path / hipify.SCRIPT)] and env["PYTHONUTF8"] == "1"
+        return type("Ended", (), {"ok": False, "code": 3})
+
+    monkeypatch.setattr(hipify, "run_long", run_long)
+    with pytest.raises(StageFailed, match=said):
+        hipify._run(tmp_path, "python3", Silent())
