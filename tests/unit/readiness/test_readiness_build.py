@@ -491,36 +491,3 @@ def test_cuda_is_asked_only_of_a_cuda_build_on_linux() -> None:
         assert (
             list(cuda_for_build(elsewhere, PlannedBuild(plan=plan(cuda=cuda), python="python", place=Path("/x")))) == []
         )
-
-
-def _third_parties(host: Machine, folder: Path, **recipe: object) -> Check | None:
-    asked = PlannedBuild(plan=plan(recipe=recipe), python=sys.executable, place=folder)
-    return next((check for check in check_build(host, asked) if check.id == "third-parties"), None)
-
-
-@needs.posix()
-def test_a_blas_that_pip_brings_is_not_asked_of_the_system(tmp_path: Path) -> None:
-    host = Machine({"apt-get": ""})
-    asked = _third_parties(host, tmp_path)
-    assert asked and asked.status == "fail" and "blas" in (asked.found or "").lower()
-    brought = _third_parties(host, tmp_path, pins={"mkl-static": "==2024.0"})
-    assert brought is None or "blas" not in (brought.found or "").lower()
-
-
-@needs.posix()
-def test_third_parties_come_from_the_system_where_the_sources_bring_none(tmp_path: Path) -> None:
-    host = Machine({"apt-get": ""}, {"/usr/lib/libopenblas.so": ""})
-    packages = ("libsleef-dev",)
-    for origin, status in (("debian", "fail"), ("git", "ok"), ("tarball", "ok")):
-        check = _third_parties(host, tmp_path, packages=packages, origin=origin)
-        assert check and check.status == status, origin
-    without = _third_parties(host, tmp_path, origin="debian")
-    assert without and without.status == "ok", "a recipe that names no packages takes none"
-
-
-def test_a_cmake_from_the_index_is_told_unless_one_was_named(tmp_path: Path) -> None:
-    host = Machine({"cmake": "cmake version 3.31.0"})
-    for named, words in ((None, "cmake<4 from the index"), ("/usr/bin/cmake", "3.31.0")):
-        asked = PlannedBuild(plan=plan(torch="2.6.0"), python=sys.executable, place=tmp_path, cmake=named)
-        (check,) = [check for check in check_build(host, asked) if check.id == "cmake"]
-        assert check.status == "ok" and words in (check.found or "")

@@ -20,7 +20,7 @@ from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
 from rekindle.source import archive, hipify, rewrite
 from rekindle.source.archive import unpack
-from rekindle.source.context import find_compiler
+from rekindle.source.context import _just_below, find_compiler, gather
 from rekindle.source.debian import source_entries
 from rekindle.source.patches.diff import FileDiff, Hunk
 from rekindle.source.tree import listed_by_setup
@@ -166,3 +166,23 @@ def test_a_failed_hipify_ends_with_its_last_words(
     monkeypatch.setattr(hipify, "run_long", run_long)
     with pytest.raises(StageFailed, match=said):
         hipify._run(tmp_path, "python3", Silent())
+
+
+@pytest.mark.parametrize(
+    ("bound", "below"),
+    [
+        ("74", "73.999"),
+        ("1.26", "1.25.999"),
+        ("4.0", "3.999"),
+        ("2.0.0", "1.999"),
+        ("0.0", "0"),
+        ("1.0.3", "1.0.2.999"),
+    ],
+)
+def test_a_version_that_an_upper_bound_admits(bound: str, below: str) -> None:
+    assert _just_below(bound) == below
+
+
+def test_what_the_caller_says_counts_and_what_he_does_not_say_is_asked(tmp_path: Path) -> None:
+    asked = gather(BareHost(), tmp_path, "2.0.1", given={"cuda": None, "rocm": "6.2"}).facts
+    assert (asked["cuda"], asked["rocm"]) == ("none", "6.2")

@@ -1,0 +1,72 @@
+"""What a build takes from the system and what is brought for it alone: BLAS, third parties, CMake."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+import needs
+from bare_host import BareHost
+from rekindle.host.protocol import Completed
+from rekindle.model.machine import Check
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.register import check_build
+
+
+class Machine(BareHost):
+    """With these programs (and what they say) and files."""
+
+    def __init__(self, programs: Mapping[str, str], *files: str) -> None:
+        super().__init__()
+        self.programs, self.files = programs, files
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{Path(name).name}" if Path(name).name in self.programs else None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(name for name in self.files if fnmatch(name, pattern))
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        said = self.programs.get(Path(argv[0]).name)
+        return Completed(argv=tuple(argv), code=None if said is None else 0, out=said or "")
+
+
+def plan(torch: str = "1.13.1", **recipe: object) -> Plan:
+    told = {"source": "torch", "env": {}, "pins": {"cmake": "<4"}, **recipe}
+    return Plan(answer="build", torch=torch, build=BuildRecipe(**told))  # type: ignore[arg-type]
+
+
+def _third_parties(host: Machine, folder: Path, **recipe: object) -> Check | None:
+    asked = PlannedBuild(plan=plan("1.13.1", **recipe), python=sys.executable, place=folder)
+    return next((check for check in check_build(host, asked) if check.id == "third-parties"), None)
+
+
+@needs.posix()
+def test_a_blas_that_pip_brings_is_not_asked_of_the_system(tmp_path: Path) -> None:
+    host = Machine({"apt-get": ""})
+    asked = _third_parties(host, tmp_path)
+    assert asked and asked.status == "fail" and "blas" in (asked.found or "").lower()
+    brought = _third_parties(host, tmp_path, pins={"mkl-static": "==2024.0"})
+    assert brought is None or "blas" not in (brought.found or "").lower()
+
+
+@needs.posix()
+def test_third_parties_come_from_the_system_where_the_sources_bring_none(tmp_path: Path) -> None:
+    host = Machine({"apt-get": ""}, "/usr/lib/libopenblas.so")
+    packages = ("libsleef-dev",)
+    for origin, status in (("debian", "fail"), ("git", "ok"), ("tarball", "ok")):
+        check = _third_parties(host, tmp_path, packages=packages, origin=origin)
+        assert check and check.status == status, origin
+    without = _third_parties(host, tmp_path, origin="debian")
+    assert without and without.status == "ok", "a recipe that names no packages takes none"
+
+
+def test_a_cmake_from_the_index_is_told_unless_one_was_named(tmp_path: Path) -> None:
+    host = Machine({"cmake": "cmake version 3.31.0"})
+    for named, words in ((None, "cmake<4 from the index"), ("/usr/bin/cmake", "3.31.0")):
+        asked = PlannedBuild(plan=plan("2.6.0"), python=sys.executable, place=tmp_path, cmake=named)
+        (check,) = [check for check in check_build(host, asked) if check.id == "cmake"]
+        assert check.status == "ok" and words in (check.found or "")
