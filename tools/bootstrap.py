@@ -56,7 +56,9 @@ def make_environment() -> None:
     if VENV.exists() and not PYTHON.exists():
         shutil.rmtree(VENV)
     if not PYTHON.exists():
+        show("making the environment")
         made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True)
+        show()
         if made.returncode:
             fail(f"cannot make an environment in {VENV}: {(made.stderr or made.stdout).strip().splitlines()[-1]}")
 
@@ -71,7 +73,10 @@ def install(dev: bool) -> None:
         return
     install_pinned(ROOT / "tools" / "locked" / ("dev.txt" if dev else "use.txt"))
     # The build backend is among the pinned packages, so nothing more is fetched.
-    own = pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    words = ("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    show("installing Rekindle itself")
+    own = by_uv(words, 0)
+    own = own if own and not own.returncode else pip(*words)
     if own.returncode:
         fail(f"cannot install rekindle itself: {last_words(own)}")
 
@@ -112,6 +117,7 @@ def install_with_digests(pins: dict[str, list[str]]) -> subprocess.CompletedProc
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for lines in pins.values() for line in lines)
         words = ("--only-binary", ":all:", "--require-hashes", "-r", place)
+        show(f"installing {len(pins)} packages")
         done = by_uv(words, len(pins))
         return done if done and not done.returncode else pip(*words, expected=len(pins))
     finally:
@@ -171,15 +177,21 @@ def watched(argv: list[str], expected: int, step: re.Pattern[str]) -> subprocess
             said += line
             if expected and (match := step.match(line)):
                 seen = min(seen + 1, expected)
-                if live or time.monotonic() - told > 10:
+                text = f"{seen} of {expected} packages: {match[1]}"
+                show(text)
+                if not live and time.monotonic() - told > 10:
                     told = time.monotonic()
-                    start, end = ("\r\x1b[K", "") if live else ("", "\n")
-                    print(f"{start}  {seen} of {expected} packages: {match[1]}", end=end, file=sys.stderr, flush=True)
+                    print(f"  {text}", file=sys.stderr, flush=True)
         code = process.wait()
-        if live and seen:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        show()
         errors.seek(0)
         return subprocess.CompletedProcess(argv, code, said, errors.read())
+
+
+def show(text: str = "") -> None:
+    """What is being done, in place in a terminal; without words, what stood there goes."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K  {text}" if text else "\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def last_words(done: subprocess.CompletedProcess[str]) -> str:

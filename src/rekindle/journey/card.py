@@ -171,11 +171,14 @@ def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:
         _newest_way(wheels_of(linked, "torch"), machine, own + rest),
         _newest_way(wheels_of(indexed, "torch"), machine, ""),
     )
-    return tuple(way for way in ways if way is not None)
+    reachable = [way for way in ways if way is not None]
+    # Without a card, what only a card uses is offered where nothing smaller is there.
+    small = [way for way in reachable if way[0] == "cpu" and not machine.gpus]
+    return tuple(line for _, line in small or reachable)
 
 
-def _newest_way(wheels: list[IndexWheel], machine: Machine, how: str) -> str | None:
-    """``wheels`` come newest first."""
+def _newest_way(wheels: list[IndexWheel], machine: Machine, how: str) -> tuple[str, str] | None:
+    """The flavour and the line; ``wheels`` come newest first."""
     for torch, flavour, python in dict.fromkeys(_named(wheels[:_MOST_WHEELS], machine)):
         wish = Wish(torch=f"=={torch}", variant=flavour, python=python)
         try:
@@ -183,7 +186,7 @@ def _newest_way(wheels: list[IndexWheel], machine: Machine, how: str) -> str | N
         except BadInput:  # a release or flavour that the tables do not have
             continue
         if made.answer == "install" and made.torch == torch and not made.changes:
-            return f"rekindle up --torch {torch} --variant {flavour} --python {python}{how}"
+            return flavour, f"rekindle up --torch {torch} --variant {flavour} --python {python}{how}"
     return None
 
 

@@ -61,7 +61,15 @@ def test_pips_own_index_is_told_with_the_flavour_that_it_has(
     names = "".join(f'<a href="{file.name}">{file.name}</a>' for file in page.glob("*.whl"))
     (page / "index.html").write_text(names, encoding="utf-8")
     monkeypatch.setattr(card, "pip_places", lambda: Places(indexes=((tmp_path / "simple").as_uri(),)))
-    assert card.reachable_ways(machine, UpOptions()) == ("rekindle up --torch 2.13.0 --variant cu130 --python 3.11",)
+    big = "rekindle up --torch 2.13.0 --variant cu130 --python 3.11"
+    assert card.reachable_ways(machine, UpOptions()) == (big,)
+    # A smaller one that lies here is all that is told, unless there is a card for the other.
+    _wheel(tmp_path / "here", "2.13.0+cpu", "cp311-cp311-manylinux_2_28_x86_64")
+    options = UpOptions(find_links=(str(tmp_path / "here"),))
+    (small,) = card.reachable_ways(machine, options)
+    assert "--variant cpu " in small
+    with_card = msgspec.structs.replace(machine, gpus=api.machine_from_flags(gpu=["RTX 4090"]).gpus, no_gpu=None)
+    assert big in card.reachable_ways(with_card, options)
 
 
 def test_offline_an_index_is_not_said_to_lack_what_it_was_not_asked_for() -> None:
