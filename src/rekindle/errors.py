@@ -37,6 +37,13 @@ class BadInput(RekindleError):
     """Usage is wrong or an input cannot be read."""
 
 
+class Declined(BadInput):
+    """What needs a yes got none: somebody said no, or (for whom the remedy is) nobody could be asked."""
+
+    def __init__(self, message: str, *, remedy: str = "answer y, or give --yes where nobody can answer") -> None:
+        super().__init__(message, remedy=remedy)
+
+
 class OtherPlan(BadInput):
     """A build tree holds what another plan compiled; only removing it lets this one begin."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, Declined
 from rekindle.host.files import write_for_user
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.inspect.survey import inspect_source
@@ -67,7 +67,7 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
     if not isinstance(source, WheelSource) or source.fetched is None or source.size < _MUCH_BYTES:
         return
     if not confirm(source.label, source.size):
-        raise BadInput(f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes")
+        raise Declined(f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes")
 
 
 def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:

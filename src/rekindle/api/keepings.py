@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, Declined
 from rekindle.host import made
 from rekindle.host.workspace import find_holdings, remove
 from rekindle.model.holdings import Cleaning, Holding, Holdings, Kept
@@ -44,7 +44,7 @@ def clean(
     if dry_run or not wanted:
         return Cleaning(removed=tuple(wanted), dry_run=dry_run)
     if confirm is not None and not confirm(wanted):
-        raise BadInput("nothing was removed", remedy="answer y, or give --yes where nobody can answer")
+        raise Declined("nothing was removed")
     removed: list[Holding] = []
     kept: list[Kept] = []
     # The innermost first: what a workspace counts as its own is what its parts do not.

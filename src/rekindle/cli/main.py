@@ -15,7 +15,7 @@ from typing import Any
 
 from rekindle import __version__
 from rekindle.cli.verb import Answer, HelpText, Session, add_common
-from rekindle.errors import BadInput, CommandFailed, Exit, RekindleError
+from rekindle.errors import BadInput, CommandFailed, Declined, Exit, RekindleError
 
 # verb -> what it does, in the words of --help. Each has a file of the same name in this room.
 VERBS = {
@@ -270,6 +270,13 @@ def _run_verb(name: str, argv: list[str]) -> int:
     )
     try:
         answer: Answer = module.run(args, session)
+    except Declined as error:
+        if not session.declined:
+            raise
+        from rekindle.model.spoken import sentence
+
+        sys.stderr.write(sentence(error.message.partition(":")[0]) + "\n")  # who says no needs no advice
+        return Exit.NO
     finally:
         session.close()
     _print(answer, session)

@@ -42,6 +42,7 @@ class Session:
         self.verbosity = verbosity
         self.color = color
         self.yes = yes
+        self.declined = False
         self._progress: Any = None
 
     @property
@@ -77,7 +78,8 @@ class Session:
             return False
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        self.declined = sys.stdin.readline().strip().lower() not in ("y", "yes")
+        return not self.declined
 
 
 OptionsT = TypeVar("OptionsT")

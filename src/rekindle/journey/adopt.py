@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rekindle.api.guard_torch import guard
-from rekindle.errors import BadInput, NotReady
+from rekindle.errors import BadInput, Declined, NotReady
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import workspace_at
@@ -140,10 +140,7 @@ class _Adopting:
 
             check_graft(self.plan.graft, self.plan.cuda)
         if not self.confirm(planned):
-            raise BadInput(
-                f"nothing was done: {self.found.words} needs a yes for torch {self.forecast.torch}",
-                remedy="answer y, or give --yes where nobody can answer",
-            )
+            raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.forecast.torch}")
         refuse_hopeless(card)
         refuse_small_temporary(card, self.forecast.host)
         workspace = workspace_at(self.options.workspace)
@@ -254,7 +251,7 @@ class _Adopting:
         if self.options.dry_run:
             return planned
         if not self.confirm(planned):
-            raise BadInput("nothing was undone: that needs a yes", remedy="answer y, or give --yes")
+            raise Declined("nothing was undone: that needs a yes")
         self.progress.stage("undo", str(self.root))
         kept.restore()
         return self._told("undone", f"{self.found.words} is as it was before the adoption{lost}", bare=True)

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle import __version__
 from rekindle.api.plan import plan as make_plan
-from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
+from rekindle.errors import BadInput, Declined, MissingTool, NotReady, StageFailed
 from rekindle.formats.ranges import tls_context
 from rekindle.host.download import download
 from rekindle.host.live import LiveHost
@@ -84,7 +84,7 @@ def pack(
             remedy="make room, or name a folder on a larger disk with --out",
         )
     if confirm is not None and not confirm(plan, lambda: card):
-        raise BadInput(
+        raise Declined(
             "nothing was packed: it needs a yes",
             remedy="answer y, or give --yes where nobody can answer; --dry-run shows what would come",
         )

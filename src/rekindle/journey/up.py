@@ -18,7 +18,7 @@ from rekindle.api.build import build_checks, companion_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.verify import verify
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import Declined, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import MARK, mark_made
@@ -112,10 +112,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         planned.card = planned.make_card()
         return planned.end(True, f"{summarise_plan(plan)} (dry run: nothing was written)")
     if not confirm(plan, planned.card_or_refusal):
-        raise BadInput(
-            f"nothing was done: {summarise_plan(plan)} needs a yes",
-            remedy="answer y, or give --yes where nobody can answer",
-        )
+        raise Declined(f"nothing was done: {summarise_plan(plan)} needs a yes")
     planned.card_or_refusal()
     return planned.go()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import io
 import json
 import os
 import shutil
@@ -14,9 +16,11 @@ import pytest
 
 from needs import tool
 from rekindle import __version__
+from rekindle.cli import clean
 from rekindle.cli.completion import completion_script
 from rekindle.cli.main import VERBS, main, verb_parser
-from rekindle.cli.verb import laid_out, place_for
+from rekindle.cli.verb import Answer, Session, laid_out, place_for
+from rekindle.errors import Declined
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
@@ -205,3 +209,22 @@ def test_help_moves_a_remark_below_its_command_and_breaks_no_command() -> None:
     below = f"  rekindle up\n{' ' * 30}a remark that stood below already"
     assert laid_out(below, 40) == "  rekindle up\n      a remark that stood below already"
     assert laid_out("a" * 40, 40) == "a" * 40 and laid_out("  " + "a" * 38 + " b", 40) == "  " + "a" * 38 + " b"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_plain_no_is_no_mistake(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask(_: argparse.Namespace, session: Session) -> Answer:
+        assert not session.confirm("Remove these?")
+        raise Declined("nothing was removed: it needs a yes")
+
+    answer = io.StringIO("n\n")
+    monkeypatch.setattr(answer, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stdin", answer)
+    monkeypatch.setattr(clean, "run", ask)
+    code, said = main(["clean"]), capsys.readouterr().err
+    if terminal:
+        assert (code, said) == (1, "Remove these? [y/N] Nothing was removed.\n")
+    else:
+        assert code == 2 and "→ answer y, or give --yes where nobody can answer" in said
