@@ -128,8 +128,16 @@ def test_a_driver_changes_the_answer_and_the_address(page: Any, page_file: Path)
     assert page.text_content("#answer .cmd") == "\n".join(newest["commands"])
     assert "driver=580" in page.evaluate("location.hash") and "--driver 580" in page.text_content("#cli")
     page.select_option("#python", "3.10")
-    assert page.query_selector("#answer .result") is None, "nothing is told that the planner was not asked"
-    assert page.text_content("#answer .cmd").endswith("--python 3.10 --driver 580")
+    flags = ("--gpu", "GeForce GTX 1080", "--os", "linux", "--arch", "x86_64", "--python", "3.10")
+    assert page.text_content("#answer .cmd") == "\n".join(_cli(*flags, "--driver", "580")["commands"])
+    assert "Driver 580 runs CUDA" in page.text_content("#answer")
+    assert "Needs NVIDIA driver" not in page.text_content("#answer")
+    assert "--index-url" in page.locator("#answer .cmd span").all_text_contents(), "an option is never broken in two"
+    assert "driver=580" in page.evaluate("location.hash") and "python=3.10" in page.evaluate("location.hash")
+    for other in ("470.256.02", "610.1"):  # older than the CUDA of the plan, newer than the card's last branch
+        page.fill("#driver", other)
+        assert page.query_selector("#answer .result") is None, "nothing is told that the planner was not asked"
+        assert page.text_content("#answer .cmd").endswith(f"--python 3.10 --driver {other}")
     page.fill("#driver", "newest")
     assert "470 or 535.183.01" in page.text_content("#driver-note")
     page.fill("#gpu", "gfx1031")

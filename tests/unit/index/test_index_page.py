@@ -26,6 +26,7 @@ from rekindle.index.pages.grid import (
     Grid,
     architectures,
     driver_questions,
+    driver_spans,
     fill,
     nearest_cpu,
     page_answer,
@@ -35,6 +36,7 @@ from rekindle.index.pages.grid import (
 )
 from rekindle.index.pages.page import _verdicts, make_matrix, render_page
 from rekindle.model.plan import Plan, Reason, Wish
+from rekindle.model.version import key
 from rekindle.model.wheelhouse import WheelRow
 from rekindle.plan.question import PlanMemory
 
@@ -120,6 +122,22 @@ def test_every_driver_gets_the_planners_answer(gpu: str, place: str) -> None:
             shown = grid.find(replace(ask, driver=driver))
             text = _named(json.dumps(shown, ensure_ascii=False), None, gpu).replace(DRIVER, driver)
             assert json.loads(text) == json.loads(json.dumps(told.find(ask))), driver
+
+
+@pytest.mark.parametrize("gpu", ["sm_35", "sm_61", "sm_75", "sm_120"])
+def test_a_driver_inside_the_spans_changes_no_plan(gpu: str) -> None:
+    """Just inside, with every CUDA that was planned: what the page then tells for a Python or an old CPU."""
+    spans, seen = driver_spans((gpu,), load_facts()), 0
+    asks = [ask for ask in questions((gpu,)) if ask.python in ("3.9", "3.13") and ask.cpu in ("", "nehalem")]
+    for ask, plain in zip(asks, ask_planner(asks), strict=True):
+        cuda, (first, below) = json.loads(plain.fields[FIELDS.index("cuda")]), spans[ask.place]["cards"][gpu]
+        oldest = max(first, spans[ask.place]["kits"].get(cuda, "999999"), key=key)
+        for driver in (oldest, f"{below - 1}.999" if below else "9999.1"):
+            if key(oldest) <= key(driver) and (below is None or key(driver)[0] < below):
+                (told,) = ask_planner([replace(ask, driver=driver)])
+                assert told.fields[: FIELDS.index("because")] == plain.fields[: FIELDS.index("because")], (ask, driver)
+                seen += 1
+    assert seen
 
 
 def test_all_that_is_judged_together_gets_what_each_gets_alone() -> None:

@@ -4,7 +4,8 @@ that makes a difference; stored once each.
 A ``Grid`` is asked for by its axes and holds indexes into a pool of parts; the same reason or command line
 occurs thousands of times and is stored once. A card's own name is left open (``NAME``) in the texts, because
 the answer depends on its architecture only; so is the driver (``DRIVER``), which stands for all up to the next one
-that makes a difference. The page puts what the reader chose. A driver is asked for with any Python and a usual CPU.
+that makes a difference. The page puts what the reader chose. A driver is asked for with any Python and a usual CPU;
+with others the answer without a driver holds where :func:`driver_spans` says that the driver runs its CUDA.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rekindle.compat.driver import distinct_drivers
+from rekindle.compat.driver import Side, card_drivers, distinct_drivers, toolkit_driver
 from rekindle.compat.processor import choosing
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, Xe, parse_gpu_arch, parse_sm
@@ -162,6 +163,23 @@ def driver_questions(gpus: Iterable[str], facts: Facts) -> list[Ask]:
         if gpu.startswith("sm_")
         for driver in distinct_drivers(parse_sm(gpu), "windows" if place.system == "windows" else "linux", facts)
     ]
+
+
+def driver_spans(gpus: Iterable[str], facts: Facts) -> dict[str, dict[str, Any]]:
+    """Per place: the driver that came with each CUDA, and for each of NVIDIA's cards the first driver and the branch
+    from which on none drives it. A driver inside both changes nothing in a plan with that CUDA but the words about it.
+    """
+    spans: dict[str, dict[str, Any]] = {}
+    for place in PLACES:
+        side: Side = "windows" if place.system == "windows" else "linux"
+        cards = {gpu: card_drivers(parse_sm(gpu), side, facts) for gpu in gpus if gpu.startswith("sm_")}
+        # A bare branch would mean the newest of it.
+        own = {kit: f"{toolkit_driver(kit, side, facts).own or 999999}.0" for kit in facts.toolkits}
+        spans[place.id] = {
+            "kits": own,
+            "cards": {gpu: [f"{row.first or 0}.0", row.below] for gpu, row in cards.items()},
+        }
+    return spans
 
 
 def page_answer(plan: Plan, ask: Ask) -> PageAnswer:

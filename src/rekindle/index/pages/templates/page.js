@@ -115,12 +115,23 @@
   function driverProblem() {
     if (!state.driver || !driverSteps()) return null;
     if (!numbers(state.driver)) return "A driver is a number, such as 470 or 535.183.01.";
-    return state.python || oldCpu() ? "With a driver this page knows the answer for any Python and a processor with AVX2. For yours:" : "";
+    return (state.python || oldCpu()) && !runsAll(plainAnswer().cuda) ? "With so old a driver, or one too new for the card, this page knows the answer for any Python and a processor with AVX2. For yours:" : "";
   }
+  // Does the driver run this CUDA as the one that came with it does? Then it changes nothing in a plan but the words about it.
+  function runsAll(cuda) {
+    const { kits, cards } = data.spans[state.place], driver = numbers(state.driver), [first, below] = cards[data.archs[state.gpu.value.arch]];
+    return Boolean(cuda && kits[cuda]) && !older(driver, numbers(kits[cuda])) && !older(driver, numbers(first)) && !(below && driver[0] >= below);
+  }
+  const answerAt = (index) => Object.fromEntries(data.fields.map((name, i) => [name, read(data.answers[index][i])]));
+  const plainAnswer = () => answerAt(data.cells[state.place][oldCpu()][data.pythons.indexOf(state.python)][state.gpu.value.arch]);
   function answerFor() {
-    let index = data.cells[state.place][oldCpu()][data.pythons.indexOf(state.python)][state.gpu.value.arch];
-    if (driverProblem() === "") index = driverSteps().filter(([first]) => !older(numbers(state.driver), numbers(first))).pop()[1];
-    return Object.fromEntries(data.fields.map((name, i) => [name, read(data.answers[index][i])]));
+    if (driverProblem() !== "") return plainAnswer();
+    if (!state.python && !oldCpu()) return answerAt(driverSteps().filter(([first]) => !older(numbers(state.driver), numbers(first))).pop()[1]);
+    const a = plainAnswer();
+    a.because.push(`Driver ${state.driver} runs CUDA ${a.cuda}.`);
+    a.warnings = a.warnings.filter((warning) => warning.code !== "driver-needed");
+    a.alternatives = a.alternatives.filter((way) => !way.cuda || runsAll(way.cuda));
+    return a;
   }
   const words = (text) => {
     const { arch, name } = state.gpu.value, full = `${data.name} (${data.archs[arch]})`;
@@ -163,12 +174,14 @@
     });
     return button;
   }
-  const commandBox = (text) => make("div", { class: "cmdbox" }, make("pre", { class: "cmd", tabindex: "0", "aria-label": "Command" }, text), copyButton(text));
+  // A line breaks between words only: half an option cannot be read.
+  const unbroken = (text) => text.split(/(\s+)/).map((word) => /\S/.test(word) ? make("span", {}, word) : word);
+  const commandBox = (text) => make("div", { class: "cmdbox" }, make("pre", { class: "cmd", tabindex: "0", "aria-label": "Command" }, ...unbroken(text)), copyButton(text));
   function hours(minutes) { const h = (m) => m < 90 ? `${m} min` : `${(m / 60).toFixed(m < 600 ? 1 : 0)} h`; return `${h(minutes[0])} to ${h(minutes[1])}`; }
 
   function show() {
     const box = $("answer");
-    $("cli").textContent = cliCommand();
+    $("cli").replaceChildren(...unbroken(cliCommand()));
     save();
     const problem = driverProblem();
     $("driver-field").hidden = !driverSteps();
