@@ -9,7 +9,6 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -69,8 +68,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def examples_of(name: str) -> str:
     """What a person may type, as the help of a verb (or of ``rekindle`` itself) shows it: ``examples/NAME.txt``."""
-    page = Path(__file__).with_name("examples") / f"{name}.txt"
-    return page.read_text(encoding="utf-8") if page.is_file() else ""
+    try:
+        # pathlib would take a tenth of the time of --help.
+        with open(f"{__file__.removesuffix('main.py')}examples/{name}.txt", encoding="utf-8") as page:  # noqa: PTH123
+            return page.read()
+    except FileNotFoundError:
+        return ""
 
 
 def _described(name: str, summary: str, width: int) -> str:

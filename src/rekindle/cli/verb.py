@@ -5,16 +5,20 @@ heavy inside ``run``. The text around its options in ``--help`` is laid out for 
 lines that are set in stay as they are where they fit, and a command, there to be pasted, is never broken.
 """
 
+from __future__ import annotations
+
 import argparse
 import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rekindle.errors import Untrusted
 from rekindle.model.called import commands_as_called
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Result = TypeVar("Result")
 
@@ -97,11 +101,15 @@ def _read_named(names: Iterable[str], args: argparse.Namespace) -> dict[str, Any
 
 def path(text: str | None) -> Path | None:
     """The type of an argument that names a file or folder; an empty one names none."""
+    from pathlib import Path
+
     return Path(text) if text else None
 
 
 def place_for(given: str, name: str) -> Path:
     """Where a file goes that the user named: ``dir/``, or a folder that is there, means ``name`` inside it."""
+    from pathlib import Path
+
     path = Path(given)
     return path / name if given.endswith(("/", "\\")) or path.is_dir() else path
 
