@@ -183,7 +183,7 @@ def own_root(interpreter: Interpreter, found: AppFolder) -> Path:
     if root == Path(sys.prefix):
         raise NotReady(
             f"this Rekindle runs inside the environment of {found.app.title}, which is about to be exchanged",
-            remedy="install Rekindle elsewhere (pipx install rekindle-torch) and run the same command again",
+            remedy="install Rekindle elsewhere (pipx install . in its clone) and run the same command again",
         )
     return root
 
