@@ -147,8 +147,11 @@ class Rule(Part, frozen=True, kw_only=True):
 
 
 class Signal(Part, frozen=True, kw_only=True):
+    """``note`` is what to mind where the signal is seen, whatever failed there (a Jetson, WSL, an AMD GPU)."""
+
     id: str
     match: tuple[Pattern, ...]
+    note: str = ""
 
 
 class RuleFile(Part, frozen=True, kw_only=True):
