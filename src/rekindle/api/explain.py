@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,8 @@ from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.explain.engine import diagnose
-from rekindle.explain.reading import open_log, read_chunks
+from rekindle.explain.reading import make_report, open_log, read_chunks
+from rekindle.explain.rule import catalogue, find_pages
 from rekindle.host.files import write_for_user
 from rekindle.host.redact import redactor_here
 from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
@@ -68,8 +70,6 @@ def explain_command(
 
     A command that succeeds is not explained: nothing is to be explained.
     """
-    import tempfile
-
     from rekindle.host.process import run_and_copy
 
     with tempfile.TemporaryFile() as copy:
@@ -145,8 +145,6 @@ def explain_list() -> Catalogue:
     >>> len(explain_list().rules) > 50
     True
     """
-    from rekindle.explain.rule import catalogue
-
     return catalogue()
 
 
@@ -156,8 +154,6 @@ def explain_rule(rule: str) -> Catalogue:
     >>> [page.id for page in explain_rule("cuda-out-of-memory").rules]
     ['cuda-out-of-memory']
     """
-    from rekindle.explain.rule import find_pages
-
     return find_pages(rule)
 
 
@@ -175,8 +171,6 @@ def explain_try(rule: str, source: Source) -> Trials:
 
 def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
     """Save a redacted copy of the log for a bug report."""
-    from rekindle.explain.reading import make_report
-
     redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
     with _opened(source) as chunks:

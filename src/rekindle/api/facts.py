@@ -1,5 +1,6 @@
 """``facts``: the tables, their form, and measuring them again."""
 
+import importlib
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -72,8 +73,6 @@ def facts_check(
     ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside. ``images`` names
     container images (``all``: those that exports pin) whose registry is asked for their digest, and nothing else.
     """
-    import importlib
-
     tools = Path(__file__).parents[3] / "tools"
     if not (tools / "measure_facts.py").is_file():
         raise BadInput(

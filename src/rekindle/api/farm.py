@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rekindle.model.farm import FarmDown, FarmJoin, FarmReport, FarmUp
 from rekindle.model.progress import Progress, Silent
 
@@ -30,8 +32,6 @@ def farm_up(
     Traceback (most recent call last):
     rekindle.errors.BadInput: 8.8.8.8 is open to the world, and tokens would travel there in clear
     """
-    from msgspec.structs import replace
-
     from rekindle.farm.scheduler import raise_farm
     from rekindle.farm.worker import join_here
     from rekindle.host.live import LiveHost

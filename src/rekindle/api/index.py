@@ -11,10 +11,24 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
+from rekindle.host.made import own_directories
 from rekindle.index.wheelhouse.catalogue import load_wheels, location
 from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
-from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive, yank
+from rekindle.index.wheelhouse.store import (
+    Evidence,
+    Wheelhouse,
+    admit,
+    broken_claims,
+    check_about,
+    check_report,
+    find_origin,
+    find_provenance,
+    receive,
+    split_proofs,
+    take_record,
+    yank,
+)
 from rekindle.model.arch import GpuArch
 from rekindle.model.claims import IndexCheck
 from rekindle.model.document import load
@@ -50,15 +64,6 @@ def index_add(
     ['added']
     """
     from rekindle.host.keys import checker, trusted_keys
-    from rekindle.index.wheelhouse.store import (
-        broken_claims,
-        check_about,
-        check_report,
-        find_origin,
-        find_provenance,
-        split_proofs,
-        take_record,
-    )
 
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
@@ -161,8 +166,6 @@ def _existing_house(root: str) -> Wheelhouse:
 
 def _lists_seen() -> Path:
     """Where the newest edition of every list that was met is remembered."""
-    from rekindle.host.made import own_directories
-
     return own_directories()[1] / "lists-seen.json"
 
 

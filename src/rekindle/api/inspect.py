@@ -11,7 +11,7 @@ from rekindle.errors import BadInput, Declined
 from rekindle.host.files import write_for_user
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.inspect.survey import inspect_source
-from rekindle.inspect.targets import open_target
+from rekindle.inspect.targets import open_target, wheels_in
 from rekindle.model.document import load_kept
 from rekindle.model.machine import Machine
 from rekindle.model.progress import Progress, Silent
@@ -91,8 +91,6 @@ def inspect_shelf(
     >>> [report.name for report in shelf.wheels]
     ['torch']
     """
-    from rekindle.inspect.targets import wheels_in
-
     chosen = msgspec.structs.replace(options or InspectOptions(), **choices)
     listener = progress or Silent()
     wheels: list[WheelReport] = []

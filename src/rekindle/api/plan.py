@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
@@ -142,8 +144,6 @@ def configured_wheelhouses() -> list[str]:
 
 def configured_places(variable: str) -> list[str]:
     """Directories and addresses in a variable, separated by spaces, quoted as in a shell."""
-    import shlex
-
     try:
         # Backslashes are part of a Windows path, not quoting.
         words = shlex.split(os.environ.get(variable, ""), posix=os.name != "nt")
@@ -311,8 +311,6 @@ def choose_torch(
     >>> choice.answer, choice.backend, choice.pip[0][0].startswith("torch==")
     ('install', 'cuda', True)
     """
-    from rekindle.compat.resources import use_disk_gib
-
     where = machine or this_machine()
     made = plan(where, wish, wheelhouses=wheelhouses)
     build = made.build if made.answer == "build" else None

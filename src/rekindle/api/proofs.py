@@ -10,7 +10,7 @@ from rekindle.errors import BadInput, has_package
 from rekindle.facts import load_facts
 from rekindle.formats.ranges import read_page
 from rekindle.host.files import write_for_user
-from rekindle.model.document import encode, read_bounded
+from rekindle.model.document import encode, load_kept, read_bounded
 from rekindle.model.machine import Machine
 from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord, card_of
 from rekindle.model.verify import VerifyReport
@@ -109,7 +109,6 @@ def _installed_digest(python: str) -> str | None:
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
     from rekindle.interpreters.packages import look_into
-    from rekindle.model.document import load_kept
     from rekindle.model.journey import Installation
 
     kept = load_kept(workspace_at(None).reports / "install.json", Installation)

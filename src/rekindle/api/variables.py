@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from rekindle.errors import BadInput, RekindleError
-from rekindle.model.plan import CUDNN_SWITCH
+from rekindle.model.plan import CUDNN_SWITCH, Wish
 
 
 def configure(*, quiet: bool = False) -> dict[str, str]:
@@ -57,7 +57,6 @@ def _left_here() -> dict[str, str] | None:
 
 def _planned() -> dict[str, str]:
     from rekindle.api.plan import plan, this_machine
-    from rekindle.model.plan import Wish
 
     release = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return plan(this_machine(), Wish(python=release), wheelhouses=()).env

@@ -16,6 +16,7 @@ from rekindle.emulate.qemu import machine_of_cpu
 from rekindle.emulate.root import user_cache
 from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
+from rekindle.formats.wheel import check_wheel
 from rekindle.host.asking import Asking
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
@@ -81,7 +82,6 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
 
 def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
     """What a grafted wheel, or the grafted torch that is installed, says of itself that it cannot do."""
-    from rekindle.formats.wheel import check_wheel
     from rekindle.inspect.targets import installed_in
 
     name, most = "rekindle-graft.json", 32 << 20

@@ -5,10 +5,9 @@ Ninja prints ``FAILED: [code=N] outputs``, then the command, then what the comma
 never come between, so the first such block is the whole story of one failed command.
 """
 
-from __future__ import annotations
-
 import platform
 import re
+import shlex
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -73,14 +72,12 @@ class BuildLog:
         self._file.write(f"[{self.seconds:9.2f}] {line}\n")
 
     def command(self, argv: tuple[str, ...] | list[str], cwd: Path) -> None:
-        import shlex
-
         self.write(f"$ cd {shlex.quote(str(cwd))} && {shlex.join(argv)}")
 
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> BuildLog:
+    def __enter__(self) -> "BuildLog":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
 from rekindle.build.companion import find_extension
 from rekindle.build.environment import build_names, is_among
@@ -183,8 +184,6 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
 
 def same_release(left: str, right: str) -> bool:
     """Major and minor decide: version.txt of the tag v1.13.1 really says 1.13.0a0."""
-    from packaging.version import InvalidVersion, Version
-
     try:
         return Version(left).release[:2] == Version(right).release[:2]
     except InvalidVersion:

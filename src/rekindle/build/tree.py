@@ -9,6 +9,7 @@ configuration would otherwise end up in the next wheel.
 """
 
 import contextlib
+import ctypes
 import os
 import re
 import shutil
@@ -288,8 +289,6 @@ def _remove(path: Path) -> None:
 
 def _delete_on_reboot(path: Path) -> None:
     """The last resort: Windows removes it when it starts next. The name is trash, so nobody mistakes it."""
-    import ctypes
-
     move = getattr(ctypes, "WinDLL")("kernel32").MoveFileExW  # noqa: B009
     for folder, _, files in os.walk(path, topdown=False):
         for name in files:

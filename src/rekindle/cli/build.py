@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from rekindle.cli.plan import add_compiling, add_settings, read_settings
-from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, after_a_yes, path, read_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.verb import after_a_yes
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions
 

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.cli.verb import Answer, Session, add_workspace, place_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,6 @@ def _glance(plan: Plan | None, document: Examination, screen: Screen) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.verb import place_for
 
     save = place_for(args.save, "machine.json") if args.save else None
     workspace = str(args.workspace) if args.workspace else None

@@ -6,6 +6,9 @@ Nothing is imported and no vendor's tool is needed.
 """
 
 import argparse
+import platform
+
+import msgspec
 
 from rekindle.cli.plan import add_description
 from rekindle.cli.verb import Answer, Session, add_yes, read_options
@@ -34,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    import msgspec
-
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
     from rekindle.model.wheel import InspectOptions
@@ -79,8 +80,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
 def _platform(system: str | None, arch: str | None) -> str | None:
     """The wheel that a system and an architecture mean, x86-64 as for ``plan``; None where neither was said."""
-    import platform
-
     if system is None and arch is None:
         return None
     family = cpu_arch(arch or "x86_64")
@@ -94,8 +93,6 @@ def _platform(system: str | None, arch: str | None) -> str | None:
 
 def _other_arch(machine: Machine | None) -> str | None:
     """The architecture of a described CPU where this machine's is another: its wheels are meant, not the ones here."""
-    import platform
-
     if machine is None or not (machine.os.arch or machine.cpu.microarchitecture):
         return None
     arch = cpu_arch(machine.os.arch or "x86_64")  # a CPU of another family says which

@@ -5,6 +5,7 @@ password: whoever can read the file can sign as you.
 """
 
 import argparse
+from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
@@ -19,8 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
 
     if args.action in ("trust", "sign") and not args.file:

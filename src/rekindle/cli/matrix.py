@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.cli.plan import add_farm, add_trace
-from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, read_options
+from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, after_a_yes, read_options
 from rekindle.errors import WorkspaceBusy
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.verb import after_a_yes
     from rekindle.model.matrix import RunOptions
     from rekindle.render.matrix import write_report
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import sys
 from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_repeatable, path
@@ -163,8 +164,6 @@ def _assumed(args: argparse.Namespace, machine: Machine, wish: Wish, plan: Plan)
 
 def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
     """What the flags describe. A toolchain value given by hand is a wish: it is kept, or its change is explained."""
-    import sys
-
     import msgspec
 
     from rekindle import api

@@ -2,7 +2,7 @@
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, add_workspace, path
+from rekindle.cli.verb import Answer, Session, add_workspace, after_a_yes, path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.verb import after_a_yes
 
     done = after_a_yes(
         session,

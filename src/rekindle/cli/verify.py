@@ -8,7 +8,7 @@ sandbox without network and home (bubblewrap, on Linux); where there is none, th
 import argparse
 
 from rekindle.cli.plan import add_companions, read_companions
-from rekindle.cli.verb import Answer, Session, add_repeatable, path, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, path, place_for, read_options
 from rekindle.errors import BadInput
 
 
@@ -58,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.verb import place_for
     from rekindle.model.verify import VerifyOptions
 
     if args.compare:

@@ -7,6 +7,7 @@ own metadata says which versions it takes. Where that forbids the one that was t
 from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -93,8 +94,6 @@ def _wants(one: PackageRecord, name: str) -> str | None:
 
 
 def _takes(wants: str, version: str) -> bool:
-    from packaging.specifiers import SpecifierSet
-
     try:
         return SpecifierSet(wants).contains(Version(version), prereleases=True)
     except ValueError:  # no version, or a number of more digits than Python reads

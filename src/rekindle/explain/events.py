@@ -6,8 +6,6 @@ project numbers, pytest margins, CI time stamps and pip's indentation are taken 
 become plain ones; white space collapses, which also repairs messages that a terminal or a compiler wrapped.
 """
 
-from __future__ import annotations
-
 import collections
 import re
 from collections.abc import Iterable, Iterator
@@ -129,7 +127,7 @@ class Watcher:
         reading.lines = line - (1 if reading.tail.endswith("\n") or not reading.bytes else 0)
         return reading
 
-    def _fire(self, reading: Reading, page: _Page, position: int, line: int, index: int) -> None:
+    def _fire(self, reading: Reading, page: "_Page", position: int, line: int, index: int) -> None:
         for pattern, shelf, key in self._users[index]:
             if page.was_asked(pattern, key):
                 continue

@@ -5,8 +5,6 @@ only a warning, when the log shows that the step got past it, or when another fi
 first error of a build and the last of a run is the root: a build stops at its first error, a traceback ends with it.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from dataclasses import dataclass, replace
@@ -75,7 +73,7 @@ class Finding:
     noise: bool = False
     reasons: tuple[str, ...] = ()
 
-    def lower(self, why: str, by: int, *, still_sure: bool = False, noise: bool = False) -> Finding:
+    def lower(self, why: str, by: int, *, still_sure: bool = False, noise: bool = False) -> "Finding":
         """The same with a lower rank and, unless it stays as sure, a lower confidence."""
         return replace(
             self,

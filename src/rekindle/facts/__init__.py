@@ -4,8 +4,6 @@
 Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :mod:`rekindle.compat.cpu_names`.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,10 +111,10 @@ class FactsTable(Generic[FileKind]):
     def __init__(self, kind: type[FileKind]) -> None:
         self.kind = kind
 
-    def __set_name__(self, owner: type[Facts], name: str) -> None:
+    def __set_name__(self, owner: "type[Facts]", name: str) -> None:
         self._name = name
 
-    def __get__(self, facts: Facts, owner: type[Facts]) -> FileKind:
+    def __get__(self, facts: "Facts", owner: "type[Facts]") -> FileKind:
         table = tables.read_table(self._name, self.kind, facts.overlay)
         vars(facts)[self._name] = table  # asked again, this descriptor is passed over
         return table

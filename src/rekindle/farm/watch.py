@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rekindle.model.farm import FarmFailure
 from rekindle.model.toml import read_beside
 
@@ -42,8 +44,6 @@ class SeenFarm:
 
     def fail(self, where: str, when: str, text: str) -> None:
         """Note a failure; numbers in it do not make it another one."""
-        from msgspec.structs import replace
-
         why, fix = explain_failure(text)
         key = (where, why or _NUMBERS.sub("N", text))
         known = self.failures.get(key)

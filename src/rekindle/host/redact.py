@@ -5,6 +5,8 @@ The one redactor: captures, bug reports, saved logs, crash reports and pages all
 The same word always becomes the same substitute, so that paths still match each other in a capture.
 """
 
+import os
+import platform
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -137,8 +139,6 @@ def redactor_for(env: Mapping[str, str], host_name: str) -> Redactor:
 def redactor_here() -> Redactor:
     """For the person who runs this process."""
     import getpass
-    import os
-    import platform
 
     try:
         user, home = getpass.getuser(), str(Path.home())

@@ -3,8 +3,6 @@
 The handle is ours alone, so the kernel ends the whole tree when Rekindle ends, however it ends.
 """
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import threading
@@ -50,7 +48,7 @@ def _kernel32() -> Any:
     return library
 
 
-def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], JobObject]:
+def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "tuple[subprocess.Popen[bytes], JobObject]":
     """Start suspended, put into the job, then let run: no child can slip out before the job holds it."""
     kernel = _kernel32()
     job = kernel.CreateJobObjectW(None, None)

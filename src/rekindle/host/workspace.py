@@ -5,8 +5,6 @@ A workspace is locked while a run works in it. The lock is the operating system'
 process; the file beside it only says who holds it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -45,7 +43,7 @@ class _Inside:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, workspace: Workspace, owner: type[Workspace]) -> Path:
+    def __get__(self, workspace: "Workspace", owner: "type[Workspace]") -> Path:
         return workspace.root / self._name
 
 

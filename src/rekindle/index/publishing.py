@@ -5,8 +5,6 @@ whole: by a rename in a directory, by the store itself in a store. A run that wa
 what is there with the right digest stays. The target holds plain files and no links, so that anything can serve it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Iterator
@@ -36,7 +34,7 @@ class PublishingTarget(Protocol):
     def open(self) -> None:
         """Before the first file."""
 
-    def put(self, item: Item) -> int:
+    def put(self, item: "Item") -> int:
         """One file."""
 
     def remove_stale(self, wanted: set[str]) -> list[str]:
@@ -91,7 +89,7 @@ class FolderTarget:
         """Make it."""
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def put(self, item: Item) -> int:
+    def put(self, item: "Item") -> int:
         """Copy one file, unless it is there."""
         return _put(item, self._folder / item.name, self._memory)
 
@@ -107,7 +105,7 @@ class FolderTarget:
         write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
 
 
-def _put(item: Item, place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
+def _put(item: "Item", place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
     """The bytes written, 0 where the file is there already. ``memory``: digest, size and time of what was written."""
     wanted = item.sha256 or sha256_of(item.path)
     with contextlib.suppress(OSError):

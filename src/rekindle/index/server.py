@@ -7,8 +7,6 @@ limits per client are :class:`OpenConnections`'s: a server library would bring t
 loop, its settings and its own advisories, for a server that only reads files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import email.utils
 import os
@@ -61,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
     server_version = f"rekindle/{__version__}"
     sys_version = ""
     timeout = TIMEOUT_SECONDS
-    server: Server
+    server: "Server"
     brings_body = False
 
     def handle_one_request(self) -> None:

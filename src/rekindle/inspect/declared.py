@@ -1,5 +1,6 @@
 """What the wheel says of itself: METADATA, tags, torch/version.py, and the compiled-in list of architectures."""
 
+import ast
 import contextlib
 import re
 from collections.abc import Iterator
@@ -71,8 +72,6 @@ def _headers(source: Source, file: str) -> list[tuple[str, str]]:
 
 def _read_version_file(declared: Declared, raw: bytes | None) -> None:
     """``torch/version.py`` knows the local version (+cu124) that the file name of published wheels lacks."""
-    import ast
-
     values: dict[str, Any] = {}
     for line in (raw or b"").decode("utf-8", "replace").splitlines():
         match = re.match(r"\s*(__version__|cuda|hip|rocm)\s*(?::[^=]*)?=\s*(.+?)\s*$", line)

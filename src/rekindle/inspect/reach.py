@@ -4,8 +4,6 @@ Nodes are functions and *anchors*, the places in data that code or another point
 to the anchor before it. So a method table leads from the function that hands it to Python to every method in it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -48,7 +46,7 @@ class Edges:
         order = np.argsort(source, kind="stable")
         self._source, self._target = source[order], target[order]
 
-    def reversed(self) -> Edges:
+    def reversed(self) -> "Edges":
         return Edges(self._target, self._source)
 
     def of(self, node: int) -> list[int]:

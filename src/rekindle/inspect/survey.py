@@ -6,6 +6,8 @@ thread merely inflating it.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import Thread
 from typing import Any
 
 from msgspec import UNSET
@@ -121,8 +123,6 @@ def _in_turn(
         yield from map(read, names)
         return
     from concurrent.futures import Future
-    from functools import partial
-    from threading import Thread
 
     jobs: list[Callable[[], Any]] = [partial(read, name) for name in names] + ([beside] if beside else [])
     results: list[Future[Any]] = [Future() for _ in jobs]

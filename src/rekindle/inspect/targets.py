@@ -10,6 +10,7 @@ import contextlib
 import functools
 import itertools
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,7 +204,6 @@ def _stored(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
 
 
 def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:
-    import shutil
     import tempfile
 
     done = 0

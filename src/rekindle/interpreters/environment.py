@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from packaging.utils import canonicalize_name
+
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
@@ -132,7 +134,6 @@ class TargetPython:
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:
     """What the build environment needs, the plan's pins winning over the tree's own wishes."""
     from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
 
     wanted: dict[str, str] = {name: name for name in (*_ALWAYS, *(("build",) if pep517 else ()))}
     for requirement in tree_requires:
@@ -148,7 +149,6 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
 def take_as_is(host: Host, interpreter: Interpreter, wanted: Sequence[str]) -> TargetPython:
     """The interpreter with the packages it already has: nothing is installed, so no index is needed."""
     from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
 
     named = [Requirement(text) for text in wanted]
     found = ask_contents(host, interpreter.path).versions

@@ -5,8 +5,6 @@ copied, so that an environment with torch costs no space and about a second: ins
 into them. The copy lies beside the first place, on the same disk, with a record of what was changed elsewhere.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import errno
@@ -119,7 +117,7 @@ class KeptPlaces:
         for source, goal in moved:
             rename_patiently(Path(source), Path(goal))
 
-    def settle(self, notes: dict[str, str], later: KeptPlaces) -> None:
+    def settle(self, notes: dict[str, str], later: "KeptPlaces") -> None:
         """The change is whole: it stays until ``restore``, together with what a ``later`` one of the same places did,
         which is forgotten."""
         own, other = (kept.record or ChangeRecord(phase="changed") for kept in (self, later))

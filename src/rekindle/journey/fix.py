@@ -5,8 +5,6 @@ and can be taken back. The same fix is never tried twice, at most three are made
 that passes is undone. Nothing is run that needs root, and nothing whose cause is only a guess.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -76,11 +74,11 @@ class Call:
         """The command as one would type it."""
         return paste_with(self.variables, paste_line(self.command)) if self.variables else paste_line(self.command)
 
-    def setting(self, **variables: str) -> Call:
+    def setting(self, **variables: str) -> "Call":
         """The same with more variables."""
         return Call(command=self.command, variables={**self.variables, **variables})
 
-    def saying(self, *words: str) -> Call:
+    def saying(self, *words: str) -> "Call":
         """The same with more words."""
         return Call(command=(*self.command, *words), variables=self.variables)
 

@@ -13,6 +13,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.host.made import mark_made
+from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.processes import cores as cores_here
 from rekindle.matrix.engine import DaskEngine, Engine, LocalEngine
 from rekindle.matrix.folder import CellFolder
@@ -148,7 +149,6 @@ def matrix_run(
     (:class:`rekindle.errors.Untrusted`) unless ``trust`` is given.
     """
     from rekindle.build.trace import join_traces
-    from rekindle.host.process import stop_signals_as_interrupt
     from rekindle.journey.matrix_work import admit_cells
 
     listener = progress or Silent()

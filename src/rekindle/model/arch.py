@@ -5,8 +5,6 @@ generation of Intel's GPUs (``xe_bmg``).
 The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any
@@ -77,7 +75,7 @@ class Sm(GpuArch):
         return self.major * 10 + self.minor
 
     @classmethod
-    def from_number(cls, number: int, suffix: str = "") -> Sm:
+    def from_number(cls, number: int, suffix: str = "") -> "Sm":
         """From the integer of fat binaries: 35 is sm_35, 120 is sm_120."""
         return cls(number // 10, number % 10, suffix)
 

@@ -1,7 +1,5 @@
 """What a build can be told beyond its plan: one value, from the command line to the engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -84,7 +82,7 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
             memory_budget(self.memory)
         most_jobs(self.jobs, self.settings)
 
-    def for_next_python(self) -> BuildOptions:
+    def for_next_python(self) -> "BuildOptions":
         """The same for the next Python: it must not clean away what the first one built."""
         return msgspec.structs.replace(self, clean=False)
 

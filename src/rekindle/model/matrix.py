@@ -4,8 +4,6 @@ A *cell* is one wheel for one combination of the axes. Its id is the hash of wha
 that is done stays done until something that matters changes.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +28,7 @@ class Table(Part, frozen=True, kw_only=True):
     companions: tuple[str, ...] = ()
     include: tuple[dict[str, Any], ...] = ()
     exclude: tuple[dict[str, Any], ...] = ()
-    defaults: Defaults | None = None
+    defaults: "Defaults | None" = None
 
 
 class Defaults(Part, frozen=True, kw_only=True):

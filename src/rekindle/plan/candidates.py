@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from rekindle.compat import BACKENDS, Coverage, Name, flavour_backend
 from rekindle.compat.hazards import Combination, torch_meets
 from rekindle.facts import Facts
+from rekindle.model.arch import parse_gfx
 from rekindle.model.document import Part
 from rekindle.model.facts import Flavour, Hazard, Platform
 from rekindle.model.machine import Gpu
@@ -305,8 +306,6 @@ class HouseWheel(Part, frozen=True, kw_only=True):
 
 
 def house_candidates(wheels: Sequence[HouseWheel], question: Question) -> Iterator[Candidate]:
-    from rekindle.model.arch import parse_gfx
-
     for wheel in wheels:
         version = wheel.torch.partition("+")[0]
         if wheel.platform != question.platform or question.facts.release(version) is None:

@@ -3,8 +3,6 @@
 Also what ends it before anything is judged: a wish that names what never existed.
 """
 
-from __future__ import annotations
-
 import copy
 import difflib
 import functools
@@ -67,11 +65,11 @@ class Question:
     # The same of other questions with these facts, by what they have in common.
     memory: PlanMemory = field(default_factory=dict)
 
-    def about(self, machine: Machine, wish: Wish | None = None) -> Question:
+    def about(self, machine: Machine, wish: Wish | None = None) -> "Question":
         """The same question about another machine or wish; only what both have in common is taken along."""
         return Question(machine, wish or self.wish, self.facts, self.inputs, memory=self.memory)
 
-    def with_cpu(self, cpu: Cpu) -> Question:
+    def with_cpu(self, cpu: Cpu) -> "Question":
         """The same question with another CPU in the machine; what does not hang on it is taken along."""
         machine = msgspec.structs.replace(self.machine, cpu=cpu)
         if machine.os.arch is None:

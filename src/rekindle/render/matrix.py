@@ -1,9 +1,11 @@
 """A matrix for people: the frozen cells, their states, a live view, one HTML page."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import TextIO
 
+from rekindle.host.files import write_for_user
 from rekindle.model.matrix import (
     CellRow,
     CellState,
@@ -159,7 +161,6 @@ def render_simulation(found: Simulation, screen: Screen) -> None:
 
 def write_report(status: MatrixStatus, out: Path) -> None:
     """One page that needs no network."""
-    from rekindle.host.files import write_for_user
     from rekindle.render.pages import render_matrix_html
 
     write_for_user(out, render_matrix_html(status))
@@ -188,8 +189,6 @@ class Live:
             self._stream.flush()
 
     def _draw(self, status: MatrixStatus) -> None:
-        import shutil
-
         columns, lines = shutil.get_terminal_size()
         order = {"running": 0, "failed": 1, "waiting": 2, "cancelled": 3, "built": 4, "proven": 5}
         rows = sorted(status.rows, key=lambda row: order[row.state.stage])[: max(3, lines - 4)]

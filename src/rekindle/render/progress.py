@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 import time
 from typing import TYPE_CHECKING, TextIO
 
@@ -114,8 +116,6 @@ class LineProgress:
         if now - self._last < PANEL_EVERY_SECONDS:
             return
         self._last = now
-        import shutil
-
         size = shutil.get_terminal_size()
         lines = panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream))
         # Over the old one in one write, so that nothing flickers; what is left of a taller one is cleared.
@@ -153,9 +153,6 @@ class LineProgress:
 
     def _rows(self, text: str) -> list[str]:
         """Wrapped between words on a terminal, the rest set in below its beginning."""
-        import shutil
-        import textwrap
-
         width = shutil.get_terminal_size().columns
         lead = " " * (len(text) - len(text.lstrip()))
         wrapper = textwrap.TextWrapper(width, lead, f"{lead}  ", break_long_words=False, break_on_hyphens=False)

@@ -17,6 +17,7 @@ from rekindle.interpreters.search import ask_interpreter, usual_python
 from rekindle.model.plan import BuildOutline, Plan
 from rekindle.source.patches import Choice, Patch, choose, load_patches
 from rekindle.source.patches.header import ABSENT, Context
+from rekindle.source.tree import is_ours
 from rekindle.toolkits.compilers import newest_compiler, read_banner
 from rekindle.toolkits.cuda import nvcc_release
 from rekindle.toolkits.libraries import find_libc, system_kind, system_version
@@ -61,8 +62,6 @@ def gather(
 
 def _from_the_system(host: Host, root: Path, version: str) -> dict[str, str | None]:
     """What is known of system libraries that take the place of submodules; a submodule fits its tree."""
-    from rekindle.source.tree import is_ours
-
     rows = {row.name: row for row in parts_for(version) if is_ours(root, row.folder)}
     return {
         "fmt": system_version(host, rows["fmt"]) if "fmt" in rows else ABSENT,

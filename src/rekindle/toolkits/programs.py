@@ -5,6 +5,7 @@ on PATH (old trees want the machine's old CMake rather than the newest), else ou
 one installed into the target environment instead.
 """
 
+import importlib
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -69,8 +70,6 @@ def places_of(host: Host, name: str) -> tuple[str, ...]:
 
 
 def _packaged(module: str, attribute: str, name: str) -> str | None:
-    import importlib
-
     try:
         folder = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):

@@ -5,8 +5,6 @@ Whether a run proves anything is decided by its level, which names the checks th
 requires was not carried out. ``proven``: every required check ran and passed, and no other check failed.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,14 +79,14 @@ class Gathering:
     def gpus(self) -> int:
         return sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
 
-    def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> Claim:
+    def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> "Claim":
         """What the run owes. ``gpu`` None: as built; a build with GPU code owes a kernel on a GPU."""
         built = package != "torch" or bool({"cuda", "hip", "xpu"} & self.environment.keys())
         return Claim(package=package, level=level, gpu=built if gpu is None else gpu, gpus=self.gpus, **more)
 
     def report(
         self,
-        claim: Claim,
+        claim: "Claim",
         *,
         subject: str,
         seconds: float,

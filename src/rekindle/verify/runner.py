@@ -3,8 +3,6 @@
 The agent there answers in lines of JSON: it is started, listened to with a deadline, and ended for sure.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json
@@ -102,7 +100,7 @@ def _lent_places(request: Mapping[str, Any]) -> list[Path]:
     return tools + [path.resolve() for path in lent.get("setuptools", Path()).iterdir() if path.is_symlink()]
 
 
-def _listen(talk: Dialogue, target: Target, gathered: Gathering, log: Path) -> bool | None:
+def _listen(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) -> bool | None:
     """One event. None: go on; True: all is said; False: the agent ended early and must be started again."""
     limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
     if gathered.current is not None:
@@ -207,7 +205,7 @@ class Dialogue:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def __enter__(self) -> Dialogue:
+    def __enter__(self) -> "Dialogue":
         return self
 
     def __exit__(self, *_: object) -> None:

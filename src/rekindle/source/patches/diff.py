@@ -4,8 +4,6 @@ Everything is bytes: a patch must come out of a tree exactly as it went in, what
 Renames, copies and binary hunks are refused: reversing them byte for byte is not in a text diff's power.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -24,7 +22,7 @@ class Hunk:
     before: tuple[bytes, ...]
     after: tuple[bytes, ...]
 
-    def reversed(self, shift: int) -> Hunk:
+    def reversed(self, shift: int) -> "Hunk":
         return Hunk(max(self.start + shift, 0), self.after, self.before)
 
 
@@ -38,7 +36,7 @@ class FileDiff:
     deletes: bool = False
     executable: bool = False
 
-    def reversed(self) -> FileDiff:
+    def reversed(self) -> "FileDiff":
         shift = 0
         hunks = []
         for hunk in self.hunks:

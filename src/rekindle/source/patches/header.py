@@ -5,8 +5,6 @@ the ``Applies-To`` lines against a ``Context``, in three values. Unknown is not 
 told us is reported as undecided with the name of that fact, and is not applied behind the user's back.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -44,7 +42,7 @@ class Patch:
     why: str
     origin: str
     date: str
-    applies: tuple[tuple[Condition, ...], ...]
+    applies: "tuple[tuple[Condition, ...], ...]"
     files: tuple[FileDiff, ...]
     sha256: str
     raw: bytes = field(repr=False, compare=False)
@@ -136,7 +134,7 @@ def _example(block: str, origin: str) -> dict[str, str]:
     return found
 
 
-def _conditions(block: str, origin: str) -> tuple[Condition, ...]:
+def _conditions(block: str, origin: str) -> "tuple[Condition, ...]":
     lines: Sequence[str] = [line for line in block.splitlines() if line.strip()]
     if not lines:
         raise BadInput(f"{origin}: Applies-To says nothing; 'version *' means every version")
