@@ -17,7 +17,7 @@ from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
 from rekindle.model.journey import UpOptions
-from rekindle.model.machine import Machine, Os
+from rekindle.model.machine import Examination, Os
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
@@ -46,7 +46,7 @@ Run = Callable[[], dict[str, str]]
 def walk(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """``up`` of a source build, with the planner, the compiler and the checks left out: the chain is what is tried."""
     state = SimpleNamespace(wheel=torch_wheel(tmp_path), during=lambda: None, proofs=[])
-    examined = SimpleNamespace(machine=Machine(os=Os(system="linux")))
+    examined = Examination(os=Os(system="linux"))
     plan = Plan(answer="build", torch="2.13.0", variant="cpu")
 
     def verify(**_: object) -> VerifyReport:
@@ -57,8 +57,6 @@ def walk(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(up, "doctor", lambda **_: examined)
     monkeypatch.setattr(up, "make_plan", lambda *_: plan)
     monkeypatch.setattr(up, "verify", verify)
-    monkeypatch.setattr(up, "summarise_machine", lambda _: "a machine")
-    monkeypatch.setattr(up, "summarise_plan", lambda _: "a plan")
     monkeypatch.setattr(up, "build_from_source", lambda *_: state.wheel)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 

@@ -13,6 +13,7 @@ from rekindle.api.inspect import inspect
 from rekindle.errors import BadInput
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_for_user
+from rekindle.host.keys import believed_keys, checker, key_folder, new_key, read_private, trust, trusted_keys
 from rekindle.model.build import BuildResults
 from rekindle.model.claims import ClaimCheck, ClaimsReport, SigningKey, SigningKeys
 from rekindle.model.progress import Progress
@@ -68,8 +69,6 @@ def _signature(
     wheel: Path, given: Path | None, keys: Sequence[Path]
 ) -> tuple[ClaimCheck, str | None, Mapping[str, Any] | None]:
     """The signature's check, who signed, and the statement (only what a known key signed counts as one)."""
-    from rekindle.host.keys import believed_keys, checker
-
     # ``.provenance`` is what a wheelhouse serves.
     beside = [wheel.with_name(wheel.name + end) for end in (".intoto.dsse.json", ".provenance", ".intoto.json")]
     path = given or next((path for path in beside if path.is_file()), None)
@@ -137,8 +136,6 @@ def _next(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
 
 def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
     """Make a pair of keys. The private one never leaves its file."""
-    from rekindle.host.keys import new_key
-
     made = new_key(name, folder)
     return _answer(
         folder, note=f"give {made.path} to those who install your wheels: rekindle key trust {made.path.name}"
@@ -147,8 +144,6 @@ def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKey
 
 def key_trust(path: Path, *, name: str | None = None, folder: Path | None = None) -> SigningKeys:
     """Believe what this public key signs."""
-    from rekindle.host.keys import trust
-
     made = trust(path, name, folder)
     return _answer(folder, note=f"what {made.name} ({made.id}) signs is believed from now on")
 
@@ -173,8 +168,6 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
 
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
     """``NAME.intoto.json`` becomes ``NAME.intoto.dsse.json``, as DSSE wants it."""
-    from rekindle.host.keys import read_private
-
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_ENVELOPE_BYTES)
@@ -199,8 +192,6 @@ def sign_results(results: BuildResults, key: str) -> BuildResults:
 
 
 def _answer(folder: Path | None, *, note: str = "", signed: str | None = None) -> SigningKeys:
-    from rekindle.host.keys import key_folder, trusted_keys
-
     place = folder or key_folder()
     keys = tuple(
         SigningKey(name=key.name, id=key.id, public=str(key.path), private=key.path.with_suffix(".key").exists())

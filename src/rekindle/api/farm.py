@@ -5,8 +5,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from rekindle.farm.scheduler import end_farm, raise_farm, report_farm
+from rekindle.farm.worker import join_by_ssh, join_here, slurm_join
+from rekindle.host.live import LiveHost
 from rekindle.model.farm import FarmDown, FarmJoin, FarmReport, FarmUp
 from rekindle.model.progress import Progress, Silent
+from rekindle.toolkits.sccache import farm_at
 
 
 def farm_up(
@@ -32,11 +36,6 @@ def farm_up(
     Traceback (most recent call last):
     rekindle.errors.BadInput: 8.8.8.8 is open to the world, and tokens would travel there in clear
     """
-    from rekindle.farm.scheduler import raise_farm
-    from rekindle.farm.worker import join_here
-    from rekindle.host.live import LiveHost
-    from rekindle.toolkits.sccache import farm_at
-
     host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     raised = raise_farm(
         host,
@@ -76,10 +75,6 @@ def farm_join(
     Traceback (most recent call last):
     rekindle.errors.BadInput: the invitation was not pasted whole
     """
-    from rekindle.farm.worker import join_by_ssh, join_here
-    from rekindle.host.live import LiveHost
-    from rekindle.toolkits.sccache import farm_at
-
     host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     if ssh:
         return join_by_ssh(host, folder, ssh, address=address, remote=remote, dry_run=dry_run, progress=listener)
@@ -97,9 +92,6 @@ def farm_slurm(
     Traceback (most recent call last):
     rekindle.errors.BadInput: there is no farm in ...
     """
-    from rekindle.farm.worker import slurm_join
-    from rekindle.toolkits.sccache import farm_at
-
     return slurm_join(farm_at(farm), nodes=nodes, cores=cores, memory_gib=memory_gib, hours=hours)
 
 
@@ -110,9 +102,6 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
     Traceback (most recent call last):
     rekindle.errors.BadInput: there is no farm in ...
     """
-    from rekindle.farm.scheduler import report_farm
-    from rekindle.toolkits.sccache import farm_at
-
     return report_farm(farm_at(farm))
 
 
@@ -122,7 +111,4 @@ def farm_down(*, farm: Path | None = None, forget: bool = False, progress: Progr
     >>> farm_down(farm=folder).ended
     ()
     """
-    from rekindle.farm.scheduler import end_farm
-    from rekindle.toolkits.sccache import farm_at
-
     return end_farm(farm_at(farm), forget=forget, progress=progress or Silent())

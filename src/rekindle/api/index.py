@@ -11,6 +11,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
+from rekindle.host.keys import believed_keys, checker, read_private, trusted_keys
 from rekindle.host.made import own_directories
 from rekindle.index.wheelhouse.catalogue import load_wheels, location
 from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
@@ -63,8 +64,6 @@ def index_add(
     >>> [each.state for each in index_add(str(folder / "house"), [str(wheel)]).wheels]
     ['added']
     """
-    from rekindle.host.keys import checker, trusted_keys
-
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
     house = Wheelhouse(Path(root))
@@ -141,7 +140,6 @@ def index_build(
     facts = load_facts() if variants else None
     if sign is None:
         return build_site(house, variants=facts, progress=progress or Silent())
-    from rekindle.host.keys import checker, read_private, trusted_keys
     from rekindle.index.wheelhouse.listing import write_list
 
     key = read_private(sign)
@@ -182,7 +180,6 @@ def index_check(
     ``keys`` are public keys to believe (default: those of ``key list``); ``seen`` is where the newest edition that
     was met is remembered, so that an older one, or another house in its place, is noticed; ``new_house`` takes that.
     """
-    from rekindle.host.keys import believed_keys, checker
     from rekindle.index.wheelhouse.checking import check_house
 
     known = believed_keys(map(Path, keys))

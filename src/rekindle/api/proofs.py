@@ -10,6 +10,9 @@ from rekindle.errors import BadInput, has_package
 from rekindle.facts import load_facts
 from rekindle.formats.ranges import read_page
 from rekindle.host.files import write_for_user
+from rekindle.host.keys import checker, read_public, trusted_keys
+from rekindle.host.live import LiveHost
+from rekindle.host.redact import Redactor, redactor_here
 from rekindle.model.document import encode, load_kept, read_bounded
 from rekindle.model.machine import Machine
 from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord, card_of
@@ -34,8 +37,6 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
     True
     """
     from rekindle.doctor.examine import examine
-    from rekindle.host.live import LiveHost
-    from rekindle.host.redact import redactor_here
 
     record = record_of(report, machine or examine(LiveHost()).examination.machine)
     if why := doubt(record, load_facts(), redact=redactor_here().text):
@@ -52,8 +53,6 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
 
 def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
     """The record of a report; only what a record may hold is looked at."""
-    from rekindle.host.redact import redactor_here
-
     told = report.environment
     digest = report.wheel_sha256 or _installed_digest(told.get("executable", ""))
     if digest is None:
@@ -106,7 +105,6 @@ def _plain(text: str) -> str:
 
 def _installed_digest(python: str) -> str | None:
     """The wheel that ``up`` installed there, where nothing was changed since."""
-    from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
     from rekindle.interpreters.packages import look_into
     from rekindle.model.journey import Installation
@@ -165,9 +163,6 @@ def _once(records: Iterable[GivenRecord]) -> list[GivenRecord]:
 
 def weighed_from(place: str, keys: Sequence[Path] = ()) -> tuple[WeighedRecord, ...]:
     """The records of a folder, a file or an address, weighed; ``keys`` are the only ones believed, where given."""
-    from rekindle.host.keys import checker, read_public, trusted_keys
-    from rekindle.host.redact import Redactor
-
     given = find_records(place)
     believed = [] if not has_package("cryptography") else [read_public(key) for key in keys] or trusted_keys()
     # Whoever runs this is named nowhere in a stranger's record: people are found by the shape of their names alone.

@@ -24,6 +24,7 @@ from rekindle.formats.statement import (
     signed_by,
 )
 from rekindle.host.files import read_head, sha256_of
+from rekindle.host.keys import believed_keys, checker
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
@@ -106,8 +107,6 @@ def _compared(
 
 def _read(path: Path) -> tuple[Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
-    from rekindle.host.keys import believed_keys, checker
-
     remedy = "the .intoto.json beside a wheel"
     try:
         found = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)

@@ -4,6 +4,7 @@ Inflating, hashing and file writes release the interpreter lock, so two threads 
 thread merely inflating it.
 """
 
+import hmac
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -194,8 +195,6 @@ def check_record(source: WheelSource) -> list[WheelFinding]:
 
     Inflates what was not inflated yet; names the first few files of each kind of fault.
     """
-    import hmac
-
     record = source.zip.record
     if record is None:
         return [

@@ -16,7 +16,6 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
-from rekindle.render.summary import summarise_tree
 from rekindle.source.origins import debian_package
 
 PROJECTS = ("torchvision", "torchaudio")
@@ -96,7 +95,7 @@ def _make(builds: SourceBuilds, torch: Path, one: CompanionToBuild) -> BuiltComp
         except Interrupted as error:
             raise _NotFetched(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
 
-    tree = builds.walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch, summarise_tree)
+    tree = builds.walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch)
 
     built = builds.build(
         project,

@@ -28,14 +28,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 from rekindle.plan.spark import plan_spark
-from rekindle.render.summary import (
-    summarise_build,
-    summarise_inspection,
-    summarise_machine,
-    summarise_patches,
-    summarise_plan,
-    summarise_proof,
-)
+from rekindle.render.summary import summarise_machine, summarise_patches, summarise_proof
 from rekindle.spark import unpack as spark
 from rekindle.toolkits.cuda import UsableCuda, find_usable_cuda
 
@@ -50,11 +43,9 @@ def run_demo(workspace: Workspace, *, cmake: str | None, use_cuda: bool, clean: 
 
 def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Progress) -> Journey:
     walk = Walk(workspace, progress)
-    examined = walk.leg(
-        "probe", "what this machine is", lambda: doctor(workspace=str(workspace.root)), summarise_machine
-    )
+    examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=str(workspace.root)))
     write_atomically(workspace.machine, encode(examined.machine))
-    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, use_cuda, cmake), summarise_plan)
+    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, use_cuda, cmake))
     root = workspace.source / "spark"
     walk.leg(
         "unpack",
@@ -89,7 +80,6 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         BuildResult,
         inputs,
         lambda: build_one(chosen, Within(progress)),
-        summarise_build,
         still_good=wheel_is_there,
     )
     if isinstance(built, BuildFailure):
@@ -101,7 +91,6 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         WheelReport,
         digest(built.wheel_sha256),
         lambda: inspect(str(wheel)),
-        summarise_inspection,
     )
     proof = walk.kept_leg(
         "verify",
@@ -109,7 +98,6 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         VerifyReport,
         digest(built.wheel_sha256, plan),
         lambda: _verify(wheel, workspace, bool(examined.machine.gpus), Within(progress)),
-        summarise_proof,
         still_good=lambda kept: kept.good,
     )
     return end(

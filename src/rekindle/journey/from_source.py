@@ -32,13 +32,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.wheel import WheelReport
-from rekindle.render.summary import (
-    summarise_build,
-    summarise_bundle,
-    summarise_inspection,
-    summarise_patches,
-    summarise_tree,
-)
+from rekindle.render.summary import summarise_patches
 from rekindle.scripts.quoting import paste_line
 
 _MAX_BYTES = 4 << 20
@@ -89,9 +83,7 @@ class SourceBuilds:
             first()
             return build_with_repairs(options, Path(tree.root), self.options.clean, self.progress)
 
-        return self.walk.tried_leg(
-            name, announce, BuildResult, inputs, make, summarise_build, still_good=wheel_is_there
-        )
+        return self.walk.tried_leg(name, announce, BuildResult, inputs, make, still_good=wheel_is_there)
 
     def bundle(self, name: str, built: BuildResult) -> Path:
         """The built wheel, with the libraries inside that it would need from this machine where that is wanted."""
@@ -104,7 +96,6 @@ class SourceBuilds:
             BundleReport,
             digest(built.wheel_sha256),
             lambda: bundle_wheel(wheel, self.plan, self.workspace, self.progress, built.environment),
-            summarise_bundle,
             still_good=fat_is_there,
         )
         return Path(fat.out) if fat.out else wheel
@@ -121,14 +112,11 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
             "fetch",
             "the source with its third parties",
             lambda: fetch_tree(workspace, options, progress),
-            summarise_tree,
         )
         root = Path(fetched.root)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
     if builds.plan.rocm:
-        tree = walk.leg(
-            "hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress), summarise_tree
-        )
+        tree = walk.leg("hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress))
     inputs = digest(builds.plan, tree.digest or "", str(root), python)
 
     def check_offline() -> None:
@@ -153,7 +141,6 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
         WheelReport,
         digest(built.wheel_sha256),
         lambda: inspect(wheel),
-        summarise_inspection,
     )
     return builds.bundle("bundle", built)
 

@@ -19,6 +19,7 @@ from rekindle.matrix.engine import DaskEngine, Engine, LocalEngine
 from rekindle.matrix.folder import CellFolder
 from rekindle.matrix.ledger import DirectoryLedger
 from rekindle.matrix.run import Loop, slurm_script
+from rekindle.matrix.simulate import simulate
 from rekindle.model.build_options import BuildOptions, memory_budget
 from rekindle.model.document import encode, load
 from rekindle.model.machine import Machine
@@ -324,8 +325,6 @@ def matrix_simulate(
     table: Path = TABLE, *, workers: int = 200, copies: int = 1, failure_rate: float = 0.02, seed: int = 1
 ) -> Simulation:
     """The real scheduler against a model of ``workers``; ``copies`` multiplies the table's cells."""
-    from rekindle.matrix.simulate import simulate
-
     cells = []
     for number in range(copies):
         for cell in load_lock(table).cells:

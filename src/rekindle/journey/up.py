@@ -53,13 +53,7 @@ from rekindle.model.supply import DiskPhase
 from rekindle.model.verify import VerifyReport
 from rekindle.plan.describe import with_hardware
 from rekindle.readiness.register import refuse_unready
-from rekindle.render.summary import (
-    summarise_checks,
-    summarise_installation,
-    summarise_machine,
-    summarise_plan,
-    summarise_proof,
-)
+from rekindle.render.summary import summarise_checks, summarise_plan, summarise_proof
 from rekindle.source.origins import upstream
 from rekindle.verify.target import provable
 
@@ -79,7 +73,7 @@ def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm
 def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
     walk = Walk(workspace, progress)
     where = str(workspace.root)
-    examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=where), summarise_machine)
+    examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=where))
     machine = with_hardware(examined.machine, gpu=options.gpu, cpu=options.cpu)
     asked = wanted_python(LiveHost(), options)
     wish = options.wish if asked is None else msgspec.structs.replace(options.wish, python=options.wish.python or asked)
@@ -90,7 +84,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         refuse_two_ways(options)
         return plan_taken(machine, wish, options.wheel)
 
-    plan = walk.leg("plan", "which torch runs here", make, summarise_plan)
+    plan = walk.leg("plan", "which torch runs here", make)
     if not options.dry_run:
         write_atomically(workspace.machine, encode(examined.machine))
         write_atomically(workspace.plan, encode(plan))
@@ -382,7 +376,6 @@ class _PlannedUp:
             Installation,
             inputs,
             make,
-            summarise_installation,
             still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
         )
         self.keeps = write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
@@ -408,7 +401,6 @@ class _PlannedUp:
             VerifyReport,
             inputs,
             lambda: self._verify(installed),
-            summarise_proof,
             still_good=lambda kept: kept.good,
         )
         self._unchanged(installed, wheel)

@@ -1,24 +1,19 @@
 """What the library offers of this room, under its names in :mod:`rekindle.api`: ``up``, ``demo``,
 ``bring_torch``, ``adopt``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.workspace import workspace_at
+from rekindle.model.adopt import Adoption, AdoptOptions
 from rekindle.model.build_options import most_jobs
-from rekindle.model.journey import UpOptions
+from rekindle.model.journey import Card, Journey, UpOptions
 from rekindle.model.plan import Plan, TorchReady, Wish
 from rekindle.model.progress import Progress, Silent
-
-if TYPE_CHECKING:
-    from rekindle.model.adopt import Adoption, AdoptOptions
-    from rekindle.model.journey import Card, Journey
 
 
 def up(
@@ -125,7 +120,6 @@ def adopt(
     the answer is yes. With ``undo=True`` the environment becomes what it was, without fetching anything.
     """
     from rekindle.journey.adopt import run_adopt
-    from rekindle.model.adopt import AdoptOptions
 
     given = options if isinstance(options, AdoptOptions) else AdoptOptions(folder=Path(options))
     for name in {"leave_out", "find_links", "wheel"} & choices.keys():

@@ -19,6 +19,7 @@ from rekindle.model.journey import Journey, Leg, LegStatus
 from rekindle.model.progress import BuildView, Progress, show_build
 from rekindle.model.verify import VerifyReport
 from rekindle.render.pages import render_journey_html
+from rekindle.render.summary import summarise
 
 D = TypeVar("D")
 
@@ -39,8 +40,8 @@ class Walk:
         self.progress = progress
         self.legs: list[Leg] = []
 
-    def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str]) -> D:
-        """A leg that is always walked."""
+    def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str] = summarise) -> D:
+        """A leg that is always walked; ``tell`` says in a line what came of it."""
         made = self._timed(name, announce, make, tell, "done", None)
         assert not isinstance(made, BuildFailure)
         return made
@@ -52,12 +53,11 @@ class Walk:
         kind: type[D],
         inputs: str,
         make: Callable[[], D],
-        tell: Callable[[D], str],
         *,
         still_good: Callable[[D], bool] = lambda _: True,
     ) -> D:
         """A leg whose document is kept in the workspace; walked again only if something changed."""
-        made = self.tried_leg(name, announce, kind, inputs, make, tell, still_good=still_good)
+        made = self.tried_leg(name, announce, kind, inputs, make, still_good=still_good)
         assert not isinstance(made, BuildFailure)
         return made
 
@@ -68,7 +68,6 @@ class Walk:
         kind: type[D],
         inputs: str,
         make: Callable[[], D | BuildFailure],
-        tell: Callable[[D], str],
         *,
         still_good: Callable[[D], bool] = lambda _: True,
     ) -> D | BuildFailure:
@@ -77,7 +76,7 @@ class Walk:
         key = self.workspace.reports / f"{name}.key"
         kept = _load_kept(document, key, kind, inputs)
         if kept is not None and still_good(kept):
-            return self._timed(name, announce, lambda: kept, tell, "kept", document)
+            return self._timed(name, announce, lambda: kept, summarise, "kept", document)
 
         def make_and_keep() -> D | BuildFailure:
             key.unlink(missing_ok=True)
@@ -88,7 +87,7 @@ class Walk:
             write_atomically(key, inputs)
             return made
 
-        return self._timed(name, announce, make_and_keep, tell, "done", document)
+        return self._timed(name, announce, make_and_keep, summarise, "done", document)
 
     def _timed(
         self,

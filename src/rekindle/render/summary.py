@@ -1,7 +1,8 @@
 """One line about a document: what ``up`` and ``demo`` say of each leg."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rekindle.model.build import BuildResult, spoken_targets
 from rekindle.model.bundle import BundleReport
@@ -124,3 +125,21 @@ def summarise_checks(checks: Sequence[Check]) -> str:
         return f"{len(failed)} of {len(checks)} are missing: {', '.join(check.id for check in failed)}"
     warned = [check for check in checks if check.status == "warn"]
     return f"{len(checks)} asked, all there" + "".join(f"; note: {check.found}" for check in warned)
+
+
+_BY_KIND: dict[type, Callable[[Any], str]] = {
+    BuildResult: summarise_build,
+    BundleReport: summarise_bundle,
+    Examination: summarise_machine,
+    GraftReport: summarise_graft,
+    Installation: summarise_installation,
+    Plan: summarise_plan,
+    SourceTree: summarise_tree,
+    VerifyReport: summarise_proof,
+    WheelReport: summarise_inspection,
+}
+
+
+def summarise(document: object) -> str:
+    """The line of its kind."""
+    return _BY_KIND[type(document)](document)

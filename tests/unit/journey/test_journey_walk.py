@@ -20,7 +20,7 @@ def walk_once(root: Path, inputs: str, made: list[str]) -> Walk:
         made.append(inputs)
         return Plan(answer="none", torch=inputs)
 
-    plan = walk.kept_leg("plan", "planning", Plan, digest(inputs), make, lambda plan: plan.torch or "")
+    plan = walk.kept_leg("plan", "planning", Plan, digest(inputs), make)
     assert plan.torch == inputs
     return walk
 
