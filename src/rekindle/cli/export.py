@@ -1,8 +1,6 @@
 """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
 
 import argparse
-import sys
-from pathlib import Path
 
 from rekindle.cli.plan import add_arguments as add_plan_arguments
 from rekindle.cli.plan import machine_and_wish
@@ -23,6 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
+    import sys
+    from pathlib import Path
+
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan

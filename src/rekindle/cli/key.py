@@ -5,7 +5,6 @@ password: whoever can read the file can sign as you.
 """
 
 import argparse
-from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
@@ -20,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
     from rekindle import api
 
     if args.action in ("trust", "sign") and not args.file:

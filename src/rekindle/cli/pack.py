@@ -8,7 +8,6 @@ sums and, with --sign, a signature. An interrupted pack is continued by the same
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from rekindle.cli.plan import add_companions, add_machine_arguments, add_origin, machine_and_wish
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_yes, path, read_options
@@ -43,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
     from rekindle import api
     from rekindle.model.journey import Card
     from rekindle.model.pack import PackOptions
