@@ -26,7 +26,7 @@ from rekindle.index.pages.grid import (
 from rekindle.index.pages.page import render_page
 from rekindle.index.wheelhouse.catalogue import is_url, load_wheels
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Plan, Wish
+from rekindle.model.plan import Wish
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import PageWritten
 from rekindle.plan.companions import with_all_companions
@@ -75,14 +75,9 @@ def ask_planner(asks: Sequence[Ask]) -> list[PageAnswer]:
     facts = load_facts()
     asked = [(_machine(ask), Wish(python=ask.python) if ask.python else Wish()) for ask in asks]
     answers: list[PageAnswer] = []
-    before: Plan | None = None
-    for ask, (machine, wish), made in zip(asks, asked, plan_many(asked, _MEMORY, drivers_alike=True), strict=True):
-        if made is before:
-            answers.append(answers[-1])
-            continue
+    for ask, (machine, wish), made in zip(asks, asked, plan_many(asked, _MEMORY), strict=True):
         usual = not (ask.cpu or ask.python or ask.driver)
         answers.append(page_answer(with_all_companions(made, machine, wish, facts) if usual else made, ask))
-        before = made
     return answers
 
 

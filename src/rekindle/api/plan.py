@@ -109,14 +109,11 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def plan_many(
-    asked: Iterable[tuple[Machine, Wish]], memory: PlanMemory | None = None, *, drivers_alike: bool = False
-) -> Iterator[Plan]:
+def plan_many(asked: Iterable[tuple[Machine, Wish]], memory: PlanMemory | None = None) -> Iterator[Plan]:
     """The plan of each machine and wish, for who has thousands: what was found for one is of use for the next, most
-    where machines that are alike follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls.
-    ``drivers_alike`` gives the very plan before again where the driver's number is all that would be new in it."""
+    where machines that are alike follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
     known = {} if memory is None else memory
-    yield from make_plans(asked, load_facts(), _inputs_for, known, drivers_alike=drivers_alike)
+    yield from make_plans(asked, load_facts(), _inputs_for, known)
 
 
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:

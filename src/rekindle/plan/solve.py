@@ -25,7 +25,6 @@ from rekindle.plan.assess import (
     PlanOutcome,
     assess,
     assessed_builds,
-    preference,
     releases_behind,
 )
 from rekindle.plan.candidates import (
@@ -39,9 +38,9 @@ from rekindle.plan.candidates import (
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import HouseGraft, graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
-from rekindle.plan.rules_gpu import card, needs_ptx
+from rekindle.plan.rules_gpu import card
 from rekindle.plan.rules_system import find_obstacle
-from rekindle.plan.wording.document import alternatives, compose
+from rekindle.plan.wording.document import compose
 
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
@@ -76,18 +75,13 @@ def make_plans(
     facts: Facts,
     inputs_for: Callable[[Machine, Wish], BuildInputs],
     memory: PlanMemory,
-    *,
-    drivers_alike: bool = False,
 ) -> Iterator[Plan]:
     """The plan of each of these machines and wishes; what was found for one is of use for the next. Of neighbours that
     differ in their CPU alone, wheels and builds are judged once for all CPUs of one size for which the same hazards
-    stand in the way of something, and worded for each. ``drivers_alike``: the very plan before is given again for a
-    neighbour whose driver changes nothing in it but its own number."""
+    stand in the way of something, and worded for each."""
     judged: list[tuple[tuple[object, ...], frozenset[int], PlanOutcome]] = []
     before: tuple[Machine, Wish] | None = None
     question: Question | None = None
-    outcome: PlanOutcome | None = None
-    made: Plan | None = None
     for machine, wish in asked:
         cpu = machine.cpu
         alike = msgspec.structs.replace(machine, cpu=Cpu()), wish
@@ -95,9 +89,6 @@ def make_plans(
             question = question.with_cpu(cpu)
         else:
             question = Question(machine, wish, facts, inputs_for(machine, wish), memory=memory)
-            if drivers_alike and made is not None and outcome is not None and _drives_alike(outcome, question):
-                yield made
-                continue
             before, judged = alike, []
             check_wish(question)
         size = (question.arch, cpu.threads, cpu.cores)
@@ -110,40 +101,7 @@ def make_plans(
             judged.append((size, met, known))
         outcome = copy.copy(known)
         outcome.question = outcome.question.with_cpu(cpu)
-        made = compose(outcome)
-        yield made
-
-
-def _drives_alike(outcome: PlanOutcome, question: Question) -> bool:
-    """Does the machine differ in its driver alone, does that one run and refuse all that was looked at as the other
-    does, and stay the best way the best, with the same alternatives?"""
-    best, judged = outcome.best, outcome.question
-    other = msgspec.structs.replace(question.machine, drivers=judged.machine.drivers)
-    if best is None or outcome.nearest or len(question.gpus) != 1 or question.tegra:
-        return False
-    if (other, question.wish) != (judged.machine, judged.wish):
-        return False
-    looked_at = (one.candidate for one in (*outcome.wheels, *outcome.grafts, *outcome.builds))
-    kinds = {(one.cuda, needs_ptx(one, question)) for one in looked_at if one.cuda}
-
-    def said(driver: str | None) -> list[tuple[str | None, ...]]:
-        """What is told of each that does not run; of the best way also how it runs."""
-        answers = [
-            (cuda, driver_runs(driver, cuda, question.sms, question.side, question.facts, ptx=ptx))
-            for cuda, ptx in kinds
-        ]
-        return [
-            (one.kind, one.code, one.want) if one.kind == "no" or cuda == best.candidate.cuda else (one.kind,)
-            for cuda, one in answers
-        ]
-
-    if said(judged.driver) != said(question.driver):
-        return False
-    ordered = copy.copy(outcome)
-    ordered.feasible = sorted(outcome.feasible, key=lambda one: preference(one, question))
-    return ordered.best is best and alternatives(ordered, best) == outcome.once(
-        "alternatives", lambda: alternatives(outcome, best)
-    )
+        yield compose(outcome)
 
 
 def _decides(hazard: Hazard) -> bool:

@@ -214,20 +214,6 @@ def test_a_cpu_stands_for_one_that_can_do_no_more() -> None:
     assert nearest_cpu((), {name: table[name].features for name in OLD_CPUS}) == "k8"
 
 
-def test_a_driver_that_changes_nothing_gets_the_very_plan_before() -> None:
-    drivers = ("535.54.03", "545.23.06", "580.95", "390.46")
-    asked = [
-        (api.machine_from_flags(gpu=["sm_86"], os="linux", arch="x86_64", driver=driver), Wish()) for driver in drivers
-    ]
-    same, again, newer, older = plan_many(asked, drivers_alike=True)
-    assert again is same and newer is not again and older is not newer
-    assert "390.46" in older.changes[0].why and "535.54.03" in "".join(one.text for one in same.because)
-    old_cpu = msgspec.structs.replace(asked[1][0], cpu=api.machine_from_flags(cpu="core2").cpu)
-    assert list(plan_many([asked[0], (old_cpu, Wish())], drivers_alike=True))[1] == api.plan(old_cpu, wheelhouses=())
-    each = list(plan_many(asked))
-    assert each[1] is not each[0] and [same, newer, older] == [each[0], *each[2:]]
-
-
 def test_a_cpu_gets_the_planners_answer_by_the_one_it_stands_for() -> None:
     """A Core 2 was planned as if nothing were known of it: not a word about what stops there."""
     stands = {name: other for name, _, other in processors(load_facts())}

@@ -30,9 +30,9 @@ DRIVER = "⟦driver⟧"
 _SPOKEN_DRIVER = "{}.0"
 PYTHONS = ("", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 FIELDS = (
-    "answer", "torch", "variant", "cuda", "rocm", "cudnn", "python", "numpy", "commands", "because", "warnings",
-    "alternatives", "changes", "losses", "minutes", "disk_gib", "memory_gib",
-)  # fmt: skip
+    *("answer", "torch", "variant", "cuda", "rocm", "cudnn", "python", "numpy", "commands", "because", "warnings"),
+    *("alternatives", "changes", "losses", "minutes", "disk_gib", "memory_gib"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,3 +243,12 @@ def processors(facts: Facts) -> list[list[str]]:
         for name, row in table.items()
         if row.family == "x86_64" != name  # "x86_64" is a kind of machine, not a CPU
     ]
+
+
+def grid_data(grid: Grid, facts: Facts) -> dict[str, Any]:
+    """What the page's script reads of a grid."""
+    places = [{"id": p.id, "label": p.label, "system": p.system, "machine": p.arch, "cpus": p.cpus} for p in PLACES]
+    axes = {"places": places, "cpus": processors(facts), "oldCpus": OLD_CPUS, "pythons": PYTHONS, "archs": grid.gpus}
+    open_names = {"name": NAME, "driver": DRIVER, "fields": FIELDS}
+    held = {name: getattr(grid, name) for name in ("parts", "answers", "cells", "beside", "drivers")}
+    return axes | open_names | held | {"spans": driver_spans(grid.gpus, facts)}

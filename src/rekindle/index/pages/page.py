@@ -15,18 +15,7 @@ from rekindle.compat.images import covers, flavour_code
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts
 from rekindle.index.pages.fields import version_key
-from rekindle.index.pages.grid import (
-    DRIVER,
-    FIELDS,
-    NAME,
-    OLD_CPUS,
-    PLACES,
-    PYTHONS,
-    Grid,
-    driver_spans,
-    processors,
-    products,
-)
+from rekindle.index.pages.grid import Grid, grid_data, products
 from rekindle.index.pages.wheel_pages import environment, template_text
 from rekindle.index.wheelhouse.search import WantedWheel, verdict_for
 from rekindle.model.arch import GpuArch, parse_gfx, parse_gpu_arch, parse_sm
@@ -48,23 +37,8 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
     data = {
         "version": __version__,
         "generated": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "name": NAME,
-        "driver": DRIVER,
-        "fields": FIELDS,
-        "archs": grid.gpus,
         "cards": cards,
-        "places": [
-            {"id": p.id, "label": p.label, "system": p.system, "machine": p.arch, "cpus": p.cpus} for p in PLACES
-        ],
-        "cpus": processors(facts),
-        "oldCpus": OLD_CPUS,
-        "pythons": PYTHONS,
-        "parts": grid.parts,
-        "answers": grid.answers,
-        "cells": grid.cells,
-        "beside": grid.beside,
-        "drivers": grid.drivers,
-        "spans": driver_spans(grid.gpus, facts),
+        **grid_data(grid, facts),
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
         "wheels": shelf.shelved([shelf.put(row, kind) for row, kind in zip(rows, kinds, strict=True)]),
