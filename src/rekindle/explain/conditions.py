@@ -14,16 +14,7 @@ from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
 from rekindle.explain.rule import Rule, load_names
-from rekindle.explain.scene import (
-    Scene,
-    capability,
-    find_carrier,
-    kernels_of,
-    pythons_of,
-    supported,
-    to_sm,
-    toolkit_of,
-)
+from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.version import compare
 
@@ -198,7 +189,7 @@ def index_answered(event: Event, scene: Scene) -> bool | None:
 @condition
 def python_is_outside(event: Event, scene: Scene) -> bool | None:
     """Within the Pythons that the release has wheels for, something else is the reason (the platform, the index)."""
-    return None if scene.values.get("python_version") in pythons_of(event, scene) else True
+    return None if scene.values.get("python_version") in scene.asked_release(event)[1] else True
 
 
 @condition

@@ -215,7 +215,7 @@ def diagnose(
     matches: list[Match] = []
     for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
         if finding.rule.id not in {match.id for match in matches}:
-            matches.append(_match(finding, scene, is_first=not matches))
+            matches.append(_match(finding, scene))
         if len(matches) == MAX_MATCHES:
             break
     known = {rule.id for rule in asked.values() if not rule.general}
@@ -228,7 +228,7 @@ def diagnose(
     )
 
 
-def _match(finding: Finding, scene: Scene, *, is_first: bool) -> Match:
+def _match(finding: Finding, scene: Scene) -> Match:
     rule, event = finding.rule, finding.event
     values = {**scene.values, **event.values}
     for name in rule.fill:
@@ -239,20 +239,12 @@ def _match(finding: Finding, scene: Scene, *, is_first: bool) -> Match:
         title=render_whole(rule.title, values),
         stage=rule.stage,
         cause=render_whole(rule.cause, values),
-        fix=render_all(rule.windows if rule.windows and scene.saw("windows") else rule.fix, values)
-        + (_note(rule, scene) if is_first and finding.confidence != "high" else ()),
+        fix=render_all(rule.windows if rule.windows and scene.saw("windows") else rule.fix, values),
         line=event.line,
         evidence=event.evidence,
         source=rule.source,
         actions=tuple(filled for action in rule.action if (filled := _filled(action, values))),
     )
-
-
-def _note(rule: Rule, scene: Scene) -> tuple[str, ...]:
-    """What to mind in this place, where the rule itself does not speak of it."""
-    seen = (signal for signal in load_signals() if signal.note and scene.saw(signal.id))
-    place = next((signal for signal in seen if signal.id not in (*rule.needs, *rule.forbids)), None)
-    return (place.note,) if place else ()
 
 
 def _filled(action: Action, values: Mapping[str, str]) -> Action | None:

@@ -9,7 +9,7 @@ A *form* (``dialects/*.toml``) is one way a tool says one kind of thing: gcc, cl
 sentence for a missing header, and all of them become the event ``missing-header`` with the value ``header``. Rules then
 speak of kinds and values and need not know the sentence.
 
-A *proof* (``proven.toml``) says how far a rule may be trusted. It may be certain only if it answered three cases of
+A *proof* (``proven.toml``) says how far a rule may be trusted. It may be certain only if it answered five cases of
 other people's first and rightly *by the same words* (or kind of typed event) *in the same kind of place* (Windows, WSL,
 a Jetson, an AMD GPU …), and was hardly ever first and wrong. Where the installed torch itself was read and answers what
 the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again.
@@ -147,11 +147,8 @@ class Rule(Part, frozen=True, kw_only=True):
 
 
 class Signal(Part, frozen=True, kw_only=True):
-    """``note`` is what to mind where the signal is seen, whatever failed there (a Jetson, WSL, an AMD GPU)."""
-
     id: str
     match: tuple[Pattern, ...]
-    note: str = ""
 
 
 class RuleFile(Part, frozen=True, kw_only=True):

@@ -35,6 +35,15 @@ class Scene:
         """Where the log comes from: the same words may mean something else there."""
         return "".join(f" in {name}" for name in _PLACES if self.saw(name))
 
+    def asked_release(self, event: Event) -> tuple[str, tuple[str, ...]]:
+        """The torch, torchvision or torchaudio an installer was asked for, and the Pythons it has wheels for here."""
+        asked = re.search(r"\d+\.\d+\.\d+", event.values.get("spec", "") + event.values.get("version", ""))
+        package, version = event.values.get("package", ""), asked[0] if asked else ""
+        rows = [row for row in self.facts.companions.companion if (row.package, row.version) == (package, version)]
+        release = self.facts.release(version) if package == "torch" else None
+        pythons = release.pythons if release else rows[0].pypi if rows else {}
+        return f"{package} {version}", pythons.get(self.platform, ())
+
     @property
     def facts(self) -> Facts:
         """Read only when a rule asks: most logs need none of the tables."""
@@ -205,19 +214,3 @@ def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> C
 def _toolkit_version(flavour: Flavour, card: Sm | Gfx) -> str | None:
     """The CUDA (or for AMD's cards the ROCm) of a wheel."""
     return flavour.cuda if isinstance(card, Sm) else flavour.rocm
-
-
-def asked_version(event: Event) -> str:
-    """The release that an installer was asked for; empty where none is named."""
-    asked = re.search(r"\d+\.\d+\.\d+", event.values.get("spec", "") + event.values.get("version", ""))
-    return asked[0] if asked else ""
-
-
-def pythons_of(event: Event, scene: Scene) -> tuple[str, ...]:
-    """The Pythons that the asked torch, torchvision or torchaudio has wheels for here; none where it is not known."""
-    package, version = event.values.get("package"), asked_version(event)
-    if package == "torch":
-        release = scene.facts.release(version)
-        return release.pythons.get(scene.platform, ()) if release else ()
-    rows = (row for row in scene.facts.companions.companion if (row.package, row.version) == (package, version))
-    return next((row.pypi.get(scene.platform, ()) for row in rows), ())

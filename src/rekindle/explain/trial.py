@@ -81,8 +81,8 @@ def _trial(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleT
     alone = next(iter(findings({rule.key: rule}, scene, load_proofs())), None)
     finding = ranked[place - 1] if place else alone
     if finding is not None:
-        if capped(rule.id, finding.event.way, "high", load_proofs()) != "high":
-            steps.append("no confirmed case proves these words yet: 'medium' at most (benchmarks/explain_score.py)")
+        if capped(rule.id, finding.event.way + scene.place, "high", load_proofs()) != "high":
+            steps.append("no confirmed case proves these words here: 'medium' at most (benchmarks/explain_score.py)")
         steps += [f"starts with rank {rule.rank}", *finding.reasons]
         steps.append(f"ends with rank {finding.rank:g}, confidence {finding.confidence}, at line {finding.event.line}")
     if finding is not None and place != 1:

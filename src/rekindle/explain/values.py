@@ -13,16 +13,7 @@ from rekindle.compat.processor import missing
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
 from rekindle.explain.events import Event, Reading
-from rekindle.explain.scene import (
-    Scene,
-    asked_version,
-    capability,
-    find_carrier,
-    pythons_of,
-    supported,
-    to_sm,
-    toolkit_of,
-)
+from rekindle.explain.scene import Scene, capability, find_carrier, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
 
 # The instruction sets that wheels are compiled for, in the order in which processors got them.
@@ -134,12 +125,8 @@ def _graft(card: Sm, scene: Scene) -> str:
     flavour = re.fullmatch(r"cu(\d+)(\d)", values.get("torch_flavour", ""))
     cuda = (wheel.cuda if wheel is not None else None) or (f"{flavour[1]}.{flavour[2]}" if flavour else None)
     threads = scene.machine.cpu.threads if scene.machine else None
-    hint = (
-        None
-        if scene.saw("windows")
-        else graft_hint(torch, cuda or values.get("torch_cuda"), card, threads, scene.facts)
-    )
-    return f". Or {hint}" if hint else ""
+    hint = graft_hint(torch, cuda or values.get("torch_cuda"), card, threads, scene.facts)
+    return f". Or {hint}" if hint and not scene.saw("windows") else ""
 
 
 @fill
@@ -198,15 +185,15 @@ def memory_of_machine(event: Event, scene: Scene) -> dict[str, str]:
 
 
 @fill
-def disk_of_machine(event: Event, scene: Scene) -> dict[str, str]:
-    free = scene.machine.disk_free_gib if scene.machine else None
-    return {} if free is None else {"disk_sentence": f"{free:.0f} GiB are free now."}
-
-
-@fill
-def glibc_of_machine(event: Event, scene: Scene) -> dict[str, str]:
-    glibc = scene.machine.os.glibc if scene.machine else None
-    return {} if not glibc else {"glibc_sentence": f"This machine has glibc {glibc}."}
+def system_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    machine = scene.machine
+    if machine is None:
+        return {}
+    free, glibc = machine.disk_free_gib, machine.os.glibc
+    return some(
+        disk_sentence=None if free is None else f"{free:.0f} GiB are free now.",
+        glibc_sentence=f"This machine has glibc {glibc}." if glibc else None,
+    )
 
 
 @fill
@@ -251,12 +238,8 @@ def wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
         override = "On Windows there is no override: it belongs to the Linux runtime."
     else:
         override = f"Where the wheel has {row.runs}: HSA_OVERRIDE_GFX_VERSION={row.value} in the environment."
-    return some(
-        wheel_hint=f"The newest published torch that works on {card} is {carrier}: {carrier.command}"
-        if carrier
-        else None,
-        override_hint=override,
-    )
+    wheel = f"The newest published torch that works on {card} is {carrier}: {carrier.command}" if carrier else None
+    return some(wheel_hint=wheel, override_hint=override)
 
 
 @fill
@@ -285,14 +268,11 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         listed = [item.strip() for item in versions.split(",")]
         values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."
     if tagged := re.match(r"cp3(\d+)-", event.values.get("tag", "")):
-        values["python_hint"] = (
-            f"The file is for Python 3.{tagged[1]}: use that one, or an official wheel for this Python."
-        )
+        values["python_hint"] = f"The file is for Python 3.{tagged[1]}: use it, or an official wheel for this Python."
         return values
+    asked, known = scene.asked_release(event)
     # The index has just said that it has none for the one that runs.
-    pythons = [python for python in pythons_of(event, scene) if python != values.get("python")]
-    if pythons:
-        asked = f"{event.values['package']} {asked_version(event)}"
+    if pythons := [python for python in known if python != values.get("python")]:
         span = f"Python {pythons[0]} to {pythons[-1]}" if len(pythons) > 1 else f"Python {pythons[0]}"
         values["supported_sentence"] = f"{asked} has wheels for {span} there."
         values["python_hint"] = f"Use {span} for {asked}, e.g. uv venv --python {pythons[-1]}."

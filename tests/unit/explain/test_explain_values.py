@@ -205,16 +205,15 @@ def test_jobs_for_the_memory(memory: float, threads: int | None, plan: Plan | No
 def test_a_machine_that_does_not_say_is_not_spoken_of() -> None:
     for here in (scene(), scene(machine=Machine(os=LINUX))):
         assert look.memory_of_machine(event(), here) == {}
-        assert look.disk_of_machine(event(), here) == {}
-        assert look.glibc_of_machine(event(), here) == {}
+        assert look.system_of_machine(event(), here) == {}
         assert look.cpu_of_machine(event(), here) == {}
 
 
 def test_disk_libc_and_processor() -> None:
     os = Os(system="linux", glibc="2.31")
     here = scene(machine=Machine(os=os, disk_free_gib=0.0, cpu=Cpu(name=" Xeon ")), cpu_name="Celeron")
-    assert look.disk_of_machine(event(), here) == {"disk_sentence": "0 GiB are free now."}
-    assert look.glibc_of_machine(event(), here) == {"glibc_sentence": "This machine has glibc 2.31."}
+    sentences = {"disk_sentence": "0 GiB are free now.", "glibc_sentence": "This machine has glibc 2.31."}
+    assert look.system_of_machine(event(), here) == sentences
     assert look.cpu_of_machine(event(), here) == {"cpu_sentence": "The processor (Xeon) lacks it."}
     assert look.cpu_of_machine(event(), scene(cpu_name="Celeron")) == {
         "cpu_sentence": "The processor (Celeron) lacks it."
