@@ -282,7 +282,7 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
 @fill
 def raised_in(event: Event, scene: Scene) -> dict[str, str]:
     """The installed package whose line raised the exception: the last frame before the message."""
-    frames = re.findall(r"(?:site|dist)-packages[\\/]+([A-Za-z_]\w*)", event.around)
+    frames = re.findall(r"(?:site|dist)-packages[\\/]+([A-Za-z_]\w*)[^()\"']*?\.pyx?\b(?!\))", event.around)
     if not frames:
         return {}
     name = frames[-1]

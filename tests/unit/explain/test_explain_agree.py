@@ -64,7 +64,7 @@ def is_same(have: str | None, want: str) -> bool:
 
 
 def test_no_log_is_answered_with_a_contradiction() -> None:
-    texts = {case.name: case.text for case in load_cases()}
+    texts = {case.name: case.text for case in (*load_cases(), *load_cases("written.jsonl"))}
     texts |= {f"{sample.cause} {sample.name}": sample.text for sample in (*load_samples(), *load_long())}
     bad = {name: found for name, text in texts.items() if (found := quarrels(diagnose([text.encode()])))}
     assert not bad, "\n".join(f"{name}: {found}" for name, found in bad.items())

@@ -55,3 +55,9 @@ def test_what_answers_mention() -> None:
     assert result.first >= 0.97 * result.total, result.misses
     assert result.wrong_certain <= 0.01 * result.total and result.silent <= 0.01 * result.total, result.misses
     assert result.unknown and result.unknown_certain == 0
+
+
+def test_logs_written_from_what_programs_say() -> None:
+    result = score_mentions(load_cases("written.jsonl"))
+    print(f"\n{result}")
+    assert result.first == result.total >= 150, result.misses
