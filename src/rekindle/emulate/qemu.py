@@ -101,7 +101,7 @@ def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedM
 def _nearest_emulated(kind: str, emulated: EmulatedMachine) -> str:
     """Which CPU to try instead: the ablest that can be emulated and has nothing that this one lacks."""
     table, known = load_facts().cpu.microarchitecture, emulated.models
-    fitting = [name for name in known if set(table[name].features) <= set(table[kind].features)]
+    fitting = [name for name in known if set(table[name].features).issubset(table[kind].features)]
     nearest = max(fitting, key=lambda name: len(table[name].features), default=None)
     hint = f"--cpu {nearest} is the nearest that can do no more; " if nearest else ""
     return f"{hint}known: {', '.join(known)}"

@@ -87,8 +87,8 @@ def _header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic: int
     rows = (
         (1, 5, 0, first, emulated.page),  # PT_LOAD r-x
         (1, 6, dynamic_at, dynamic, emulated.page),  # PT_LOAD rw-
-        (2, 6, dynamic_at, dynamic, 8),  # PT_DYNAMIC
-        (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
+        (2, 6, dynamic_at, dynamic, _ALIGN),  # PT_DYNAMIC
+        (0x6474E551, 6, 0, 0, _ALIGN),  # PT_GNU_STACK: not executable
     )
     return head + b"".join(
         struct.pack("<IIQQQQQQ", kind, flags, at, at, at, size, size, align) for kind, flags, at, size, align in rows

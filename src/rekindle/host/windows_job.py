@@ -12,7 +12,7 @@ from typing import Any
 
 JOB_OBJECT_EXTENDED_LIMIT_INFORMATION = 9
 JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x2000
-CREATE_SUSPENDED = 0x4
+CREATE_SUSPENDED, CREATE_NEW_PROCESS_GROUP = 0x4, 0x200
 
 
 class _BasicLimits(ctypes.Structure):
@@ -58,7 +58,6 @@ def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "tup
         ctypes.c_void_p(job), JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)
     ):
         raise OSError("Windows gave no job object, so nothing would end what a build leaves behind")
-    group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     try:
         process = subprocess.Popen(
             list(argv),
@@ -67,7 +66,7 @@ def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "tup
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            creationflags=CREATE_SUSPENDED | group,
+            creationflags=CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP,
         )
     except BaseException:
         kernel.CloseHandle(ctypes.c_void_p(job))

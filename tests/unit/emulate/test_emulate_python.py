@@ -98,7 +98,6 @@ def test_uv_brings_one_where_nothing_else_has_it(cache: Path) -> None:
     name = "cpython-3.13-linux-x86_64-gnu"
     assert host.asked == [["/usr/bin/uv", "python", "install", "--install-dir", str(cache / "pythons"), name]]
     failing = Machine("uv", ended=Completed(argv=(), code=1))
-    failing.brings = "3.13"
     assert _find(failing, cache, (3, 13)).version == (3, 11), "the root's own, which the caller notices"
     assert _find(Machine(), cache, (3, 13)).version == (3, 11)
 
@@ -118,7 +117,7 @@ def test_a_folder_of_the_users_own_uv_is_looked_into(cache: Path, monkeypatch: p
         )
         seen.clear()
         _find(Looking(), cache, (3, 13))
-        assert [pattern.split("/cpython")[0] for pattern in seen] == [
+        assert list(dict.fromkeys(pattern.split("/cpython")[0] for pattern in seen)) == [
             str(cache / "pythons"), "/home/me/.local/share/uv/python", *([given] if given else [])
         ]  # fmt: skip
         assert all(pattern.endswith("/bin/python3.13") for pattern in seen)
@@ -169,14 +168,10 @@ def test_a_command_that_fails_says_why(ended: Completed, said: str, remedy: str)
 
 def test_byte_code_is_made_by_a_python_of_the_same_version(tmp_path: Path) -> None:
     host = Machine("python3.7")
-    assert compile_ahead(host, tmp_path, (3, 7)) and compile_ahead(host, tmp_path, sys.version_info[:2])
-    assert [words[0] for words in host.asked] == ["/usr/bin/python3.7", sys.executable]
+    for version in ((3, 7), sys.version_info[:2], (3, 6)):
+        compile_ahead(host, tmp_path, version)
+    assert [words[0] for words in host.asked] == ["/usr/bin/python3.7", sys.executable], "nobody has 3.6"
     assert host.asked[0][1:3] == ["-m", "compileall"] and host.asked[0][-1] == str(tmp_path)
-    assert not compile_ahead(host, tmp_path, (3, 6)) and len(host.asked) == 2
-    assert not compile_ahead(Machine(ended=Completed(argv=(), code=None)), tmp_path, sys.version_info[:2])
-    assert compile_ahead(Machine(ended=Completed(argv=(), code=1)), tmp_path, sys.version_info[:2]), (
-        "some never compile"
-    )
 
 
 def test_packages_without_a_python_make_no_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
 
     monkeypatch.setattr(roots, "_download", lambda host, work, python, emulated: [Path("a.deb")])
     monkeypatch.setattr(roots, "_run", lambda host, argv, **_: package(Path(argv[-1])))
-    monkeypatch.setattr(roots, "compile_ahead", lambda *_: True)
+    monkeypatch.setattr(roots, "compile_ahead", lambda *_: None)
     made = roots.prepare_root(Debian(), tmp_path, Silent())
     assert made.version == (3, 11) and made.packages == 1
     monkeypatch.setattr(roots, "_download", offline)

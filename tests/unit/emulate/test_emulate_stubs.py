@@ -62,7 +62,7 @@ def test_this_machines_own_loader_takes_a_stand_in_with_versions(tmp_path: Path)
     find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p]
     held = {
         (name, version): bool(find(library._handle, name.encode(), version.encode()))
-        for name in ("second", "third", "fourth")
+        for name in symbols
         for version in ("V_1", "V_2")
     }
     assert [pair for pair, there in held.items() if there] == [("second", "V_1"), ("third", "V_2"), ("fourth", "V_2")]

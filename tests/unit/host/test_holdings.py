@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import platformdirs
 import pytest
 
@@ -171,6 +172,17 @@ def test_what_cannot_be_removed_says_why(workspace: Workspace, monkeypatch: pyte
     (kept,) = [item for item in api.clean(["build"]).kept if item.path.endswith("build")]
     assert kept.why == "Permission denied"
     assert workspace.build.is_dir()
+
+
+def test_a_part_of_no_workspace_goes_without_a_lock(home: Path) -> None:
+    """A cache has nobody who works in it; a workspace is held while it goes."""
+    folder = fill(home / "cache-of-ours")
+    made.note_made("cache", folder)
+    holding = Holding(kind="cache", name="x", path=str(folder), bytes=1, age_seconds=1)
+    with Workspace(folder).lock("test"):
+        busy = msgspec.structs.replace(holding, kind="workspace")
+        assert "is in use by" in str(remove(busy)) and folder.exists()
+    assert remove(holding) is None and not folder.exists()
 
 
 def test_only_folders_of_our_own_are_workspaces(home: Path, tmp_path: Path) -> None:

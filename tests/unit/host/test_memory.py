@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from rekindle.host.memory import read_memory
 
@@ -99,3 +103,17 @@ def test_a_kernel_that_does_not_say_what_is_available(tmp_path: Path) -> None:
     assert now is not None and now.available == 500 * 1024
     bare = read_memory(write(tmp_path / "b", {"proc/meminfo": "MemTotal: 1000 kB\n"}))
     assert bare is not None and bare.available == 0
+
+
+def test_elsewhere_than_on_linux_the_system_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=8, available=3))
+    monkeypatch.setattr(sys, "platform", "darwin")
+    now = read_memory()
+    assert now is not None and (now.total, now.available, now.limited_by, now.pressure) == (8, 3, "machine", 0.0)
+
+
+def test_where_nothing_says_what_is_available_free_and_cached_count(tmp_path: Path) -> None:
+    old = "MemTotal: 100 kB\nMemFree: 20 kB\nCached: 30 kB\n"
+    now = read_memory(write(tmp_path, {"proc/meminfo": old, "proc/pressure/memory": "some avg10=2.5 avg60=1\n"}))
+    assert now is not None and (now.available, now.pressure) == (50 << 10, 2.5)
+    assert read_memory(tmp_path / "none") is None

@@ -6,8 +6,11 @@ import base64
 import hashlib
 import json
 import os
+import platform
+import struct
 import subprocess
 import sys
+import sysconfig
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -290,3 +293,21 @@ def test_only_a_pip_that_failed_to_install_is_told_why(tmp_path: Path, argv: lis
     assert adopted(tmp_path, argv).stderr == ("rekindle: kept for the card\n" if told else "")
     assert adopted(tmp_path, argv, 0).stderr == ""
     assert adopted(tmp_path, argv, why="").stderr == ""
+
+
+def test_a_python_says_what_it_is_and_what_it_holds(packages: Path) -> None:
+    for name in (
+        "Torch-2.6.0.egg-info",
+        "nvidia_cublas-12.1.dist-info",
+        "requests-2.0.dist-info",
+        "torchvision.dist-info",
+    ):
+        (packages / name).mkdir()
+    said = ask("python", packages)
+    suffix = sysconfig.get_config_var("SOABI") or sysconfig.get_config_var("EXT_SUFFIX")
+    assert said["soabi"] == suffix and said["bits"] == struct.calcsize("P") * 8
+    assert said["version"] == platform.python_version() and said["machine"] == platform.machine()
+    assert said["gil_disabled"] == bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+    held = {name: row["version"] for name, row in said["packages"].items() if row["path"] == str(packages)}
+    assert held == {"torch": held["torch"], "nvidia_cudnn_cu12": "9.5", "nvidia_cublas": "12.1"}
+    assert held["torch"] in ("2.7.1", "2.6.0")

@@ -144,7 +144,6 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     kernel = Kernel()
     monkeypatch.setattr("ctypes.WinDLL", lambda name, **_: kernel, raising=False)
     monkeypatch.setattr(subprocess, "Popen", Started)
-    monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200, raising=False)
     monkeypatch.setattr(windows_job.JobObject, "_watch", lambda self, process: None)
     return kernel
 

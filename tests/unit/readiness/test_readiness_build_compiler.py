@@ -76,6 +76,9 @@ def test_one_that_is_known_to_break_this_release_is_refused() -> None:
     assert "gcc15-gloo-cstdint" not in cured, "the plan's patch takes it away"
     assert "gcc15-gloo-cstdint" not in asked(Machine(gcc("15.1.0")), torch="2.9.0"), "fixed in those sources"
     assert "gcc15-gloo-cstdint" not in asked(Machine(gcc("15.1.0")), "gcc-15.1.0"), "the planner has judged it"
+    other = asked(Machine(gcc("15.1.0")), project="torchvision")
+    assert list(other) == ["compiler-version"], "what torch's own sources break on is not asked of an extension"
+    assert list(asked(Machine(gcc("15.1.0")), torch=None)) == ["compiler-version"]
 
 
 @pytest.mark.parametrize(

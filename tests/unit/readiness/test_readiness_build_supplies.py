@@ -12,7 +12,8 @@ from bare_host import BareHost
 from rekindle.host.protocol import Completed
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.readiness.case import PlannedBuild
+from rekindle.model.source import SourceTree
+from rekindle.readiness.case import PlannedBuild, wheel_version
 from rekindle.readiness.register import check_build
 
 
@@ -70,3 +71,10 @@ def test_a_cmake_from_the_index_is_told_unless_one_was_named(tmp_path: Path) -> 
         asked = PlannedBuild(plan=plan("2.6.0"), python=sys.executable, place=tmp_path, cmake=named)
         (check,) = [check for check in check_build(host, asked) if check.id == "cmake"]
         assert check.status == "ok" and words in (check.found or "")
+
+
+def test_what_the_plan_calls_its_wheel_tells_it_apart() -> None:
+    tree = SourceTree(project="torch", version="1.13.1", root="/t")
+    env = {"CFLAGS": "-O2+x-march", "PYTORCH_BUILD_VERSION": "1.13.1+cpu-ivybridge"}
+    assert wheel_version(plan(env=env), tree) == "1.13.1+rekindle.cpu.ivybridge"
+    assert wheel_version(plan(env={"CFLAGS": "-O2+x-march"}), tree) == "1.13.1+rekindle.cpu"

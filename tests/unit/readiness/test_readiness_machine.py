@@ -29,6 +29,7 @@ from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, fix_for, l
 from rekindle.readiness.cuda import cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit
 from rekindle.readiness.register import check_machine
 from rekindle.readiness.rocm import rocm_misfit
+from rekindle.readiness.space import build_needs
 
 MANAGERS = ("apt", "dnf", "pacman", "zypper", "winget", "conda", "ubuntu", "root")
 TOPICS = sorted(name for name, value in load_fixes().items() if isinstance(value, dict))
@@ -175,7 +176,10 @@ def test_pythons_are_judged_by_published_wheels(version: str, note: str | None, 
 @pytest.mark.parametrize(("glibc", "status"), [("2.36", "ok"), ("2.17", "warn"), ("2.5", "fail")])
 def test_glibc_is_judged_by_published_wheels(glibc: str, status: str) -> None:
     subject = Machine(os=Os(system="linux", arch="x86_64", glibc=glibc))
-    assert table(subject)["glibc"].status == status
+    check = table(subject)["glibc"]
+    assert check.status == status and check.found == glibc and (check.want or "").endswith(" or newer")
+    told = {"ok": "None", "warn": f"for glibc {glibc} the newest published torch is ", "fail": "no published torch"}
+    assert str(check.why).startswith(told[status])
 
 
 @pytest.mark.parametrize("where", [{"libc": "musl"}, {"distro": "alpine 3.20.1"}])
@@ -374,3 +378,22 @@ def test_windows_wants_a_short_plain_path(path: str, long_paths: bool, words: st
     assert check.status == ("ok" if words is None else "warn")
     assert words is None or words in (check.why or "")
     assert "workspace-path" not in table(machine())
+
+
+def test_just_enough_memory_is_enough() -> None:
+    least = build_needs().memory_gib
+    for memory, status in ((least, "ok"), (least - 0.1, "warn"), (None, "skip")):
+        check = table(machine(memory_gib=memory))["memory"]
+        assert check.status == status and (check.fix is not None) == (status == "warn")
+    assert "(limit of a container)" in str(
+        table(machine(memory_gib=1.0, memory_limited_by="a container"))["memory"].found
+    )
+
+
+def test_the_driver_of_a_board_is_not_judged_by_the_numbers_of_others() -> None:
+    def misfit(arch: str) -> str | None:
+        subject = machine(gpu("sm_87"), drivers=Drivers(nvidia="470.256.02"))
+        return driver_misfit(structs.replace(subject, os=structs.replace(subject.os, arch=arch)), "12.4")
+
+    assert misfit("aarch64") is None and "needs NVIDIA driver" in str(misfit("x86_64"))
+    assert driver_misfit(machine(gpu("sm_86")), "12.4") is None, "no driver is no old one"
