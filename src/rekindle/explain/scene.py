@@ -42,7 +42,8 @@ class Scene:
         rows = [row for row in self.facts.companions.companion if (row.package, row.version) == (package, version)]
         release = self.facts.release(version) if package == "torch" else None
         pythons = release.pythons if release else rows[0].pypi if rows else {}
-        return f"{package} {version}", pythons.get(self.platform, ())
+        # Our tables are of Linux and Windows.
+        return f"{package} {version}", () if self.saw("macos") else pythons.get(self.platform, ())
 
     @property
     def facts(self) -> Facts:

@@ -263,7 +263,9 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     versions = event.values.get("versions", "")
     values = some(python=event.values.get("python") or scene.values.get("python_version"))
     if versions == "none":
-        values["versions_sentence"] = "It offers none at all for this Python and platform."
+        values["versions_sentence"] = (
+            "It has no wheel at all for this Python and platform; a Python too new for it looks like this."
+        )
     elif versions:
         listed = [item.strip() for item in versions.split(",")]
         values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."

@@ -26,7 +26,7 @@ def test_every_rule_is_in_it() -> None:
 
 
 def test_a_page_has_all_variants() -> None:
-    assert {page.variant for page in find_pages("oom-killed").rules} == {"", "shell", "conda-solver"}
+    assert {page.variant for page in find_pages("oom-killed").rules} == {"", "shell", "conda-solver", "wsl"}
 
 
 def test_an_unknown_id_names_its_neighbours() -> None:

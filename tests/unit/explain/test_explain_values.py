@@ -297,7 +297,8 @@ def test_the_python_for_a_torch() -> None:
     assert look.python_for_torch(event(package="torch", version="1.8.1"), scene())["supported_sentence"]
     assert look.python_for_torch(event(versions="none"), scene(python_version="3.13")) == {
         "python": "3.13",
-        "versions_sentence": "It offers none at all for this Python and platform.",
+        "versions_sentence": "It has no wheel at all for this Python and platform; "
+        "a Python too new for it looks like this.",
     }
     assert look.python_for_torch(event(package="numpy", spec="==1.8.1"), scene()) == {}
     assert look.python_for_torch(event(package="torch", spec="==9.9.9"), scene()) == {}
