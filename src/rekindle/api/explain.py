@@ -218,7 +218,7 @@ def proof_with_causes(report: VerifyReport) -> VerifyReport:
 
 
 def examination_with_causes(examination: Examination) -> Examination:
-    """A broken torch gets the remedy of its error where that is certain."""
+    """A broken torch gets the remedy of its error where that is known."""
     checks = tuple(_fixed(check, examination.machine) for check in examination.checks)
     return replace(examination, checks=checks) if checks != examination.checks else examination
 
@@ -226,10 +226,9 @@ def examination_with_causes(examination: Examination) -> Examination:
 def _fixed(check: Check, machine: Machine) -> Check:
     if check.id != "torch" or check.status == "ok" or not check.why:
         return check
-    found = explain(check.why, machine=machine)
-    if not _certain(found):
+    first = next(iter(explain(check.why, machine=machine).matches), None)
+    if first is None or first.confidence == "low":
         return check
-    first = found.matches[0]
     return replace(check, why=f"{check.why} ({first.title}; rekindle explain --rule {first.id})", fix=first.fix[0])
 
 

@@ -233,7 +233,8 @@ def wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
     card = Gfx(known["gfx"].split(":")[0])
     carrier, row = find_carrier(card, scene), find_override(card, None, scene.facts)
     if row is None:
-        override = f"No other card's code runs on {card}, so an override does not help."
+        override = f"No other card's code runs on {card}, so an override does not help"
+        override += "." if carrier else f"; no published torch supports it: build it ('rekindle plan --gpu {card}')."
     elif scene.system == "windows":
         override = "On Windows there is no override: it belongs to the Linux runtime."
     else:
@@ -274,7 +275,7 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         return values
     asked, known = scene.asked_release(event)
     # The index has just said that it has none for the one that runs.
-    if pythons := [python for python in known if python != values.get("python")]:
+    if pythons := [python for python in known if python != values.get("python") and not python.endswith("t")]:
         span = f"Python {pythons[0]} to {pythons[-1]}" if len(pythons) > 1 else f"Python {pythons[0]}"
         values["supported_sentence"] = f"{asked} has wheels for {span} there."
         values["python_hint"] = f"Use {span} for {asked}, e.g. uv venv --python {pythons[-1]}."
