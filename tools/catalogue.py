@@ -57,5 +57,7 @@ def _markdown() -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        sys.exit("no options: it writes; tests/unit/explain/test_explain_catalogue.py says whether the page is stale")
     write_atomically(ROOT / "docs" / "diagnoses.md", render_markdown())
     print("docs/diagnoses.md written")

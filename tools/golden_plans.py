@@ -10,6 +10,8 @@ sys.path[:0] = [str(ROOT / "tests" / "unit" / "plan")]
 
 
 def main() -> int:
+    if sys.argv[1:]:
+        sys.exit("no options: it writes; tests/unit/plan/test_plan_seeds.py says whether plans are stale")
     from test_plan_profiles import rules_page, summary
     from test_plan_seeds import GOLDEN, render, seed_plans
 
