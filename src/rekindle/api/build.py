@@ -11,7 +11,6 @@ from rekindle.api.explain import with_cause
 from rekindle.api.extensions import with_own_plan, with_sources
 from rekindle.api.inspect import inspect
 from rekindle.api.plan import this_machine
-from rekindle.build import build as run
 from rekindle.build import make_order
 from rekindle.build.assertwanted import built_targets
 from rekindle.build.companion import plan_for
@@ -75,6 +74,8 @@ def build(
 
 def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = False) -> BuildResults | BuildFailure:
     """The build itself, in a workspace that the caller holds: the only call of the engine, behind the one door."""
+    from rekindle.build import build as run
+
     admit_here(order.plan, trust=trust)
     results = []
     for number, python in enumerate(order.pythons):

@@ -115,7 +115,7 @@ def peak_rss(pid: int) -> int:
 def cores() -> int:
     """Cores this process may use, not those the machine has."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
+        return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
 
 
