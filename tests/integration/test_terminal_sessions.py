@@ -95,7 +95,7 @@ def test_up_asks_after_its_card_and_a_no_leaves_nothing_behind(tmp_path: Path) -
     if "[y/N]" not in plain:
         assert code == 1 and "→" in plain  # this machine cannot build it, and says what is missing
         return
-    assert code == 2 and "nothing was done" in plain
+    assert code == 1 and "nothing was done" in plain.lower()
     assert re.search(r"what +torch 2\.6\.0", plain) and "into" in plain
     assert not (tmp_path / "w/envs").exists()
 
