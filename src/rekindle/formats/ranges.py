@@ -24,6 +24,7 @@ from rekindle.errors import BadInput
 
 BLOCK = 1 << 16
 KEEP_BLOCKS = 256
+MOST_AHEAD = 64
 TAIL = 1 << 16
 TRIES = 4
 PAGE_SECONDS = 120.0
@@ -129,6 +130,8 @@ class RangeFile:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        # Who reads on where the last answer ended gets more each time: a request costs as much as many blocks.
+        self._next, self._ahead = -1, 1
         self._tail, self.length = self._get(None, TAIL)
         self._tail_at = self.length - len(self._tail)
 
@@ -179,9 +182,11 @@ class RangeFile:
             first, last = start // BLOCK, (end - 1) // BLOCK
             wanted = [number for number in range(first, last + 1) if number not in self._blocks]
             if wanted:
-                low, high = wanted[0] * BLOCK, min((wanted[-1] + 1) * BLOCK, self.length)
+                self._ahead = min(4 * self._ahead, MOST_AHEAD) if wanted[0] == self._next else 1
+                self._next = max(wanted[-1] + 1, min(wanted[0] + self._ahead, self._tail_at // BLOCK + 1))
+                low, high = wanted[0] * BLOCK, min(self._next * BLOCK, self.length)
                 data, _ = self._get(low, high - low)
-                for number in range(wanted[0], wanted[-1] + 1):
+                for number in range(wanted[0], self._next):
                     self._blocks[number] = data[number * BLOCK - low : (number + 1) * BLOCK - low]
             out = b"".join(self._blocks[number] for number in range(first, last + 1))
             while len(self._blocks) > KEEP_BLOCKS:

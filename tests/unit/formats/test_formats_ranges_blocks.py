@@ -68,9 +68,25 @@ def test_whole_blocks_in_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (file.requests, file.fetched) == (4, BLOCK + BLOCK + 3 * BLOCK + 2 * BLOCK + 100)
 
 
+def test_who_reads_on_gets_more_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ranges.MOST_AHEAD == 64
+    data = bytes(n * n % 251 for n in range(200 * BLOCK))
+    file, server, _ = served(monkeypatch, Server(data))
+    for number in range(199):
+        assert file.read_at(number * BLOCK, 4) == data[number * BLOCK :][:4]
+    spans = [[int(end) for end in span[6:].split("-")] for span in server.asked[1:]]
+    assert [(last + 1 - first) // BLOCK for first, last in spans] == [1, 4, 16, 64, 64, 51]
+    assert spans[-1][1] == len(data) - 1  # never past the end
+    other, server, _ = served(monkeypatch, Server(data))
+    for number in (0, 10, 5, 100, 50):
+        assert other.read_at(number * BLOCK, 4) == data[number * BLOCK :][:4]
+    assert other.fetched == 6 * BLOCK  # a jump is no reason for more than was asked for
+
+
 def test_only_so_many_blocks_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (ranges.KEEP_BLOCKS, ranges.TRIES, ranges.MAX_PAGE) == (256, 4, 64 * 1024 * 1024)
     monkeypatch.setattr(ranges, "KEEP_BLOCKS", 2)
+    monkeypatch.setattr(ranges, "MOST_AHEAD", 1)
     file, server, _ = served(monkeypatch, Server(DATA))
     for number in (0, 1, 0, 1, 2, 1, 0):
         assert file.read_at(number * BLOCK, 4) == DATA[number * BLOCK :][:4]
