@@ -184,16 +184,16 @@ def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
     CMake's message names the check that failed; why it failed stands further on, so a configure is read as a whole.
     """
     found = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
-    unsure = failure.phase == "configure" or not _certain(found)
+    unsure = failure.phase == "configure" or not found.matches or found.matches[0].confidence != "high"
     if unsure and failure.log and Path(failure.log).is_file():
         whole = explain(Path(failure.log), plan=plan)
         found = whole if whole.matches else found
     return replace(failure, diagnosis=found)
 
 
-def advice_on(said: str) -> Match | None:
+def advice_on(said: str, machine: Machine | None = None) -> Match | None:
     """The known cause of what a command said; None where it is only a guess, or no cause is known."""
-    found = explain(said)
+    found = explain(said, machine=machine)
     first = found.matches[0] if found.matches else None
     return None if first is None or first.confidence == "low" or found.unexplained is not None else first
 
@@ -226,14 +226,10 @@ def examination_with_causes(examination: Examination) -> Examination:
 def _fixed(check: Check, machine: Machine) -> Check:
     if check.id != "torch" or check.status == "ok" or not check.why:
         return check
-    first = next(iter(explain(check.why, machine=machine).matches), None)
-    if first is None or first.confidence == "low":
+    first = advice_on(check.why, machine)
+    if first is None:
         return check
     return replace(check, why=f"{check.why} ({first.title}; rekindle explain --rule {first.id})", fix=first.fix[0])
-
-
-def _certain(diagnosis: Diagnosis) -> bool:
-    return bool(diagnosis.matches) and diagnosis.matches[0].confidence == "high"
 
 
 def redacted(text: str) -> str:

@@ -17,6 +17,7 @@ from rekindle.api.bundle import bundle
 from rekindle.api.inspect import inspect
 from rekindle.api.source import source_fetch, source_hipify, source_patch
 from rekindle.errors import BadInput, OtherPlan, StageFailed
+from rekindle.facts import load_facts
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
@@ -40,7 +41,7 @@ _SECONDS = 120.0
 _LACKING = ("that satisfies the requirement", "No matching distribution")
 
 # Where a plan says that its toolkit lies; the usual places are looked through anyway.
-_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDNN_ROOT", "NCCL_ROOT", "CUSPARSELT_ROOT", "ROCM_PATH", "ROCM_HOME")
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "ROCM_HOME")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +182,9 @@ def bundle_wheel(
     ``built_with`` is the build's environment, which names where its libraries lie."""
     out = workspace.wheels / "fat"
     settings = {**(built_with or {}), **(plan.build.env if plan.build else {})}
-    places = [place for name in _TOOLKITS if (place := settings.get(name)) and Path(place).is_dir()]
+    roots = (row.index.root for row in load_facts().supply.part if row.index and row.index.root)
+    named = dict.fromkeys((*_TOOLKITS, *roots))
+    places = [place for name in named if (place := settings.get(name)) and Path(place).is_dir()]
     looked = bundle(wheel, out=out, library_path=places, allow_missing=True, dry_run=True, progress=progress)
     if not looked.brought:
         return msgspec.structs.replace(looked, out=None)

@@ -329,7 +329,7 @@ def test_what_a_wheel_brings_along_keeps_code_for_the_planned_cards_alone(stages
 
 def test_libraries_that_the_build_had_in_its_tree_go_into_the_wheel(stages: Stages, tmp_path: Path) -> None:
     stages.fat = BundleReport(wheel="x", system="linux", bytes_before=1)
-    names = ("CUDNN_ROOT", "NCCL_ROOT", "CUSPARSELT_ROOT")
+    names = ("NCCL_ROOT", "CUDNN_ROOT", "CUSPARSELT_ROOT")  # as the facts list them
     places = {name: str(tmp_path / name) for name in names}
     for place in places.values():
         Path(place).mkdir()
