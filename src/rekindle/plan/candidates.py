@@ -112,8 +112,8 @@ def _nearest_python(asked: str, known: tuple[str, ...]) -> str | None:
     plain = [version for version in known if not version.endswith("t")]
     if exact or not plain:
         return exact[0] if exact else None
-    number = key(asked)[:2]
-    return min(plain, key=lambda v: abs(key(v)[1] - number[1]) + 50 * abs(key(v)[0] - number[0]))
+    major, second = key(asked)[:2]
+    return min(plain, key=lambda version: (abs(key(version)[0] - major), abs(key(version)[1] - second)))
 
 
 def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:

@@ -442,6 +442,8 @@ def check_wish(question: Question) -> None:
     for name, value in (("cuda", wish.cuda), ("rocm", wish.rocm), ("cudnn", wish.cudnn), ("python", wish.python)):
         if value is not None and not is_version(value):
             raise BadInput(f"--{name} wants a version number, not {value!r}")
+    if wish.python is not None and len(key(wish.python)) < 2:
+        raise BadInput(f"--python {wish.python} says no minor release", remedy="write it as 3.12")
     if wish.cuda is not None and facts.toolkit(wish.cuda) is None:
         _unknown_cuda(wish.cuda, question)
     if wish.cuda and wish.rocm:

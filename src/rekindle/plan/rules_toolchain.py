@@ -21,8 +21,8 @@ MSVC = ("msvc-19.29", "msvc-19.37", "msvc-19.39", "msvc-19.44", "msvc-19.16", "m
 
 def visual_studio(version: str) -> str:
     """2019 for 19.29."""
-    major, rest = key(version)[0], key(version)[1:2]
-    product = find_visual_studio(rest[0] if rest else 0) if major == 19 else None
+    major, toolset = (*key(version), 0)[:2]
+    product = find_visual_studio(toolset) if major == 19 else None
     return product[1] if product else "of an unknown year"
 
 
@@ -107,7 +107,7 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
     # The nearest to what was asked for: usually the distribution has that one too.
     kind, _, number = wish.partition("-")
     older = [name for name in fitting if name.startswith(f"{kind}-") and compare(name.partition("-")[2], number) <= 0]
-    if older and fitting[0].startswith(f"{kind}-"):
+    if older:
         return max(older, key=lambda name: key(name.partition("-")[2]))
     return fitting[0] if fitting else None
 

@@ -48,3 +48,16 @@ def test_what_a_build_is_made_for(gpus: tuple[str, ...], rocm: str | None, code:
     assert [one.code for one in reasons] == [code]
     assert reasons[0].text.startswith(words)
     assert "ARCH=." not in reasons[0].text, "an empty list is no list"
+
+
+@pytest.mark.parametrize("wish", [{}, {"build": True}, {"variant": "cu118"}])
+def test_a_cudnn_that_cannot_be_kept_has_its_reason_with_the_source(wish: dict[str, object]) -> None:
+    made = plan("sm_37", cudnn="9.1.0", **wish)
+    assert [(change.what, change.from_, change.to) for change in made.changes] == [("cudnn", "9.1.0", "<=8.7.0")]
+    (reason,) = [reason for reason in made.because if reason.code == "cudnn-lacks-arch"]
+    assert reason.text.startswith("cuDNN 9.1.0 has no code for sm_37") and reason.source
+
+
+def test_a_cudnn_that_the_plan_keeps_is_no_reason() -> None:
+    made = plan("sm_86", torch="2.2.2", cudnn="8.2.1", python="3.14")
+    assert made.changes and not any(reason.code.startswith("cudnn") for reason in made.because)

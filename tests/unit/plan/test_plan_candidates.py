@@ -54,6 +54,18 @@ def test_a_python_with_a_third_number_is_the_same_python() -> None:
         "none",
     )
     assert choose_python(wheel("1.4.0", "cu101"), ask("sm_70", python="2.6")) == "2.7", "the nearest, not the newest"
+    known = {"linux_x86_64": ("2.7", "3.5", "3.8", "3.11", "3.14t")}
+    several = changed(wheel("1.4.0", "cu101"), pythons=known)
+    asked = {
+        "3.9.18": "3.8",
+        "3.10": "3.11",
+        "3.0": "3.5",
+        "2.0": "2.7",
+        "3.14": "3.11",
+        "3.14t": "3.14t",
+        "4.8": "3.8",
+    }
+    assert {python: choose_python(several, ask("sm_70", python=python)) for python in asked} == asked
 
 
 def test_pythons_of_a_platform_of_a_board_and_of_one_without_wheels() -> None:

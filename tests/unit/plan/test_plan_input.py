@@ -28,6 +28,7 @@ from rekindle.cli.main import main
         (["--gpu", "sm_86", "--cuda", "12.8", "--rocm", "6.4"], "contradict"),
         (["--gpu", "sm_86", "--compiler", "tcc-1"], "gcc-13"),
         (["--gpu", "sm_86", "--python", "three"], "version number"),
+        (["--gpu", "sm_86", "--python", "3"], "write it as 3.12"),
         (["--gpu", "sm_86", "--driver", "new"], "version number"),
         (["--gpu", "sm_86", "--memory", "much"], "no size"),
         (["--gpu", "sm_86", "--os", "beos"], "linux, windows or macos"),

@@ -225,8 +225,8 @@ def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
         version = (best.candidate.torch,) if best else question.wanted_releases[:1]
         for assessed in itertools.islice(assessed_builds(question, version, every=True), 1):
             found += [refusal for refusal in assessed.refusals if not refusal.departure]
-    if question.wish.cudnn:
-        found += [refusal for assessed in wheels[:1] for refusal in assessed.refusals if refusal.rule == "R004"]
+    for assessed in outcome.feasible[:1]:
+        found += [refusal for refusal in assessed.refusals if refusal.rule == "R004"]  # the cuDNN that is not kept
     unique = {(refusal.code, refusal.reason): refusal for refusal in found}
     return list(unique.values())[:_MANY]
 
