@@ -2,8 +2,8 @@
 
 Boundaries (``<`` and ``<=``), comparisons turned round, ``and`` and ``or`` swapped, conditions negated, numbers one
 off, True and False swapped, ``+`` and ``-`` swapped, values returned as None. Not touched: text, annotations,
-what stands in a ``raise`` or an ``assert``, what only a type checker runs, and for how long a tool is waited for
-(``timeout=``, ``left(…)``): a second more or less is no error.
+what stands in a ``raise``, an ``assert`` or ``zip(…, strict=)``, what only a type checker runs, and for how long a tool
+is waited for (``timeout=``, also by the name of a constant, ``left(…)``): a second more or less is no error.
 """
 
 from __future__ import annotations
@@ -136,13 +136,20 @@ def _negated(node: ast.AST) -> ast.AST:
 def _left_out(tree: ast.Module) -> set[int]:
     """What no test can be asked to notice: text, annotations, messages of errors, code for type checkers."""
     out: set[int] = set()
+    waits = {
+        node.value.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "timeout" and isinstance(node.value, ast.Name)
+    }
     for node in ast.walk(tree):
         match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() as seconds) if name in waits:
+                out.add(id(seconds))
             case ast.Raise() | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
                 out.update(id(each) for each in ast.walk(node))
             case ast.If(test=ast.Name(id="TYPE_CHECKING")):
                 out.update(id(each) for each in ast.walk(node))
-            case ast.keyword(arg="timeout", value=value):
+            case ast.keyword(arg="timeout" | "strict", value=value):
                 out.update(id(each) for each in ast.walk(value) if isinstance(each, ast.Constant))
             case ast.Call(func=ast.Attribute(attr="left"), args=[ast.Constant() as seconds]):
                 out.add(id(seconds))

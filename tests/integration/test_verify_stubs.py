@@ -12,9 +12,10 @@ from elftools.elf.elffile import ELFFile
 
 import needs
 from rekindle.emulate.qemu import X86
-from rekindle.emulate.root import prepare_root, user_cache
+from rekindle.emulate.root import prepare_root
 from rekindle.emulate.stubs import missing_libraries, read_linkage, stub_library
 from rekindle.host.live import LiveHost
+from rekindle.host.made import own_directories
 from rekindle.model.progress import Silent
 from rekindle.verify.crash import find_symbol
 
@@ -63,7 +64,7 @@ def test_the_loader_takes_the_stub_for_the_library(libraries: Path, tmp_path: Pa
     folders = [Path("/usr/lib/x86_64-linux-gnu"), Path("/lib/x86_64-linux-gnu")]
     command = ["python3"]
     if not X86.is_here:
-        root = prepare_root(LiveHost(), user_cache(), Silent())
+        root = prepare_root(LiveHost(), own_directories()[1], Silent())
         folders = list(root.library_folders)
         command = ["qemu-x86_64", "-L", str(root.path), "-E", f"PYTHONHOME={root.path}/usr"]
         command += ["-E", f"LD_LIBRARY_PATH={tmp_path}", str(root.python)]

@@ -56,6 +56,14 @@ def test_survivors_are_named_with_their_line_and_nothing_else(project: Path) -> 
     assert code == 1
 
 
+def test_how_long_a_tool_is_waited_for_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    from mutants import mutants_of
+
+    text = "WAIT = 5.0\nLIMIT = 6\nask(timeout=WAIT, size=LIMIT)\nask(timeout=7)\nzip(a, b, strict=True)\n"
+    assert [mutant.what for mutant in mutants_of(text)] == ["6 becomes 7"]
+
+
 def test_what_was_noticed_is_not_run_again_and_a_new_test_counts(project: Path) -> None:
     _, first = mutate(project)
     with (project / "test_little.py").open("a") as file:

@@ -73,12 +73,12 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
 def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
     """What ``verify`` found of the operators this audit suspects, on a CPU like the machine's."""
     from rekindle.compat.processor import features_of
-    from rekindle.emulate.root import user_cache
     from rekindle.facts import load_facts
+    from rekindle.host.made import own_directories
     from rekindle.verify.suspects import place_of
 
     features = features_of(machine.cpu, load_facts())
-    place = place_of(user_cache(), report.cpu.evidence, features) if features else None
+    place = place_of(own_directories()[1], report.cpu.evidence, features) if features else None
     return load_kept(place, KeptTrials) if place else None
 
 

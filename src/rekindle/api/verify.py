@@ -13,13 +13,13 @@ from rekindle.compat.operators import Suspicion, suspicions, usual_suspects
 from rekindle.compat.processor import features_of
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.emulate.qemu import machine_of_cpu
-from rekindle.emulate.root import user_cache
 from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.host.asking import Asking
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
+from rekindle.host.made import own_directories
 from rekindle.interpreters.search import usual_python
 from rekindle.model.document import encode, load
 from rekindle.model.machine import Cpu
@@ -58,7 +58,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     if events is not None:
         report = read_events(host, events, chosen.level, listener, chosen.gpu)
     elif cpu is not None and wheel is not None:
-        report = prove.prove_emulated(host, wheel, cpu, trial, cache=user_cache(), progress=listener)
+        report = prove.prove_emulated(host, wheel, cpu, trial, cache=own_directories()[1], progress=listener)
     elif wheel is not None:
         report = prove.prove_wheel(host, wheel, trial, progress=listener)
     else:
@@ -100,7 +100,7 @@ def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
 def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
     """Remember a proof; tell a failure since when."""
     package = "spark" if "spark" in report.environment else "torch"
-    place = output.proof_place(user_cache(), package, report.level, emulated)
+    place = output.proof_place(own_directories()[1], package, report.level, emulated)
     since = output.compare_with_last(report, place)
     output.keep_proof(report, place)
     return msgspec.structs.replace(report, since=since) if since else report
@@ -155,7 +155,7 @@ def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
         return Audit(suspects=usual_suspects(package, arch, features))
     return Audit(
         suspects=suspicions(report.cpu.evidence, features),
-        place=place_of(user_cache(), report.cpu.evidence, features),
+        place=place_of(own_directories()[1], report.cpu.evidence, features),
     )
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from rekindle.emulate.qemu import X86, EmulatedMachine, Emulator
 from rekindle.errors import BadInput, MissingTool, RekindleError, Unprepared
 from rekindle.host.live import question_text, read_answer
-from rekindle.host.made import own_directories
 from rekindle.host.protocol import Host
 from rekindle.host.sandbox import parts_of
 from rekindle.model.interpreter import read_interpreter
@@ -45,11 +44,6 @@ class Root:
     @property
     def library_folders(self) -> tuple[Path, ...]:
         return self.emulated.library_folders(self.path)
-
-
-def user_cache() -> Path:
-    """Where the root is kept between runs."""
-    return own_directories()[1]
 
 
 def prepare_root(
@@ -83,7 +77,7 @@ def prepare_root(
             made = work / "root"
             for done, deb in enumerate(debs):
                 progress.step(done, len(debs), deb.name)
-                _run(host, ["dpkg-deb", "-x", str(deb), str(made)], seconds=120.0)
+                _run(host, ["dpkg-deb", "-x", str(deb), str(made)], timeout=120.0)
             _settle(made, emulated)
             inside = _python(made)
             if inside is not None:
@@ -130,12 +124,12 @@ def _download(host: Host, work: Path, python: str, emulated: EmulatedMachine) ->
         text = text.replace(mark, str(value))
     config.write_text(text, encoding="utf-8")
     env = {"APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive"}
-    _run(host, ["apt-get", "-q", "update"], env=env, seconds=DOWNLOAD_SECONDS)
+    _run(host, ["apt-get", "-q", "update"], env=env, timeout=DOWNLOAD_SECONDS)
     _run(
         host,
         ["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES],
         env=env,
-        seconds=DOWNLOAD_SECONDS,
+        timeout=DOWNLOAD_SECONDS,
     )
     debs = sorted((archive / "archives").glob("*.deb"))
     if not debs:
@@ -159,17 +153,18 @@ def _settle(root: Path, emulated: EmulatedMachine = X86) -> None:
             (root / name).symlink_to(f"usr/{name}")
     link = root / emulated.loader
     if not link.exists():
-        found = next(root.glob(f"*lib/{emulated.triplet}/{link.name}"), None) or next(root.rglob(link.name), None)
-        if found is not None:
+        places = (folder / link.name for folder in emulated.library_folders(root))
+        loader = next((place for place in places if place.exists()), None)
+        if loader is not None:
             link.parent.mkdir(exist_ok=True)
             link.unlink(missing_ok=True)
-            link.symlink_to(os.path.relpath(found, link.parent))
+            link.symlink_to(os.path.relpath(loader, link.parent))
 
 
-def _run(host: Host, argv: Sequence[str], *, seconds: float, env: Mapping[str, str] | None = None) -> None:
-    done = host.run(argv, timeout=seconds, env=env)
+def _run(host: Host, argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> None:
+    done = host.run(argv, timeout=timeout, env=env)
     if done.timed_out:
-        raise Unprepared(argv, None, [f"no end within {seconds:.0f} s"], remedy="is the mirror reachable?")
+        raise Unprepared(argv, None, [f"no end within {timeout:.0f} s"], remedy="is the mirror reachable?")
     if not done.ok:
         lines = [line for line in (done.out + done.err).splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("E:")] or lines
@@ -224,7 +219,7 @@ def find_emulated_python(
     root = prepare_root(host, cache, progress, emulated=emulated)
     if given is not None:
         return _probed(host, emulator, root, Path(given))
-    if not wanted or root.version in wanted:
+    if root.version in wanted:
         return _of_root(root)
     for version in sorted(wanted, reverse=True):
         for place in _kept(host, version, cache, emulated):

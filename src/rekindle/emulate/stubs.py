@@ -177,15 +177,16 @@ def missing_libraries(libraries: Iterable[Path], folders: Iterable[Path]) -> dic
     places = tuple(folders)
     read = {path.name: linkage for path in libraries if (linkage := read_linkage(path)) is not None}
     needed = {name for linkage in read.values() for name in linkage.needed}
-    outside = {name: next((folder / name for folder in places if (folder / name).exists()), None) for name in needed}
-    missing = sorted(name for name in needed if name not in read and outside[name] is None)
+    outside = {
+        name: next((folder / name for folder in places if (folder / name).exists()), None) for name in needed - {*read}
+    }
+    missing = sorted(name for name, place in outside.items() if place is None)
     symbols: dict[str, dict[str, str | None]] = {name: {} for name in missing}
     if not missing:
         return symbols
     defined: set[str] = set().union(*(linkage.defined for linkage in read.values()))
-    for name in needed:
-        found = outside[name]
-        if name not in read and found is not None and (linkage := read_linkage(found)) is not None:
+    for place in outside.values():
+        if place is not None and (linkage := read_linkage(place)) is not None:
             defined |= linkage.defined
     for linkage in read.values():
         for symbol, library, version in linkage.wanted:

@@ -43,6 +43,17 @@ def test_what_is_bound_to_no_library_goes_to_the_first(monkeypatch: pytest.Monke
     assert found == {"a.so.1": {"free": None}, "b.so.1": {"bound": None}}
 
 
+def test_what_the_system_defines_is_asked_of_no_stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    for name in ("system.so", "own.so"):
+        (tmp_path / "lib" / name).write_text("")
+    wanted: list[Wanted] = [("strlen", None, None), ("Py_Main", None, None), ("_Py_Dealloc", None, None)]
+    torch = linkage(["own.so", "system.so", "libcuda.so.1"], [*wanted, ("cuInit", None, None)])
+    system, own = linkage(defined=["strlen"]), linkage()
+    found = missing(monkeypatch, tmp_path, torch=torch, own=own, system=system)
+    assert found == {"libcuda.so.1": {"cuInit": None}}, "strlen is the system's, the others are the interpreter's"
+
+
 class Apt(BareHost):
     def __init__(self, *debs: str) -> None:
         super().__init__()

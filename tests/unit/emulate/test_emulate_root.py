@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+import filelock
 import pytest
 
 from rekindle.emulate import root as roots
@@ -47,6 +49,16 @@ def test_a_merged_usr_gets_its_links(tmp_path: Path) -> None:
     assert (tmp_path / "lib64/ld-linux-x86-64.so.2").read_text() == "loader" and (tmp_path / "lib").exists()
 
 
+@pytest.mark.parametrize("folder", ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib64"])
+def test_a_loader_whose_link_leads_nowhere_is_linked_again(tmp_path: Path, folder: str) -> None:
+    for each in ("lib64", "lib", folder):
+        (tmp_path / each).mkdir(parents=True, exist_ok=True)
+    (tmp_path / folder / "ld-linux-x86-64.so.2").write_text("loader")
+    (tmp_path / "lib64/ld-linux-x86-64.so.2").symlink_to("../gone")
+    roots._settle(tmp_path)
+    assert (tmp_path / "lib64/ld-linux-x86-64.so.2").read_text() == "loader"
+
+
 class Debian(LiveHost):
     def which(self, name: str) -> str | None:
         return f"/usr/bin/{name}" if name in ("apt-get", "dpkg-deb") else None
@@ -73,6 +85,18 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
     assert made.version == (3, 11) and made.packages == 1
     monkeypatch.setattr(roots, "_download", offline)
     assert roots.prepare_root(Debian(), tmp_path, Silent()) == made, "kept: nothing is fetched again"
+
+
+def test_a_root_that_another_run_made_meanwhile_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Awaited(filelock.FileLock):
+        def acquire(self, *args: Any, **options: Any) -> Any:
+            package(tmp_path / "amd64-root")
+            (tmp_path / "amd64-root" / roots.COMPLETE).write_text("5\n")
+            return super().acquire(*args, **options)
+
+    monkeypatch.setattr(filelock, "FileLock", Awaited)
+    monkeypatch.setattr(roots, "_download", lambda *_: pytest.fail("nothing is fetched twice"))
+    assert roots.prepare_root(Debian(), tmp_path, Silent()).packages == 5
 
 
 def test_a_machine_without_apt_is_told_so(tmp_path: Path) -> None:

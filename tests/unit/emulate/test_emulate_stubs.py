@@ -6,6 +6,7 @@ import _ctypes
 import ctypes
 import io
 import platform
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,50 @@ def test_a_stand_in_is_readable_where_it_runs_and_writable_only_beside() -> None
     elf = ELFFile(io.BytesIO(stub_library("libx.so.1", {"f": None})))
     flags = [(part["p_type"], part["p_flags"]) for part in elf.iter_segments()]
     assert flags == [("PT_LOAD", 5), ("PT_LOAD", 6), ("PT_DYNAMIC", 6), ("PT_GNU_STACK", 6)]
+
+
+def _stub_parts(symbols: dict[str, str | None]) -> tuple[bytes, Any, dict[str, int]]:
+    """A stand-in's bytes, another reader's view of them, and its dynamic section."""
+    made = stub_library("libx.so.1", symbols)
+    elf = ELFFile(io.BytesIO(made))
+    dynamic = next(part for part in elf.iter_segments() if isinstance(part, DynamicSegment))
+    return made, elf, {tag["d_tag"]: tag["d_val"] for tag in dynamic.iter_tags()}
+
+
+def test_what_a_stand_in_does_not_have_is_zero() -> None:
+    _, elf, _ = _stub_parts({"f": None})
+    assert [elf.header[field] for field in ("e_entry", "e_shoff", "e_flags", "e_shstrndx")] == [0] * 4
+    load, data, dynamic, stack = elf.iter_segments()
+    assert (load["p_offset"], load["p_vaddr"], load["p_paddr"]) == (0, 0, 0)
+    assert [stack[field] for field in ("p_offset", "p_vaddr", "p_filesz", "p_memsz")] == [0] * 4
+    count = sum(1 for _ in dynamic.iter_tags())
+    assert dynamic["p_filesz"] == data["p_filesz"] == 16 * count, "one row of zeros ends it"
+
+
+def test_the_tables_of_a_stand_in_follow_one_another() -> None:
+    made, _, tags = _stub_parts({"f": None, "g": "V_1", "h": "V_2"})
+    # headers 64 + 4 * 56; symbols 4 * 24; hashes 4 * (2 + 3 + 4); versions 4 * 2; their definitions 3 * 28; text 25
+    names = ("DT_SYMTAB", "DT_HASH", "DT_VERSYM", "DT_VERDEF", "DT_STRTAB")
+    assert [tags[name] for name in names] == [288, 384, 432, 448, 544]
+    assert (tags["DT_STRSZ"], tags["DT_SYMENT"], tags["DT_VERDEFNUM"]) == (25, 24, 3)
+    assert made[544:569] == b"\0libx.so.1\0f\0g\0h\0V_1\0V_2\0"
+    assert made[288:312] == bytes(24) and struct.unpack_from("<4H", made, 432) == (0, 1, 2, 3)
+    assert {struct.unpack_from("<BBHQQ", made, at + 4) for at in (312, 336, 360)} == {(0x12, 0, 1, 576, 6)}
+
+
+def test_each_version_of_a_stand_in_is_defined_after_the_file_itself() -> None:
+    made, _, tags = _stub_parts({"f": "V_1", "g": "V_2"})
+    rows = [struct.unpack_from("<HHHHIIIII", made, tags["DT_VERDEF"] + 28 * number) for number in range(3)]
+    text = made[tags["DT_STRTAB"] :]
+    for number, (name, row) in enumerate(zip(("libx.so.1", "V_1", "V_2"), rows, strict=True), start=1):
+        following = 0 if number == 3 else 28
+        assert row[:7] == (1, int(number == 1), number, 1, elf_hash(name), 20, following)
+        assert text[row[7] :].startswith(name.encode() + b"\0") and row[8] == 0
+
+
+def test_a_stand_in_without_functions_has_one_empty_bucket() -> None:
+    made, _, tags = _stub_parts({})
+    assert struct.unpack_from("<4I", made, tags["DT_HASH"]) == (1, 1, 0, 0)
 
 
 NATIVE = {"x86_64": X86, "aarch64": ARM}.get(platform.machine())
