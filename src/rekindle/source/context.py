@@ -90,7 +90,7 @@ def _from_build(build: BuildOutline) -> dict[str, str | None]:
         "policy-minimum": (recipe.env | recipe.cmake).get("CMAKE_POLICY_VERSION_MINIMUM"),
     }
     if recipe.compiler:
-        facts["compiler"] = recipe.compiler.replace("-", " ", 1)
+        facts["compiler"] = recipe.compiler.replace("-", " ")
     for name, wanted in recipe.pins.items():
         # Only an upper bound says which version it will be; ">=1.26" may bring anything newer.
         upper = re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)

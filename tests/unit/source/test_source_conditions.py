@@ -37,6 +37,10 @@ def verdict(lines: str, **facts: str | None) -> str:
         ("version >=1.12, <2.1\nos windows", {"version": "1.13.0", "os": "windows"}, "needed"),
         ("version >=1.12, <2.1\ncmake >=4", {"version": "2.1.0"}, "not-needed"),
         ("version *", {"version": "9.9"}, "needed"),
+        ("version >=2.1", {"version": "2.2.0rc1"}, "needed"),
+        ("version >=2.2", {"version": "2.2.0rc1"}, "not-needed"),
+        ("version >=1, !=2.0.*", {"version": "2.0.1"}, "not-needed"),
+        ("version >=2.1", {"version": "master"}, "unknown"),
     ],
 )
 def test_verdicts(lines: str, facts: dict[str, str], expected: str) -> None:

@@ -95,6 +95,34 @@ def test_copies_in_the_place_of_links_are_bounded(tmp_path: Path, monkeypatch: p
         unpack(tmp_path / "t.tar", tmp_path / "more")
 
 
+@pytest.mark.parametrize(
+    ("files", "size", "fits"),
+    [
+        (1, archive.RATIO_FROM, True),
+        (1, archive.RATIO_FROM + 1, False),
+        (archive.MAX_FILES, 1, True),
+        (archive.MAX_FILES + 1, 1, False),
+    ],
+)
+def test_how_much_a_small_archive_may_become(files: int, size: int, fits: bool) -> None:
+    _held_to(lambda: archive._bounded(files, size, 1, Path("t.tar")), fits)
+
+
+@pytest.mark.parametrize(("above", "fits"), [(0, True), (1, False)])
+def test_how_tightly_a_large_archive_may_be_packed(above: int, fits: bool) -> None:
+    packed = 5 << 20
+    _held_to(lambda: archive._bounded(1, archive.MAX_RATIO * packed + above, packed, Path("t.tar")), fits)
+    _held_to(lambda: archive._bounded(1, archive.MAX_BYTES + above, 1 << 30, Path("t.tar")), fits)
+
+
+def _held_to(act: Callable[[], object], fits: bool) -> None:
+    if fits:
+        act()
+    else:
+        with pytest.raises(BadInput, match="stopped"):
+            act()
+
+
 def test_a_call_is_told_with_its_line() -> None:
     _, changed, left = rewrite.raise_versions(
         b"project(x)\n\ncmake_minimum_required(VERSION 3.0)\ncmake_minimum_required(VERSION ${v})\n", "CMakeLists.txt"

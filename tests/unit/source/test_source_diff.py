@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
 from rekindle.source.patches.diff import read_diff
-from rekindle.source.patches.engine import Mismatch, apply_diff
+from rekindle.source.patches.engine import Mismatch, apply_diff, uses_crlf
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"x y\n", b"\xff\xfe\n"]), max_size=14)
 
@@ -74,6 +74,25 @@ def test_same_as_git_apply(tmp_path: Path, before: list[bytes], after: list[byte
             assert ours == (tmp_path / "f").read_bytes()
     elif moved == 0:
         assert ours is None or spoilt
+
+
+def test_a_later_hunk_goes_where_the_earlier_ones_moved_it() -> None:
+    """Of many places that fit, the one that is as far from the named line as the hunk before was."""
+    lines = [b"first\n", *[b"same\n"] * 60]
+    grown = [*lines[:1], b"new\n", b"new\n", b"new\n", *lines[1:20], b"changed\n", *lines[21:]]
+    for before, after in ((lines, grown), (grown, lines)):
+        (diff,) = read_diff(unified(b"".join(before), b"".join(after), context=1), origin="t")
+        assert len(diff.hunks) == 2 and apply_diff(diff, b"".join(before)) == b"".join(after)
+        moved = apply_diff(diff, b"above\n" * 9 + b"".join(before))
+        assert moved == b"above\n" * 9 + b"".join(after)
+
+
+@pytest.mark.parametrize(
+    ("content", "most"),
+    [(b"a\r\nb\n", False), (b"a\r\nb\r\nc\n", True), (b"a\r\nb\nc\n", False), (b"", False), (b"a\r\n", True)],
+)
+def test_line_ends_are_those_of_most_lines(content: bytes, most: bool) -> None:
+    assert uses_crlf(content) is most
 
 
 def test_creation_and_deletion() -> None:
