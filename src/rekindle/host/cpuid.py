@@ -81,7 +81,7 @@ def _executable(code: bytes) -> tuple[int, object] | None:
         page.write(code)
         address = ctypes.addressof(ctypes.c_char.from_buffer(page))
         # Written first, made executable afterwards: hardened systems refuse pages that are both.
-        libc = ctypes.CDLL(None, use_errno=True)
+        libc = ctypes.CDLL(None)
         if libc.mprotect(ctypes.c_void_p(address), mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC) == 0:
             return address, page
     return None

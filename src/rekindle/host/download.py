@@ -107,7 +107,7 @@ def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext 
         resumed = answer.status == 206
         start = have if resumed else 0
         length = answer.headers.get("Content-Length")
-        total = start + int(length) if length and length.isdecimal() and len(length) < 16 else None
+        total = start + int(length[:16]) if length and length.isdecimal() else None
         if total and total > MAX_BYTES:
             raise BadInput(f"{url} is {total >> 30} GiB large; that is no source archive")
         etag, modified = answer.headers.get("ETag"), answer.headers.get("Last-Modified")

@@ -13,8 +13,10 @@ file, in the order things were said, however much it is.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,18 +25,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO
 
 from rekindle.host import guard
 from rekindle.host.processes import tree_of
 
 if TYPE_CHECKING:
     from rekindle.host.windows_job import JobObject
-
-
-import errno
-import shutil
-from typing import BinaryIO
 
 MAX_LINE_BYTES = 64 * 1024
 GRACE_SECONDS = 8.0

@@ -25,6 +25,7 @@ class Server(ThreadingHTTPServer):
     ranges = True
     cut_after: int | None = None
     status: int | None = None
+    claims: str | None = None
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -49,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
         if wanted and server.ranges and self.headers.get("If-Range") == server.etag:
             start = int(wanted.removeprefix("bytes=").rstrip("-"))
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(server.content) - start))
+        self.send_header("Content-Length", server.claims or str(len(server.content) - start))
         if server.etag:
             self.send_header("ETag", server.etag)
         self.end_headers()
@@ -168,6 +169,14 @@ def test_what_is_larger_than_any_archive_is_refused(
     monkeypatch.setattr("rekindle.host.download.MAX_BYTES", len(CONTENT) - 1)
     with pytest.raises(BadInput, match="no source archive"):
         download(server.url, tmp_path / "more")
+
+
+@pytest.mark.parametrize("digits", [12, 15, 16, 17, 5000])
+def test_a_length_that_no_file_has_is_refused_at_once(server: Server, tmp_path: Path, digits: int) -> None:
+    server.claims = "9" * digits
+    with pytest.raises(BadInput, match="no source archive"):
+        download(server.url, tmp_path / "f", attempts=1)
+    assert not (tmp_path / "f").exists()
 
 
 def test_a_disk_that_cannot_be_written_is_not_tried_again(

@@ -82,6 +82,13 @@ def test_a_recorded_machine_answers() -> None:
     assert host.disk("/home/user/deep/down") == Disk(total=10, free=5)
 
 
+def test_a_program_answers_wherever_it_lies_but_for_itself_alone() -> None:
+    host = RecordedHost(Record(runs=[Completed(argv=(r"C:\CUDA\bin\nvcc.exe", "--version"), code=0, out="12.4")]))
+    for name in ("nvcc", "/usr/local/cuda/bin/nvcc", r"D:\nvcc.exe"):
+        assert host.run([name, "--version"]).out == "12.4", name
+    assert host.run(["cl", "--version"]).code is None and host.run(["nvcc", "-V"]).code is None
+
+
 def test_windows_paths_ignore_case_and_slashes() -> None:
     host = RecordedHost(Record(system="windows", machine="x86_64", files={r"C:\Program Files\X\a.txt": b"1"}))
     assert host.read("c:/program files/x/A.TXT") == b"1"

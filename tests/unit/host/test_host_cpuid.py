@@ -103,7 +103,7 @@ def test_a_page_is_written_first_and_made_executable_afterwards(answer: int, mon
             asked.append((size, rights))
             return answer
 
-    monkeypatch.setattr("ctypes.CDLL", lambda name, use_errno: Library())
+    monkeypatch.setattr("ctypes.CDLL", lambda name: Library())
     page = cpuid._executable(b"code")
     assert (page is not None) == (answer == 0) and asked == [(mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC)]
     assert page is None or ctypes.string_at(page[0], 4) == b"code"

@@ -61,6 +61,14 @@ def test_a_user_called_root_changes_nothing() -> None:
     assert Redactor(user=user, home=f"/{user}", host="vm").text(text) == text
 
 
+@pytest.mark.parametrize(
+    ("home", "after"),
+    [("/h/a", "/home/user/x"), ("/h/a/", "/home/user/x"), ("/ha", "/h/a/x"), ("", "/h/a/x")],
+)
+def test_a_short_home_is_hidden_but_no_folder_of_everybodys(home: str, after: str) -> None:
+    assert Redactor(home=home).text("/h/a/x").replace("//", "/") == after
+
+
 def test_a_redacted_record_still_fits_together() -> None:
     python = "/home/anna/.pyenv/versions/3.11.7/bin/python"
     record = Record(

@@ -96,6 +96,29 @@ def test_makeflags_have_no_spaces_in_the_path(server: Jobserver) -> None:
     assert len(server.makeflags.split()) == 2
 
 
+@POSIX
+def test_a_place_with_spaces_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my files").mkdir()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "my files"))
+    server = open_jobserver(str(tmp_path))
+    path = Path(server.makeflags.split("fifo:")[1])
+    assert path.parent == Path("/tmp") and path.is_fifo() and f"-{os.getuid()}-" in path.name
+    server.close()
+    assert not path.exists()
+
+
+@POSIX
+def test_waiting_for_a_token_keeps_no_program_from_ending(server: Jobserver) -> None:
+    before = set(threading.enumerate())
+    server.set_level(2)
+    client = os.open(server.makeflags.split("fifo:")[1], os.O_RDWR)
+    os.read(client, 2)
+    server.set_level(0)
+    waiting = set(threading.enumerate()) - before
+    assert len(waiting) == 2 and all(thread.daemon for thread in waiting)
+    os.close(client)
+
+
 class Kernel:
     """The three calls of kernel32 a semaphore needs."""
 

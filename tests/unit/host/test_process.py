@@ -103,6 +103,30 @@ def test_ticks_come_while_it_is_silent(tmp_path: Path) -> None:
     assert len(ticks) > 3
 
 
+def test_ticks_come_a_few_times_a_second_unless_they_say_otherwise(tmp_path: Path) -> None:
+    ticks: list[int] = []
+    run("import time; time.sleep(1.1)", tmp_path, tick=lambda running: ticks.append(running.pid))
+    assert len(ticks) >= 3
+
+
+@POSIX
+def test_what_a_command_says_when_it_is_interrupted_is_kept(tmp_path: Path) -> None:
+    code = (
+        "import time\ntry:\n print('ready', flush=True)\n time.sleep(60)\n"
+        "except KeyboardInterrupt:\n time.sleep(0.2)\n print('tidied up', flush=True)\n"
+    )
+    heard: list[str] = []
+
+    def on_line(line: str) -> None:
+        heard.append(line)
+        if line == "ready":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(code, tmp_path, on_line=on_line)
+    assert heard == ["ready", "tidied up"]
+
+
 def test_an_exception_in_a_tick_leaves_no_orphan(tmp_path: Path) -> None:
     def boom(_: object) -> None:
         if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
