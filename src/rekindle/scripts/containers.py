@@ -156,20 +156,21 @@ def files_beside(recipe: Recipe) -> dict[str, str]:
     return {f"{plain_word(recipe.folder)}/{name}": text for name, text in files.items()}
 
 
+def _card_flags(recipe: Recipe) -> tuple[str, ...]:
+    """What docker is told so that a container sees the cards."""
+    amd = ("--device=/dev/kfd", "--device=/dev/dri")
+    return {"cuda": ("--gpus", "all"), "rocm": amd, "xpu": ("--device=/dev/dri",)}.get(recipe.plan.backend, ())
+
+
 def render_dockerfile(recipe: Recipe, image: str | None, *, arch: str, apart: bool, distro: str | None = None) -> str:
     """An image that builds the wheel and one that runs it, or one that installs it. ``apart``: what it needs lies in a
     folder beside it (:func:`files_beside`) instead of inside."""
     plan = recipe.plan
-    package = plain_word(recipe.package)
-    question = Quoted(
-        f", {package}.cuda.is_available()" if recipe.package == "torch" and (plan.cuda or plan.rocm) else ""
-    )
-    flags = Quoted(" --gpus all" if plan.cuda else " --device /dev/kfd --device /dev/dri" if plan.rocm else "")
     shared = shared_values(recipe, "dockerfile") | {
         "uv_image": Quoted(pinned(_UV_IMAGE, arch)),
         "platform": docker_platform(arch),
-        "cuda_question": question,
-        "gpu_flags": flags,
+        "card_question": Quoted(f", torch.{recipe.device}.is_available()" if recipe.device else ""),
+        "card_flags": Quoted("".join(f" {flag}" for flag in _card_flags(recipe))),
     }
     if not recipe.builds:
         return find_template("install.Dockerfile.j2").render(shared, base=image or base_image(distro))
@@ -189,7 +190,6 @@ def render_devcontainer(recipe: Recipe, image: str | None, *, arch: str, distro:
     """``.devcontainer/devcontainer.json``: the toolkit's own image for a build, a plain Python for a wheel."""
     plan = recipe.plan
     described: dict[str, Any] = {"name": plain_text(recipe.title)}
-    flags = ["--gpus", "all"] if plan.cuda else ["--device=/dev/kfd", "--device=/dev/dri"] if plan.rocm else []
     if recipe.builds:
         described["image"] = plain_text(choose_images(plan, image, arch, distro).build)
         # The script travels inside the file: whoever opens the folder needs nothing else.
@@ -211,9 +211,9 @@ def render_devcontainer(recipe: Recipe, image: str | None, *, arch: str, distro:
         lines = [shlex.join(("python", *command[1:])) for command in recipe.commands]
         described["postCreateCommand"] = plain_text(" && ".join(lines))
         described["containerEnv"] = {name: plain_text(value) for name, value in recipe.env.items()}
-    if flags:
+    if flags := _card_flags(recipe):
         described["runArgs"] = flags
         described["hostRequirements"] = {"gpu": True}
     first = f"{recipe.title}, planned by rekindle {__version__}."
     head = "".join(f"// {comment(line)}\n" for line in (first, *recipe.reasons, *recipe.cautions))
-    return head + json.dumps(described, indent=2, ensure_ascii=True) + "\n"
+    return head + json.dumps(described, indent=2) + "\n"

@@ -135,11 +135,12 @@ def _slurm(recipe: Recipe) -> str:
     if not recipe.builds:
         raise BadInput("a cluster job is for a build, and this plan only installs", remedy="export it as sh")
     plan = recipe.plan
-    cost = build_cost(plan.torch, recipe.backend, load_facts())
-    compiler = plan.build.compiler if plan.build else None
+    cost = build_cost(plan.torch, plan.backend, load_facts())
     kits = {"cuda": plan.cuda, "rocm": plan.rocm}
     folder = plain_word(recipe.folder)
     modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
+    if recipe.compiler:
+        modules.append(plain_word(recipe.compiler).replace("-", "/", 1))
     return find_template("slurm.sh.j2").render(
         shared_values(recipe, "slurm"),
         script=Quoted(render_script(recipe, "sh")),
@@ -147,13 +148,13 @@ def _slurm(recipe: Recipe) -> str:
             slurm_head(
                 job=folder,
                 cores=_SLURM_CORES,
-                memory_gib=math.ceil(max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job)) + 2,
+                memory_gib=max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2,
                 # Twice the estimate: Slurm ends what is late.
                 hours=max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)),
                 log=f"{folder}-%j.log",
             )
         ),
-        modules=(*modules, *([plain_word(compiler).replace("-", "/", 1)] if compiler else [])),
+        modules=modules,
     )
 
 

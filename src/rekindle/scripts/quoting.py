@@ -124,7 +124,7 @@ def docker_word(text: str) -> Quoted:
 
 def yaml_word(text: str) -> Quoted:
     """A YAML scalar in a GitHub workflow: JSON is YAML, and ``${{`` must not start an expression."""
-    return Quoted(json.dumps(plain_text(text).replace("${{", "${{ '${{' }}"), ensure_ascii=True))
+    return Quoted(json.dumps(plain_text(text).replace("${{", "${{ '${{' }}")))
 
 
 def comment(text: str) -> Quoted:

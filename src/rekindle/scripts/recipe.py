@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 
-from rekindle.compat import Name
 from rekindle.compat.driver import Side, toolkit_driver
 from rekindle.compat.resources import build_cost
 from rekindle.compat.toolkit import find_visual_studio
@@ -29,6 +28,7 @@ REPOSITORIES = {
 _FIRST_WITH_VSWHERE = 15
 # CMake has many words for yes and no.
 _TRUTH = dict.fromkeys(("1", "ON", "YES", "TRUE"), True) | dict.fromkeys(("0", "OFF", "NO", "FALSE"), False)
+_PRODUCT = "assert (a @ a).sum().item() == 262144,"
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
 
 
@@ -84,9 +84,9 @@ class Recipe:
         return self.plan.answer == "build"
 
     @property
-    def backend(self) -> Name:
-        """What it is for: cuda, rocm or cpu."""
-        return self.plan.backend
+    def compiler(self) -> str | None:
+        """The compiler that the plan names (``gcc-12``)."""
+        return self.plan.build.compiler if self.plan.build else None
 
     @property
     def digest(self) -> str:
@@ -107,16 +107,22 @@ class Recipe:
         would read."""
         if self.package != "torch":
             return f"import {plain_word(self.package)}"
-        return f"import torch; a = torch.ones(64, 64); {_product('a', 'the CPU')}; print(torch.__version__)"
+        return f"import torch; a = torch.ones(64, 64); {_PRODUCT} 'the CPU computes wrongly'; print(torch.__version__)"
+
+    @property
+    def device(self) -> str | None:
+        """What torch calls the cards that the plan is for; None where it is for none."""
+        devices = {"cuda": "cuda", "rocm": "cuda", "xpu": "xpu"}
+        return devices.get(self.plan.backend) if self.package == "torch" else None
 
     @property
     def proof_on_card(self) -> str | None:
         """The same on the card that the plan is for; None where it is for none."""
-        if self.package != "torch" or self.backend == "cpu":
+        if (device := self.device) is None:
             return None
-        seen = "assert torch.cuda.is_available(), 'this torch sees no card; is its driver there and new enough?'"
-        compute = f"a = torch.ones(64, 64, device='cuda'); {_product('a', 'the card')}"
-        return f"import torch; {seen}; {compute}; print(torch.cuda.get_device_name(0))"
+        seen = f"assert torch.{device}.is_available(), 'this torch sees no card; is its driver there and new enough?'"
+        compute = f"a = torch.ones(64, 64, device='{device}'); {_PRODUCT} 'the card computes wrongly'"
+        return f"import torch; {seen}; {compute}; print(torch.{device}.get_device_name(0))"
 
     @property
     def settings_file(self) -> EmbeddedFile | None:
@@ -131,10 +137,6 @@ class Recipe:
         """All that the script brings along."""
         extra = (self.settings_file,) if self.settings_file else ()
         return (*self.patches, *extra)
-
-
-def _product(name: str, who: str) -> str:
-    return f"assert ({name} @ {name}).sum().item() == 262144, '{who} computes wrongly'"
 
 
 def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
@@ -189,7 +191,7 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         disk_gib=int(build.disk_gib or 0),
         memory_gib=int(build.memory_gib or 0),
         # Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
-        gib_per_job=math.ceil(build_cost(plan.torch, base.backend, load_facts()).job_gib),
+        gib_per_job=math.ceil(build_cost(plan.torch, plan.backend, load_facts()).job_gib),
     )
 
 

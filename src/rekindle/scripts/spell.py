@@ -42,23 +42,23 @@ def shell_script(steps: Iterable[Step], title: str) -> str:
 
 
 def _lines(step: Step, shell: Shell) -> list[str]:
+    folder = step.folder or "."
     if step.kind == "set" or (step.kind == "keep" and shell == "sh"):
         # To keep it for good is a matter of the user's own profile in a POSIX shell; on Windows a new window sees it.
         return [_set(name, value, shell) for name, value in step.env.items()]
     if step.kind == "keep":
         return [f"setx {name} {WORD[shell](value)}" for name, value in step.env.items()]
     if step.kind == "cd":
-        return [f"cd {WORD[shell](step.folder or '.')}"]
+        return [f"cd {WORD[shell](folder)}"]
     if step.kind == "activate":
-        folder = step.folder or ".venv"
         scripts = {"sh": f". {sh_word(folder)}/bin/activate", "cmd": f"call {folder}\\Scripts\\activate.bat"}
         return [scripts.get(shell, f"{folder}\\Scripts\\Activate.ps1")]
     if step.kind == "vcvars":
         return _vcvars(step.argv[0], shell)
     if step.kind == "write":
-        return _write(step.folder or "", step.argv, shell)
+        return _write(folder, step.argv, shell)
     if step.kind == "install-built":
-        return [_install_built(step.folder or "dist", shell)]
+        return [_install_built(folder, shell)]
     line = " ".join(map(WORD[shell], step.argv))
     return [paste_with(step.env, line, windows=False) if shell == "sh" else line]
 

@@ -46,7 +46,7 @@ def shared_values(recipe: Recipe, kind: str) -> dict[str, Any]:
         "r": recipe,
         "version": Quoted(__version__),
         "name": plain_word(FILE_NAMES[kind].format(recipe.folder)),
-        "compiler": cxx_command(recipe.plan.build.compiler if recipe.plan.build else None),
+        "compiler": cxx_command(recipe.compiler),
         "kepler": any(arch.startswith("3.") for arch in recipe.plan.arch_list),
     }
 
@@ -54,7 +54,7 @@ def shared_values(recipe: Recipe, kind: str) -> dict[str, Any]:
 def render_script(recipe: Recipe, kind: Literal["sh", "bat", "ps1"]) -> str:
     """The script for one shell, with LF."""
     plan = recipe.plan
-    studio = visual_studio(plan.build.compiler if plan.build else None)
+    studio = visual_studio(recipe.compiler)
     off = recipe.env.get("USE_CUDNN", "1").upper() in ("0", "OFF", "NO", "FALSE")
     return find_template(f"build.{kind}.j2").render(
         shared_values(recipe, kind),
@@ -74,8 +74,7 @@ def render_script(recipe: Recipe, kind: Literal["sh", "bat", "ps1"]) -> str:
 
 def linux_packages(recipe: Recipe) -> tuple[str, ...]:
     """What Debian and Ubuntu must bring for a build."""
-    compiler = recipe.plan.build.compiler if recipe.plan.build else None
-    return tuple(dict.fromkeys((*_LINUX_PACKAGES, cxx_package(compiler))))
+    return (*_LINUX_PACKAGES, cxx_package(recipe.compiler))
 
 
 @functools.cache

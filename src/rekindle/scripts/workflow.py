@@ -38,7 +38,7 @@ def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
         )
     if not recipe.builds:
         return Fit(runner, 0, 1)
-    cost = build_cost(recipe.plan.torch, recipe.backend, load_facts())
+    cost = build_cost(recipe.plan.torch, recipe.plan.backend, load_facts())
     minutes = math.ceil(cost.cpu_minutes / jobs_for(runner.memory_gib, runner.cores, cost))
     rounds = max(1, math.ceil(minutes / (runner.minutes - _RESERVE_MINUTES)))
     why, hosted = "", f"a hosted {system} runner"

@@ -17,7 +17,6 @@ NEWEST = FACTS.releases[0]
 
 
 def test_an_environment_is_activated_where_it_lies() -> None:
-    assert spell([Step(kind="activate")], "sh") == (". .venv/bin/activate",)
     assert spell([Step(kind="activate", folder="env")], "sh") == (". env/bin/activate",)
     assert spell([Step(kind="activate", folder="env")], "cmd") == ("call env\\Scripts\\activate.bat",)
 
@@ -104,7 +103,7 @@ def test_what_the_lines_of_a_plan_hold() -> None:
         (Step(kind="cd", folder="a b"), "cmd", ('cd "a b"',)),
         (Step(kind="cd", folder="a b"), "powershell", ("cd 'a b'",)),
         (Step(kind="vcvars", argv=("14.3",)), "sh", ()),
-        (Step(kind="install-built"), "sh", ("python -m pip install --force-reinstall dist/*.whl",)),
+        (Step(kind="install-built", folder="dist"), "sh", ("python -m pip install --force-reinstall dist/*.whl",)),
         (Step(kind="keep", env={"A": "1"}), "sh", ("export A=1",)),
         (Step(kind="keep", env={"A": "1"}), "cmd", ("setx A 1",)),
         (Step(kind="write", folder="f", argv=("a", "b")), "cmd", (">f echo a", ">>f echo b")),

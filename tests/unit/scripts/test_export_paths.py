@@ -72,6 +72,16 @@ def test_only_an_earlier_export_of_the_same_form_is_overwritten(kind: str, tmp_p
     assert path.read_bytes() == b"somebody wrote this\n"
 
 
+def test_an_export_of_another_version_is_overwritten_whatever_follows_the_shell(tmp_path: Path) -> None:
+    """Nine letters say the form (#!/bin/sh); what comes after them may have been written otherwise then."""
+    place = tmp_path / "job.sh"
+    place.write_text("#!/bin/sh -e\n# torch 2.5.1, planned by rekindle 0.1.\n", "utf-8")
+    assert api.export(on(plans.CPU, LINUX), "sh", out=place).path == str(place)
+    place.write_text("#!/bin/ksh\n# torch 2.5.1, planned by rekindle 0.1.\n", "utf-8")
+    with pytest.raises(BadInput, match="no earlier export of this form"):
+        api.export(on(plans.CPU, LINUX), "sh", out=place)
+
+
 def test_another_form_does_not_take_its_place(tmp_path: Path) -> None:
     place = tmp_path / "job"
     place.write_text(api.export(on(plans.CPU, LINUX), "sh").text, "utf-8")
