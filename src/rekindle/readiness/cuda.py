@@ -155,16 +155,13 @@ def _refuse_host_compiler(host: Host, cuda: str, compiler: str) -> None:
         raise BadInput(
             f"CUDA {cuda} cannot use {kind} {short} ({compiler}) as its host compiler;"
             f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
-            remedy=_other_compiler(host, row, kind, cuda),
+            remedy=_other_compiler(host, row, kind),
         )
 
 
-def _other_compiler(host: Host, row: CudaToolkit, kind: str, cuda: str) -> str:
+def _other_compiler(host: Host, row: CudaToolkit, kind: str) -> str:
     """The line that brings the newest one nvcc takes, and how it is named to the build."""
-    newest = newest_compiler(row, kind)
-    if newest is None:
-        return f"rekindle plan --build --cuda {cuda}"
-    name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest}"
+    name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest_compiler(row, kind)}"
     use = f"the same command with --set CUDAHOSTCXX={name}"
     return use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}"
 

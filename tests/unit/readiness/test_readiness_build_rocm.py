@@ -89,6 +89,13 @@ def test_what_lacks_is_named_with_its_packages() -> None:
     assert (caught.value.remedy or "").endswith("libmiopen-dev libhsa-runtime-dev")
 
 
+@needs.posix()
+def test_what_lacks_is_named_as_it_is_where_no_manager_is_known() -> None:
+    with pytest.raises(BadInput) as caught:
+        list(check_rocm(machine("hip", "roctx"), plan(), TREE))
+    assert caught.value.remedy == "install the development packages of miopen, hsa-runtime64"
+
+
 def test_the_other_spelling_of_a_config_counts() -> None:
     files = {f"{DEBIAN}/miopen/miopenConfig.cmake": ""}
     assert list(check_rocm(machine("hip", "hsa-runtime64", "roctx", more=files), plan(), TREE))

@@ -308,6 +308,30 @@ def test_a_cudnn_of_unknown_make_is_not_judged_by_cards() -> None:
         assert cudnn_cards(machine(gpu("sm_35"), toolkits=(odd,))) == []
 
 
+def test_a_cudnn_without_code_for_a_card_is_named_unless_it_is_of_pip() -> None:
+    def judged(note: str, *cards: Gpu, kind: str = "cudnn") -> list[bool]:
+        kit = Toolkit(kind=kind, version="9.1.0", path="/usr", note=note)
+        return [misfit.blocking for misfit in cudnn_cards(machine(*cards, toolkits=(kit,)))]
+
+    old, new, amd = gpu("sm_35"), gpu("sm_86"), gpu("gfx1100")
+    assert judged("for CUDA 12.4", new) == [] and judged("for CUDA 12.4", old) == [True]
+    assert judged("for CUDA 12.4", old, new) == [False], "it serves the other card"
+    assert judged("for CUDA 12.4", old, amd) == [True], "a card of another maker is none that it serves"
+    assert judged("pip, for CUDA 12.4", old) == [], "a build does not take that one"
+    assert judged("for CUDA 12.4", old, kind="nccl") == []
+
+
+def test_a_toolkit_keeps_no_build_from_another_makers_card() -> None:
+    subject = machine(gpu("sm_35"), gpu("gfx1100"), toolkits=(cuda("12.4.1"),))
+    assert [misfit.blocking for misfit in cuda_misfits(subject, subject.toolkits[0])] == [True]
+
+
+@pytest.mark.parametrize(("how", "status"), [("pci", "warn"), ("given", "warn"), ("nvml", "ok"), ("nvidia-smi", "ok")])
+def test_a_card_that_its_driver_lists_is_driven_and_one_on_the_bus_is_judged(how: str, status: str) -> None:
+    card = structs.replace(gpu("sm_35"), how=how)
+    assert table(machine(card, drivers=Drivers(nvidia="580.95.05")))["nvidia-driver"].status == status
+
+
 @pytest.mark.parametrize(
     ("works", "gpu_works", "status"),
     [

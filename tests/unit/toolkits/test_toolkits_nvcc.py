@@ -14,7 +14,7 @@ import pytest
 import needs
 from bare_host import BareHost
 from rekindle.build.environment import chosen_cuda, headers_beside_torch
-from rekindle.errors import BadInput, MissingTool
+from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.environment import python_of
@@ -41,38 +41,6 @@ NVCC = "Cuda compilation tools, release 11.8, V11.8.89"
 
 def plan(**how: str) -> Plan:
     return Plan(answer="build", **how)  # type: ignore[arg-type]
-
-
-def test_a_cpu_build_needs_none() -> None:
-    assert find_toolkit(Machine(), plan(), {}, "g++") == {}
-
-
-def test_missing_toolkits() -> None:
-    with pytest.raises(MissingTool, match=r"wants CUDA 11\.8, but there is no nvcc"):
-        find_toolkit(Machine(), plan(cuda="11.8"), {}, "g++")
-    with pytest.raises(MissingTool, match=r"wants ROCm 6\.2, but there is no hipcc"):
-        find_toolkit(Machine(), plan(rocm="6.2"), {}, "g++")
-
-
-def test_another_toolkit() -> None:
-    with pytest.raises(BadInput, match=r"wants CUDA 12\.1, but /bin/nvcc is 11\.8"):
-        find_toolkit(Machine(nvcc=NVCC), plan(cuda="12.1"), {}, "g++")
-
-
-def test_a_compiler_too_new_for_the_toolkit() -> None:
-    machine = Machine(nvcc=NVCC, **{"g++": "g++ (Debian) 12.2.0", "g++-11": "g++-11 (Debian) 11.3.0"})
-    with pytest.raises(BadInput, match=r"CUDA 11\.8 cannot use gcc 12\.2 .*; it takes gcc 6 to 11") as refused:
-        find_toolkit(machine, plan(cuda="11.8"), {}, "/usr/bin/g++")
-    assert refused.value.remedy == "the same command with --set CUDAHOSTCXX=g++-11", "the newest it takes is here"
-    bare = Machine(**{"nvcc": NVCC, "g++": "g++ (Debian) 12.2.0", "apt-get": ""})
-    with pytest.raises(BadInput) as refused:
-        find_toolkit(bare, plan(cuda="11.8"), {}, "/usr/bin/g++")
-    line, _, then = (refused.value.remedy or "").partition("   # then ")
-    assert line.endswith("apt-get install -y --no-install-recommends g++-11"), "a line to paste, not a circle"
-    assert then == "the same command with --set CUDAHOSTCXX=g++-11"
-    assert (
-        "11.8" in find_toolkit(machine, plan(cuda="11.8.0"), {"CUDAHOSTCXX": "/usr/bin/g++-11"}, "/usr/bin/g++")["nvcc"]
-    )
 
 
 class Toolkits(Machine):
