@@ -87,7 +87,7 @@ class World(Ledger, Engine):
         seconds = needs * self._random.random() if dies else needs
         if not dies and cell.id in self._broken:
             seconds = needs * self._random.random()
-        ending = Ending(cell=cell.id, code=137 if dies else 0, seconds=seconds, why="lost" if dies else "")
+        ending = Ending(cell=cell.id, code=int(dies), seconds=seconds, why="lost" if dies else "")
         self._number += 1
         heapq.heappush(self._events, (self.now_seconds + seconds, self._number, ending, task.worker))
 

@@ -65,6 +65,26 @@ def test_a_killed_command_was_lost(tmp_path: Path) -> None:
     assert ending.why == "lost"
 
 
+@pytest.mark.parametrize(
+    ("code", "lost"), [(137, True), (143, True), (255, True), (1, False), (3, False), (144, False)]
+)
+def test_codes_of_what_was_killed_mean_that_it_was_lost(tmp_path: Path, code: int, lost: bool) -> None:
+    ending = carry_out(task(tmp_path, f"import os; os._exit({code})"))
+    assert (ending.code, ending.why) == (code, "lost" if lost else "")
+
+
+def test_work_before_the_first_look_is_a_sign_of_life() -> None:
+    now = [0.0]
+    watch = HangWatch(100.0, clock=lambda: now[0])
+    for now[0] in (99.0, 198.0):
+        watch.look(lambda: 1.5)
+    now[0] = 199.0
+    watch.look(lambda: pytest.fail("asked only a few times per limit"))
+    now[0] = 218.0
+    with pytest.raises(Hang):
+        watch.look(lambda: 1.5)
+
+
 @pytest.mark.parametrize(("spent", "hangs"), [(0.0, True), (0.05, True), (2.0, False)])
 def test_processor_time_is_a_sign_of_life(spent: float, hangs: bool) -> None:
     now = [0.0]
@@ -104,8 +124,10 @@ class Book:
         self.tries: dict[str, int] = {}
         self._held = set(held)
         self.asked_held = 0
+        self.fresh: list[bool] = []
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
+        self.fresh.append(fresh_run)
         return Decision(cell.id not in self.finished and len(self.codes[cell.name]) > 0, "because")
 
     def done(self, cell: Cell) -> bool:
@@ -156,6 +178,7 @@ def test_what_failed_is_tried_again_as_the_ledger_says(tmp_path: Path) -> None:
     assert book.lost == ["cell-1"]
     assert tally.retried == 2
     assert len(book.finished) == 1
+    assert book.fresh == [True, True, False, False, False], "only the first look of each is that of a new run"
 
 
 def test_a_cell_that_runs_elsewhere_is_waited_for_not_started(tmp_path: Path) -> None:

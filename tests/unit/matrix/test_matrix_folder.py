@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from matrix_mini import cell
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.matrix.engine import Ending
 from rekindle.matrix.folder import DEAD_AFTER_SECONDS, CellFolder, Owner, claimed, is_held, read_owner
-from rekindle.matrix.ledger import DirectoryLedger, begun, failed, succeeded, wheel_is_good
+from rekindle.matrix.ledger import Decision, DirectoryLedger, begun, failed, succeeded, wheel_is_good
 from rekindle.model.document import encode
 from rekindle.model.matrix import CellState, Defaults
 
@@ -169,6 +170,47 @@ def test_the_command_has_fewer_jobs_after_memory_ran_out(folder: CellFolder) -> 
     assert argv[argv.index("--jobs") + 1] == "4"
     assert argv[argv.index("--memory") + 1] == "2G"
     assert argv[argv.index("--launcher") + 1] == "ccache"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, []),
+        ({"farm": ""}, ["--farm"]),
+        ({"farm": "a:9"}, ["--farm=a:9"]),
+        ({"farm_check": 0}, ["--farm-check=0"]),
+        ({"force": frozenset({CELL.id})}, ["--force"]),
+        ({"force": frozenset({"another"})}, []),
+    ],
+)
+def test_the_command_says_only_what_the_matrix_says(
+    folder: CellFolder, settings: dict[str, Any], words: list[str]
+) -> None:
+    folder.cancel_file.parent.mkdir(parents=True, exist_ok=True)
+    folder.cancel_file.touch()
+    book = DirectoryLedger(root=folder.root, defaults=Defaults(jobs=6, hang_minutes=2), cores=8, **settings)
+    task = book.task(CELL, "w", book.decide(CELL, fresh_run=True))
+    assert task.argv[1:] == (
+        *("-m", "rekindle", "matrix", "cell", CELL.id, "--root", str(folder.root), "--trust", "--jobs", "6"),
+        *words,
+    )
+    assert (task.worker, task.env, task.hang_seconds) == ("w", {}, 120)
+    assert not folder.cancel_file.exists(), "a cell that is started again is not cancelled"
+
+
+def test_a_cache_and_a_time_line_are_told_where_they_are_wished(folder: CellFolder) -> None:
+    book = DirectoryLedger(root=folder.root, defaults=Defaults(cache="/cache"), cores=8, traces=True)
+    task = book.task(CELL, "w", Decision(True, "because"))
+    assert task.argv[-1] == f"--trace={folder.trace}" and "--jobs" not in task.argv
+    assert task.env == {"CCACHE_DIR": "/cache", "SCCACHE_DIR": "/cache"}
+
+
+@pytest.mark.parametrize(("jobs", "divisor", "given"), [(6, 2, "3"), (None, 2, "4"), (2, 16, "1")])
+def test_jobs_are_cut_from_those_given_or_from_the_cores(
+    folder: CellFolder, jobs: int | None, divisor: int, given: str
+) -> None:
+    task = ledger(folder.root, jobs=jobs).task(CELL, "w", Decision(True, "because", divisor))
+    assert task.argv[task.argv.index("--jobs") + 1] == given
 
 
 def test_a_stale_time_stamp_does_not_hide_a_live_owner_here(folder: CellFolder) -> None:
