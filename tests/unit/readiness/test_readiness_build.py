@@ -29,7 +29,7 @@ from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
 from rekindle.readiness.case import MAX_ARCHS_IN_NAME, PlannedBuild, wheel_name, wheel_version
 from rekindle.readiness.cuda import cuda_for_build
-from rekindle.readiness.programs import check_linker, check_release, find_build_python, python_for_build, python_tools
+from rekindle.readiness.programs import check_linker, check_release, find_build_python, python_tools
 from rekindle.readiness.register import check_build, refuse_unready
 from rekindle.toolkits.compilers import find_compilers
 
@@ -192,15 +192,6 @@ def test_the_name_of_the_wheel_is_known_before() -> None:
     cuda = wheel_name(plan(cuda="11.8", arch_list=("3.5", "9.0")), None, "cp311", LiveHost())
     assert cuda is not None
     assert cuda.startswith("torch-1.13.1+rekindle.cu118.sm35.sm90-cp311-")
-
-
-@needs.posix("an embedded Python has no headers")
-@pytest.mark.parametrize(("project", "told"), [("torch", True), ("torchvision", False)])
-def test_the_wheel_is_told_with_the_python_that_builds_it(project: str, told: bool, tmp_path: Path) -> None:
-    asked = PlannedBuild(plan=plan(torch="2.6.0", project=project), python=sys.executable, place=tmp_path)
-    found = {check.id: check.found or "" for check in python_for_build(LiveHost(), asked)}
-    assert found["python"].endswith(", with Python.h") and ("wheel" in found) is told, "an extension has no tree yet"
-    assert not told or found["wheel"].startswith("torch-2.6.0+rekindle.cpu-cp3")
 
 
 def test_a_torch_without_lapack_is_not_what_was_planned(tmp_path: Path) -> None:

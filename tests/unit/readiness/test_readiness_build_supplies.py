@@ -7,13 +7,18 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+import msgspec
+import pytest
+
 import needs
 from bare_host import BareHost
+from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import PlannedBuild, wheel_version
+from rekindle.readiness.programs import python_for_build
 from rekindle.readiness.register import check_build
 
 
@@ -78,3 +83,13 @@ def test_what_the_plan_calls_its_wheel_tells_it_apart() -> None:
     env = {"CFLAGS": "-O2+x-march", "PYTORCH_BUILD_VERSION": "1.13.1+cpu-ivybridge"}
     assert wheel_version(plan(env=env), tree) == "1.13.1+rekindle.cpu.ivybridge"
     assert wheel_version(plan(env={"CFLAGS": "-O2+x-march"}), tree) == "1.13.1+rekindle.cpu"
+
+
+@needs.posix("an embedded Python has no headers")
+@pytest.mark.parametrize(("project", "told"), [("torch", True), ("torchvision", False)])
+def test_the_wheel_is_told_with_the_python_that_builds_it(project: str, told: bool, tmp_path: Path) -> None:
+    wanted = msgspec.structs.replace(plan("2.6.0"), project=project)
+    asked = PlannedBuild(plan=wanted, python=sys.executable, place=tmp_path)
+    found = {check.id: check.found or "" for check in python_for_build(LiveHost(), asked)}
+    assert found["python"].endswith(", with Python.h") and ("wheel" in found) is told, "an extension has no tree yet"
+    assert not told or found["wheel"].startswith("torch-2.6.0+rekindle.cpu-cp3")
