@@ -206,7 +206,7 @@ def named_packages(lines: Iterable[str], names: Iterable[str], environment: Mapp
 
 
 def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
-    """The lines of a file of requirements and of those that it includes."""
+    """The lines of a file of requirements and of those that it includes; an option is no requirement to its reader."""
     if file in seen or len(seen) > 20:
         return
     seen.add(file)
@@ -219,7 +219,7 @@ def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
         included = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
         if included:
             yield from _lines(file.parent / included[1], seen)
-        elif line and not line.startswith("-"):
+        else:
             yield line
 
 
@@ -228,7 +228,7 @@ def _requirement(line: str, environment: Mapping[str, str]) -> Requirement | Non
     address, _, marker = line.partition(";")
     if address.startswith(("http://", "https://")):
         try:
-            name, version, *_ = parse_wheel_filename(address.strip().rsplit("/", 1)[-1].replace("%2B", "+"))
+            name, version, *_ = parse_wheel_filename(address.strip().rpartition("/")[2].replace("%2B", "+"))
             line = f"{name}=={version}" + (f" ;{marker}" if marker else "")
         except (InvalidWheelFilename, InvalidVersion):
             return None

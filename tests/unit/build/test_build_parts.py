@@ -15,7 +15,6 @@ from rekindle.build.history import Estimate, History, Learnt, kind_of, load_hist
 from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import BuildEdge
-from rekindle.interpreters.environment import requirements
 from rekindle.model.build_options import memory_budget
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
@@ -134,11 +133,6 @@ def test_another_python_is_forgotten_with_its_comments(tmp_path: Path) -> None:
     assert forget_python(tmp_path) == 3
     assert (tmp_path / "CMakeCache.txt").read_text() == kept
     assert forget_python(tmp_path) == forget_python(tmp_path / "none") == 0
-
-
-def test_pins_win() -> None:
-    wanted = requirements({"numpy": "1.24.4", "setuptools": "<60"}, ["setuptools>=70", "PyYAML"], pep517=True)
-    assert wanted == ("build", "numpy==1.24.4", "PyYAML", "setuptools<60", "wheel")
 
 
 def test_kinds() -> None:

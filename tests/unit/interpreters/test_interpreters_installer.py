@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -96,6 +97,14 @@ def test_who_installs() -> None:
 
 def test_our_pip_knows_which_pythons_it_serves() -> None:
     assert our_pip_serves(sys.version_info[:2]) and not our_pip_serves((2, 7))
+
+
+@pytest.mark.parametrize("spec", [None, SimpleNamespace(origin=None), SimpleNamespace(origin="/nowhere/__init__.py")])
+def test_without_a_pip_beside_us_no_python_is_served_by_it(spec: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    assert our_pip_runner.__wrapped__() == ""
+    monkeypatch.setattr("rekindle.interpreters.installer.our_pip_runner", lambda: "")
+    assert not our_pip_serves(sys.version_info[:2])
 
 
 def _no_build(folder: Path) -> InstallerRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import sys
 from collections.abc import Mapping
 
@@ -9,7 +10,7 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.errors import BadInput
-from rekindle.interpreters.search import usual_python
+from rekindle.interpreters.search import candidate_paths, usual_python
 from rekindle.verify.prove import installed_python
 
 
@@ -37,6 +38,32 @@ SHOP = r"C:\Users\ada\AppData\Local\Microsoft\WindowsApps\python.exe"
 )
 def test_the_python_people_mean(system: str, found: dict[str, str], chosen: str) -> None:
     assert usual_python(_Host(system, found)) == chosen
+
+
+class _Folders(BareHost):
+    """Files that are there; PATH names their folders."""
+
+    files = (
+        "/usr/bin/python3",
+        "/usr/bin/python3.12",
+        "/usr/bin/python3.12-config",
+        "/usr/bin/python3-pip",
+        "/opt/pyenv/shims/python3.10",
+        "/mnt/c/python3.9",
+        "/odd[1]/python3.8",
+        "/e/bin/python",
+    )
+
+    def __init__(self) -> None:
+        path = ":".join(("/usr/bin/", "/opt/pyenv/shims", "/mnt/c", "/odd[1]", "relative"))
+        super().__init__("linux", {"PATH": path, "VIRTUAL_ENV": "/e", "HOME": "/h"})
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(file for file in self.files if fnmatch.fnmatchcase(file, pattern))
+
+
+def test_what_merely_begins_like_a_python_is_none() -> None:
+    assert candidate_paths(_Folders()) == ["/e/bin/python", "/usr/bin/python3", "/usr/bin/python3.12"]
 
 
 def test_linux_without_one_says_so() -> None:

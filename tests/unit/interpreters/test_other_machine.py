@@ -42,6 +42,19 @@ def test_which_wheels_it_takes(machine: OtherMachine, file: str, takes: bool) ->
     assert machine.takes(file) is takes
 
 
+@pytest.mark.parametrize(
+    ("machine", "old"),
+    [(LINUX, ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]), (ARM, ["manylinux2014_aarch64"])],
+)
+def test_the_old_names_of_platforms_stand_beside_the_new_ones(machine: OtherMachine, old: list[str]) -> None:
+    platforms = machine.platforms
+    assert [name for name in platforms if not name.startswith(("manylinux_", "linux_"))] == old
+    assert platforms[platforms.index(old[0]) - 1] == f"manylinux_2_17_{machine.arch}"
+    newest = (machine.glibc or "").replace(".", "_")
+    assert platforms[0] == f"manylinux_{newest}_{machine.arch}" and platforms[-1] == f"linux_{machine.arch}"
+    assert f"manylinux_2_5_{machine.arch}" in platforms and f"manylinux_2_4_{machine.arch}" not in platforms
+
+
 def test_its_markers() -> None:
     torch = Marker('platform_system == "Linux" and platform_machine == "x86_64"')
     assert torch.evaluate(LINUX.markers) and not torch.evaluate(WINDOWS.markers) and not torch.evaluate(ARM.markers)
