@@ -7,9 +7,8 @@ back. --undo puts everything back, without fetching anything.
 """
 
 import argparse
-import sys
 
-from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options, show_then_ask
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,15 +39,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.screen import Screen
 
     def confirm(planned: Adoption) -> bool:
-        if not session.yes and not session.can_ask():
-            return False
-        session.close()
-        if not session.quiet or session.can_ask():
-            screen = Screen(sys.stderr, color=session.color, verbosity=session.verbosity)
+        def show(screen: Screen) -> None:
             screen.line()
             show_adoption(planned, screen)
             screen.line()
-        return session.confirm("Undo it?" if args.undo else "Swap it?")
+
+        return show_then_ask(session, show, "Undo it?" if args.undo else "Swap it?")
 
     adopted = adopt(read_options(AdoptOptions, args), confirm=confirm, progress=session.progress)
     return Answer(adopted, good=adopted.good)

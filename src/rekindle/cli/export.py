@@ -1,10 +1,11 @@
 """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
 
 import argparse
+from pathlib import Path
 
 from rekindle.cli.plan import add_arguments as add_plan_arguments
 from rekindle.cli.plan import machine_and_wish
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, path
 
 # What the format says about the system where nothing else does.
 _WINDOWS = ("bat", "ps1")
@@ -22,17 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     import sys
-    from pathlib import Path
 
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan
 
     if args.format == "table":
-        place = Path(args.out) if args.out else None
-        if place is not None and args.out.endswith(("/", "\\")):
-            place.mkdir(parents=True, exist_ok=True)
-        return Answer(api.export_table(place, progress=session.progress))
+        return Answer(api.export_table(_place(args.out), progress=session.progress))
     if args.plan is None:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
             args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None
@@ -42,9 +39,13 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")
     else:
         plan = load(Path(args.plan), Plan)
-    out = Path(args.out) if args.out else None
-    if out is not None and args.out.endswith(("/", "\\")):
-        out.mkdir(parents=True, exist_ok=True)
     given = {"system": args.os, "arch": args.arch} if args.plan else {}
-    exported = api.export(plan, args.format, out=out, image=args.image, distro=args.distro, **given)
+    exported = api.export(plan, args.format, out=_place(args.out), image=args.image, distro=args.distro, **given)
     return Answer(exported)
+
+
+def _place(given: str | None) -> Path | None:
+    """Where it goes; a name that ends like a folder's is made one."""
+    if given and given.endswith(("/", "\\")):
+        Path(given).mkdir(parents=True, exist_ok=True)
+    return path(given)

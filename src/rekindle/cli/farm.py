@@ -22,7 +22,7 @@ STEPS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
     for name, summary in STEPS.items():
-        sub = steps.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub = steps.add_parser(name, help=summary, description=summary)
         add_common(sub, inner=True)
         own = "the farm's folder (default: REKINDLE_FARM, or 'farm' in your configuration folder)"
         sub.add_argument("--farm", type=path, metavar="FOLDER", help=own)

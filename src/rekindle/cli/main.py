@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -82,7 +83,7 @@ def _described(name: str, summary: str, width: int) -> str:
     import textwrap
 
     room = max(24, shutil.get_terminal_size((100, 24)).columns - width - 5)
-    lines = textwrap.wrap(summary, room, break_on_hyphens=False)
+    lines = textwrap.wrap(summary, room)
     return f"\n{' ' * (width + 4)}".join([f"  {name:<{width}}  {lines[0]}", *lines[1:]])
 
 
@@ -183,11 +184,9 @@ def _leading_options(argv: Sequence[str]) -> int:
     """How many words before the verb are options that every verb has."""
     count = 0
     while count < len(argv):
-        word = argv[count]
-        short = word[:1] == "-" and word[1:2] != "-" and len(word) > 1 and not word[1:].strip("qv")
-        if short or word in ("--json", "--quiet", "--verbose") or word.startswith("--color="):
+        if re.fullmatch(r"-[qv]+|--json|--quiet|--verbose|--color=.*", argv[count]):
             count += 1
-        elif word == "--color" and count + 1 < len(argv):
+        elif argv[count] == "--color":
             count += 2
         else:
             break
@@ -216,13 +215,16 @@ def unknown_verb(name: str) -> BadInput:
 
     if name in VERBS:
         return BadInput(f"options of {name!r} stand after it", remedy=f"rekindle {name} [options]")
-    near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else difflib.get_close_matches(name, VERBS, n=1, cutoff=0.7)
+    near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else difflib.get_close_matches(name, VERBS, cutoff=0.7)
     hint = f"did you mean 'rekindle {near[0]}'? ({VERBS[near[0]]})" if near else "'rekindle --help' lists them"
     return BadInput(f"there is no verb {name!r}", remedy=hint)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, like every other error here."""
+    """Says what is wrong in one line, like every other error here; takes no option by its first letters."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings | {"allow_abbrev": False})
 
     def error(self, message: str) -> Any:
         raise BadInput(message, remedy=self._nearest(message) or f"{self.prog} --help")
@@ -236,7 +238,7 @@ class _Parser(argparse.ArgumentParser):
             return None
         given = message.removeprefix(mark).split()[0].partition("=")[0]
         known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-        near = difflib.get_close_matches(given, known, n=1, cutoff=0.75)
+        near = difflib.get_close_matches(given, known, cutoff=0.75)
         return f"did you mean {near[0]}? '{self.prog} --help' lists all" if near else None
 
 
@@ -247,7 +249,6 @@ def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
         description=(module.__doc__ or "").strip(),
         epilog=examples_of(name),
         formatter_class=HelpText,
-        allow_abbrev=False,
     )
     module.add_arguments(parser)
     add_common(parser)

@@ -35,7 +35,7 @@ _QUESTION = "These cells were not planned here, or their table names programs. B
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
     for name, summary in STEPS.items():
-        sub = steps.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub = steps.add_parser(name, help=summary, description=summary)
         add_common(sub, inner=True)
         if name == "propose":
             what = "a card, a profile, a file of doctor's, or a CSV file with columns gpu, driver, os, python"

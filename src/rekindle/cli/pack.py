@@ -6,11 +6,10 @@ sums and, with --sign, a signature. An interrupted pack is continued by the same
 """
 
 import argparse
-import sys
 from collections.abc import Callable
 
 from rekindle.cli.plan import add_companions, add_machine_arguments, add_origin, machine_and_wish
-from rekindle.cli.verb import Answer, Session, add_repeatable, add_yes, path, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, add_yes, path, read_options, show_then_ask
 from rekindle.errors import BadInput
 
 
@@ -49,7 +48,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.pack import PackOptions
     from rekindle.model.plan import Plan
     from rekindle.render.pack import show_pack_card
-    from rekindle.render.screen import Screen
     from rekindle.render.summary import summarise_plan
 
     if args.words:
@@ -61,12 +59,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         raise BadInput("where does the pack go?", remedy="name a folder with --out FOLDER")
 
     def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
-        if not session.yes and not session.can_ask():
-            return False
-        session.close()
-        if not session.quiet or session.can_ask():
-            show_pack_card(card(), Screen(sys.stderr, color=session.color, verbosity=session.verbosity))
-        return session.confirm(f"Pack {summarise_plan(plan)}?")
+        question = f"Pack {summarise_plan(plan)}?"
+        return show_then_ask(session, lambda screen: show_pack_card(card(), screen), question)
 
     machine, wish = machine_and_wish(args)
     options = read_options(PackOptions, args)

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
 
     def step(name: str, summary: str) -> argparse.ArgumentParser:
-        sub = steps.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub = steps.add_parser(name, help=summary, description=summary)
         add_common(sub, inner=True)
         return sub
 

@@ -6,7 +6,6 @@ the result. What is already there is kept: a second run is instant, an interrupt
 """
 
 import argparse
-import sys
 from collections.abc import Callable
 
 from rekindle.cli.plan import (
@@ -18,7 +17,16 @@ from rekindle.cli.plan import (
     read_companions,
     read_settings,
 )
-from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
+from rekindle.cli.verb import (
+    Answer,
+    Session,
+    add_repeatable,
+    add_workspace,
+    add_yes,
+    path,
+    read_options,
+    show_then_ask,
+)
 from rekindle.model.spoken import capital
 
 
@@ -69,16 +77,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.summary import summarise_plan
 
     def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
-        if not session.yes and not session.can_ask():
-            return False
-        shown = card()
-        session.close()
-        if not session.quiet or session.can_ask():
-            screen = Screen(sys.stderr, color=session.color, verbosity=session.verbosity)
+        def show(screen: Screen) -> None:
+            shown = card()
+            session.close()  # asking for sizes may have drawn
             screen.line()
             show_card(shown, screen)
             screen.line()
-        return session.confirm(f"{capital(summarise_plan(plan))}?")
+
+        return show_then_ask(session, show, f"{capital(summarise_plan(plan))}?")
 
     wish = read_options(
         Wish, args, settings=read_settings(args.settings), beside=read_companions(args.beside), python=None

@@ -162,6 +162,18 @@ def after_a_yes(session: Session, question: str, call: Callable[[bool], Result])
     return call(True)
 
 
+def show_then_ask(session: Session, show: Callable[[Any], None], question: str) -> bool:
+    """Draw what is about to be done on standard error, then ask; with nobody to ask, only ``--yes`` is a yes."""
+    from rekindle.render.screen import Screen
+
+    if not session.yes and not session.can_ask():
+        return False
+    session.close()
+    if not session.quiet or session.can_ask():
+        show(Screen(sys.stderr, color=session.color, verbosity=session.verbosity))
+    return session.confirm(question)
+
+
 # Nobody reads lines of 200 characters.
 WIDEST = 118
 _REMARK = 6

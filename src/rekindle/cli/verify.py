@@ -105,4 +105,4 @@ def _settings(words: list[str]) -> dict[str, str]:
     for word in words:
         if "=" not in word:
             raise BadInput(f"--env {word} has no '='", remedy="--env NAME=VALUE")
-    return dict(word.split("=", 1) for word in words)
+    return {name: value for name, _, value in (word.partition("=") for word in words)}

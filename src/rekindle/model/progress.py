@@ -134,9 +134,9 @@ def tell_while(progress: Progress, text: str) -> Iterator[None]:
     done, began = threading.Event(), time.monotonic()
 
     def tell() -> None:
-        if not done.wait(_PATIENT_SECONDS):
+        if not done.wait(timeout=_PATIENT_SECONDS):
             progress.note(text)
-        while not done.wait(1.0):
+        while not done.wait(timeout=1.0):
             progress.step(0, None, f"{text}: {time.monotonic() - began:.0f} s")
 
     teller = threading.Thread(target=tell, daemon=True)

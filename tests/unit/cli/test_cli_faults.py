@@ -1,0 +1,170 @@
+"""Faults of the machine are told as such, with an exit code of their own; only ours are bugs."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import os
+import sys
+import types
+
+import pytest
+
+from rekindle.cli import main as front
+from rekindle.cli.verb import Answer
+from rekindle.errors import BadInput, Declined, Exit
+from rekindle.model.words import Text
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, error: BaseException | None, answer: Answer | None = None) -> None:
+    """A verb ``fake`` that ends so."""
+
+    def run(args: argparse.Namespace, session: object) -> Answer:
+        if error is not None:
+            raise error
+        assert answer is not None
+        return answer
+
+    module = types.ModuleType("rekindle.cli.fake")
+    module.run = run  # type: ignore[attr-defined]
+    module.add_arguments = lambda parser: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "rekindle.cli.fake", module)
+    monkeypatch.setitem(front.VERBS, "fake", "a fake")
+    monkeypatch.setattr(front, "_forget_output", lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("number", "file", "code", "words"),
+    [
+        (errno.ENOSPC, None, Exit.NO, "the output cannot be written"),
+        (errno.ENOSPC, "/x", Exit.NO, "the disk is full (/x)"),
+        (errno.EDQUOT, "/x", Exit.NO, "the disk is full (/x)"),
+        (errno.EFBIG, "/x", Exit.NO, "the disk is full (/x)"),
+        (errno.EBADF, None, Exit.USAGE, "give the command an open standard output"),
+        (errno.EIO, None, Exit.USAGE, "give the command an open standard output"),
+        (errno.EIO, "/x", Exit.BUG, "a bug in rekindle"),
+        (errno.ENOMEM, None, Exit.USAGE, "the system gave no more"),
+        (errno.EMFILE, "/x", Exit.USAGE, "the system gave no more"),
+        (errno.EACCES, "/x", Exit.USAGE, "cannot use /x"),
+        (errno.EROFS, "/x", Exit.USAGE, "cannot use /x"),
+        (errno.EACCES, None, Exit.BUG, "a bug in rekindle"),
+        (errno.ENOTEMPTY, "/x", Exit.BUG, "a bug in rekindle"),
+    ],
+)
+def test_each_fault_of_the_system_has_its_code(
+    number: int,
+    file: str | None,
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fail(monkeypatch, OSError(number, os.strerror(number), file))
+    assert front.main(["fake"]) == code
+    said = capsys.readouterr().err
+    assert words in said and os.strerror(number) in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (OSError("No usable temporary directory found in []"), Exit.USAGE, "no place for temporary files"),
+        (MemoryError(), Exit.USAGE, "not enough memory"),
+        (BrokenPipeError(), Exit.YES, ""),
+        (KeyboardInterrupt(), Exit.INTERRUPTED, "the same command continues"),
+        (BadInput("no such thing", remedy="try another"), Exit.USAGE, "no such thing\n  → try another"),
+        (ZeroDivisionError("boom"), Exit.BUG, "ZeroDivisionError: boom"),
+    ],
+)
+def test_every_other_ending_has_its_code(
+    error: BaseException,
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fail(monkeypatch, error)
+    assert front.main(["fake"]) == code
+    assert words in capsys.readouterr().err
+
+
+def test_a_bug_is_told_even_where_no_report_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*words: object) -> object:
+        raise OSError(errno.ENOSPC, "No space left")
+
+    fail(monkeypatch, ZeroDivisionError("boom"))
+    monkeypatch.setattr("rekindle.cli.crash.write_crash_report", full)
+    assert front.main(["fake"]) == Exit.BUG
+    assert "no crash report could be written (No space left)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("good", "exit_code", "code"),
+    [(True, None, 0), (False, None, 1), ((), None, 1), (True, 7, 7), (False, 0, 0)],
+)
+def test_an_answer_ends_with_its_own_code(
+    good: object, exit_code: int | None, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail(monkeypatch, None, Answer(Text(text="words\n"), good=good, exit_code=exit_code))
+    assert front.main(["fake"]) == code and "words" in capsys.readouterr().out
+
+
+def test_a_no_that_nobody_was_asked_for_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail(monkeypatch, Declined("nothing was done: 3 GB would come", remedy="give --yes"))
+    assert front.main(["fake"]) == Declined("x").exit_code
+    assert "→ give --yes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", sorted(front.VERBS))
+def test_no_option_is_taken_by_its_first_letters(verb: str) -> None:
+    parsers = [front.verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}"))]
+    while parsers:
+        parser = parsers.pop()
+        with pytest.raises(BadInput, match=r"--jso|required|invalid choice"):
+            parser.parse_args(["--jso"])
+        assert not parser.allow_abbrev
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parsers += action.choices.values()
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["plan"], 0),
+        (["-q", "plan"], 1),
+        (["-qvv", "--json", "plan"], 2),
+        (["--color", "never", "-v", "plan"], 3),
+        (["--color=never", "plan"], 1),
+        (["--quiet", "--verbose", "plan"], 2),
+        (["-x", "plan"], 0),
+        (["-", "plan"], 0),
+        (["--", "plan"], 0),
+        (["--qv", "plan"], 0),
+        (["-q", "-x", "plan"], 1),
+    ],
+)
+def test_which_words_may_stand_before_the_verb(words: list[str], count: int) -> None:
+    assert front._leading_options(words) == count
+
+
+@pytest.mark.parametrize(
+    ("message", "near"),
+    [
+        ("unrecognized arguments: --jsn", "did you mean --json? 'rekindle list --help' lists all"),
+        ("unrecognized arguments: --colr=x more", "did you mean --color? 'rekindle list --help' lists all"),
+        ("unrecognized arguments: --nothing-like-it", "rekindle list --help"),
+        ("unrecognized arguments: json", "rekindle list --help"),
+        ("something else", "rekindle list --help"),
+    ],
+)
+def test_a_misspelt_option_names_the_one_that_was_meant(message: str, near: str) -> None:
+    parser = front.verb_parser("list", importlib.import_module("rekindle.cli.list"))
+    with pytest.raises(BadInput) as refused:
+        parser.error(message)
+    assert refused.value.remedy == near
