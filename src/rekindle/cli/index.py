@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from rekindle.cli.verb import Answer, Session, add_repeatable, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, place_for, read_options
 from rekindle.errors import BadInput
 
 _ACTIONS = ("add", "build", "serve", "check", "search", "page", "yank", "unyank", "sync")
@@ -52,8 +52,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.what and args.action in ("build", "check", "serve", "page"):
         raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
     if args.action == "page":
-        from rekindle.cli.verb import place_for
-
         out = str(place_for(args.out, "index.html")) if args.out else None
         return Answer(api.index_page(root=args.root, out=out, progress=session.progress))
     if not args.root:

@@ -11,7 +11,7 @@ import platform
 import msgspec
 
 from rekindle.cli.plan import add_description
-from rekindle.cli.verb import Answer, Session, add_yes, read_options
+from rekindle.cli.verb import Answer, Session, add_yes, place_for, read_options
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine, cpu_arch
 
@@ -69,8 +69,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(shelf, good=not refused)
     report = api.inspect(args.target, options, confirm=confirm, progress=session.progress)
     if args.html:
-        from rekindle.cli.verb import place_for
-
         page = place_for(args.html, "inspect.html")
         api.inspect_page(report, page)
         session.progress.note(f"wrote {page}")

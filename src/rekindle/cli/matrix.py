@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.cli.plan import add_farm, add_trace
-from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, after_a_yes, read_options
+from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, after_a_yes, place_for, read_options
 from rekindle.errors import WorkspaceBusy
 
 if TYPE_CHECKING:
@@ -123,8 +123,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     else:
         status = api.matrix_status(table)
     if args.step == "report":
-        from rekindle.cli.verb import place_for
-
         out = place_for(args.out, "report.html") if args.out else Path(status.root) / "report.html"
         write_report(status, out)
         progress.note(f"wrote {out}")

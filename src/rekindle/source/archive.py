@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, cast
 
 from rekindle.errors import BadInput
@@ -63,7 +63,11 @@ def unpack(archive: Path, target: Path, *, progress: Progress | None = None) -> 
     try:
         left = _extract(archive, room, progress)
         inner = list(room.iterdir())
-        top = inner[0] if len(inner) == 1 and inner[0].is_dir() and not inner[0].is_symlink() else room
+        top = room
+        if len(inner) == 1 and inner[0].is_dir() and not inner[0].is_symlink():
+            # Under a name that no archive can know, a link by the tree's own name leads out as well.
+            top = inner[0].rename(room / room.name)
+        _refuse_links_out(top, archive)
         if target.exists():
             target.rmdir()
         top.rename(target)
@@ -201,20 +205,19 @@ def check_member(name: str, archive: Path) -> None:
 
 
 def _check_kind(member: tarfile.TarInfo, archive: Path) -> None:
-    if member.isdev() or member.isfifo():
+    if member.isdev():
         raise BadInput(f"{archive.name} holds a device ({member.name}); that is no source archive")
     if member.issparse():
         raise BadInput(f"{archive.name} holds a file with holes ({member.name}); that is no source archive")
-    if member.issym() or member.islnk():
-        here = PurePosixPath(member.name).parent if member.issym() else PurePosixPath()
-        # Windows goes by backslashes and drives, too.
-        goal = member.linkname.replace("\\", "/") if os.name == "nt" else member.linkname
-        drive = os.name == "nt" and ":" in goal
-        depth = 0
-        for part in (*here.parts, *PurePosixPath(goal).parts):
-            depth += -1 if part == ".." else 0 if part == "." else 1
-            if depth < 0 or part in ("/", "//") or drive:
-                raise BadInput(f"{archive.name} holds a link out of its tree ({member.name}); nothing was unpacked")
+
+
+def _refuse_links_out(tree: Path, archive: Path) -> None:
+    """A link may lead nowhere, but not to what lies beside the tree once that has its name."""
+    base = tree.resolve()
+    for folder, folders, files in os.walk(tree):
+        for path in (Path(folder, name) for name in (*folders, *files)):
+            if path.is_symlink() and not path.resolve().is_relative_to(base):
+                raise BadInput(f"{archive.name} holds a link out of its tree ({path.name}); nothing was unpacked")
 
 
 def _bounded(files: int, size: int, packed: int, archive: Path) -> None:

@@ -64,6 +64,51 @@ def test_a_hard_link_is_counted_from_the_top_and_a_symbolic_one_from_its_folder(
     assert (tmp_path / "out/deep/hard").read_bytes() == (tmp_path / "out/deep/soft").read_bytes() == b"text"
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links")
+@pytest.mark.parametrize(
+    ("names", "goal", "leads_out"),
+    [
+        (["t/a"], "..", True),
+        (["t/a"], "../beside", True),
+        (["t/a"], "../t/b", True),
+        (["t/deep/a"], "..", False),
+        (["t/deep/a"], "../../t", True),
+        (["t/a"], ".", False),
+        (["t/a"], "nowhere", False),
+        (["t/a", "u/b"], "../u/b", False),
+    ],
+)
+def test_a_link_counts_from_the_tree_that_is_left_when_its_top_is_taken_off(
+    names: list[str], goal: str, leads_out: bool, tmp_path: Path
+) -> None:
+    others = [(name, {"content": b"x"}) for name in ("t/b", *names[1:])]
+    (tmp_path / "t.tar").write_bytes(_tar((names[0], {"type": tarfile.SYMTYPE, "linkname": goal}), *others))
+    if leads_out:
+        with pytest.raises(BadInput, match="a link out of its tree"):
+            unpack(tmp_path / "t.tar", tmp_path / "out")
+    else:
+        unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert (tmp_path / "out").exists() is not leads_out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "t.tar"][leads_out:]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (tarfile.CHRTYPE, "device"),
+        (tarfile.BLKTYPE, "device"),
+        (tarfile.FIFOTYPE, "device"),
+        (tarfile.GNUTYPE_SPARSE, "holes"),
+    ],
+)
+def test_what_no_source_holds_is_refused_by_its_kind(kind: bytes, words: str, tmp_path: Path) -> None:
+    member = tarfile.TarInfo("t/a")
+    member.type = kind
+    member.sparse = [(0, 1)] if kind == tarfile.GNUTYPE_SPARSE else None  # type: ignore[assignment]
+    with pytest.raises(BadInput, match=words):
+        archive._check_kind(member, tmp_path / "t.tar")
+
+
 @pytest.mark.parametrize(
     ("kind", "goal"),
     [

@@ -95,6 +95,14 @@ def test_line_ends_are_those_of_most_lines(content: bytes, most: bool) -> None:
     assert uses_crlf(content) is most
 
 
+@pytest.mark.parametrize("at", [0, 1, 5, 9])
+def test_a_hunk_is_found_wherever_it_has_moved_to(at: int) -> None:
+    (diff,) = read_diff(b"--- a/f\n+++ b/f\n@@ -5 +5 @@\n-old\n+new\n", origin="t")
+    lines = [b"x\n"] * 10
+    lines[at] = b"old\n"
+    assert apply_diff(diff, b"".join(lines)) == b"".join(lines).replace(b"old", b"new")
+
+
 def test_creation_and_deletion() -> None:
     (made,) = read_diff(b"--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+x\n+y\n", origin="t")
     assert made.creates and apply_diff(made, None) == b"x\ny\n"

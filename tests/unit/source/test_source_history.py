@@ -71,7 +71,8 @@ def test_hipify_is_a_step_of_its_own_and_can_be_undone(hip_tree: Path) -> None:
     assert hipify.hipify(hip_tree).changed == ()
     with pytest.raises(StageFailed, match="hipified on top"):
         unapply(hip_tree)
-    hipify.undo(hip_tree)
+    undone = hipify.undo(hip_tree)
+    assert undone == status(hip_tree) and [patch.state for patch in undone.patches] == ["applied"]
     assert mini.snapshot(hip_tree) == patched and not status(hip_tree).hipified
     unapply(hip_tree)
     assert mini.snapshot(hip_tree) == before

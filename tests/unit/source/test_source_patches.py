@@ -14,7 +14,7 @@ import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import journal
-from rekindle.source.patches import Context, apply, choose, parse_patch, read_patch, status, unapply
+from rekindle.source.patches import Context, apply, choose, engine, parse_patch, read_patch, status, unapply
 from rekindle.source.patches.header import Patch
 
 
@@ -141,6 +141,15 @@ def test_symbolic_links_are_not_followed(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="symbolic link"):
         apply(tree, [patch()])
     assert (outside / "greeting.py").read_text() == mini.GREETING
+
+
+def test_a_file_too_large_to_be_a_source_is_not_patched(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = (tree / "torch/greeting.py").stat().st_size
+    monkeypatch.setattr(engine, "MAX_FILE_BYTES", size - 1)
+    with pytest.raises(BadInput, match="no ordinary source file"):
+        apply(tree, [patch()])
+    monkeypatch.setattr(engine, "MAX_FILE_BYTES", size)
+    assert apply(tree, [patch()]).changed
 
 
 def test_not_a_torch_tree(tmp_path: Path) -> None:
