@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ import pytest
 
 from needs import tool
 from rekindle import api
-from rekindle.api.decision_table import NO_CARD, SYSTEMS, export_table, reader_text
-from rekindle.errors import BadInput
+from rekindle.api.decision_table import NO_CARD, SYSTEMS, reader_text
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import by_pci_id
 from rekindle.model.machine import Drivers, Gpu
@@ -113,23 +111,3 @@ def test_the_table_is_small_versioned_and_fits_its_schema(table: DecisionTable) 
         place for card in table.rules.values() for one in card.values() for steps in one.values() for _, place in steps
     }
     assert used == set(range(len(table.answers)))
-
-
-def test_without_a_wheel_for_the_card_there_is_one_for_the_cpu(table: DecisionTable) -> None:
-    steps = table.rules["sm_35"]["windows"]["3.12"]
-    answer = table.answers[steps[0][1]]
-    assert answer.answer != "install" and answer.cpu[0][0].startswith("torch==")
-
-
-def test_a_folder_gets_schema_and_reader_too(
-    table: DecisionTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = sys.modules["rekindle.api.decision_table"]
-    monkeypatch.setattr(module, "decision_table", lambda progress=None: table)
-    done = export_table(tmp_path)
-    names = {"torch-table.json", "torch-table.schema.json", "choose_torch.js"}
-    assert {path.name for path in tmp_path.iterdir()} == names and len(done.beside) == 2
-    assert "DecisionTable" in (tmp_path / "torch-table.schema.json").read_text()
-    monkeypatch.undo()
-    with pytest.raises(BadInput, match="sm_999"):
-        api.decision_table(cards=["sm_999"])

@@ -94,9 +94,9 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = Fal
             assert isinstance(error.failure, BuildFailure)
             return with_cause(error.failure, order.plan)
         # As it was built, settings by hand included: its own statement leads back to what ran here already.
-        mark_made(result.plan or order.plan)
+        mark_made(result.plan)
         results.append(result)
-        if failure := read_back(result, result.plan or order.plan, progress):
+        if failure := read_back(result, result.plan, progress):
             return failure
     return BuildResults(results=tuple(results))
 

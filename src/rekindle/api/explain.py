@@ -22,7 +22,7 @@ from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
 
 if TYPE_CHECKING:
     from rekindle.model.build import BuildFailure
-    from rekindle.model.diagnosis import Diagnosis, Match
+    from rekindle.model.diagnosis import Match
     from rekindle.model.machine import Check, Examination, Machine
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress

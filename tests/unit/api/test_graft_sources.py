@@ -1,0 +1,198 @@
+"""What a graft from sources is compiled with: the tree, torch's headers, the host compiler, generated kernel files."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from bare_host import BareHost
+from rekindle import api
+from rekindle.api import graft_source
+from rekindle.errors import BadInput, MissingTool, StageFailed
+from rekindle.facts import load_facts
+from rekindle.formats.wheel import WheelZip
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Completed
+from rekindle.host.workspace import Workspace
+from rekindle.model.graft import GraftRecipe, HeaderPackage
+from rekindle.model.progress import Silent
+
+GENERATOR = """
+import pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--install_dir") + 1])
+assert pathlib.Path(sys.argv[sys.argv.index("--source-path") + 1]).name == "ATen"
+(folder / "asked.txt").write_text("\\n".join(sys.argv[1:]))
+for name in pathlib.Path("names.txt").read_text().split():
+    (folder / name).write_text("// kernel")
+"""
+
+
+@pytest.mark.parametrize("target", ["none.whl", "folder/torch", "folder\\torch"])
+def test_a_path_without_a_file_is_never_looked_up_as_a_name(target: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no wheel"):
+        api.graft(target, gpu="sm_50", workspace=tmp_path, offline=True)
+    with pytest.raises(BadInput, match="there is no wheel"):
+        api.graft_apply(target, tmp_path / "x.graft", workspace=tmp_path, offline=True)
+
+
+def test_cards_of_two_vendors_and_of_others_are_refused(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-2.6.0-cp312-cp312-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("torch-2.6.0.dist-info/METADATA", "Name: torch\nVersion: 2.6.0\n")
+    with pytest.raises(BadInput, match="one vendor"):
+        api.graft(str(wheel), gpu=["sm_50", "gfx1031"], workspace=tmp_path / "work")
+    with pytest.raises(BadInput, match="NVIDIA's and AMD's"):
+        api.graft(str(wheel), gpu="Arc A770", workspace=tmp_path / "work")
+    with pytest.raises(BadInput, match="is no directory"):
+        api.graft(str(wheel), gpu="sm_50", workspace=tmp_path / "work", out=wheel)
+    with pytest.raises(BadInput, match="does not cache device code"):
+        api.graft(str(wheel), gpu="sm_50", workspace=tmp_path / "work", launcher="sccache")
+
+
+class CompilerHost(BareHost):
+    """Has these compilers on its path; each says its version."""
+
+    def __init__(self, env: Mapping[str, str] | None = None, **versions: str) -> None:
+        super().__init__(env=env)
+        self.versions = {name.replace("_", "-").replace("gxx", "g++"): version for name, version in versions.items()}
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{name}" if name in self.versions else None
+
+    def which_all(self, name: str) -> tuple[str, ...]:
+        return (f"/usr/bin/{name}",) if name in self.versions else ()
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(f"/usr/bin/{name}" for name in self.versions) if pattern.startswith("/usr/bin/g") else ()
+
+    def access(self, path: str) -> bool | None:
+        return Path(path).name in self.versions
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        name = Path(argv[0]).name
+        if name not in self.versions:
+            return Completed(argv=tuple(argv), code=None)
+        return Completed(argv=tuple(argv), code=0, out=f"{name} (Debian) {self.versions[name]}\nCopyright (C) Free\n")
+
+
+def test_the_usual_compiler_is_left_to_nvcc_where_nvcc_takes_it() -> None:
+    assert graft_source._preprocessor(CompilerHost(gxx="12.2.0"), "12.4", load_facts()) is None
+
+
+def test_a_compiler_named_by_hand_is_taken_unasked() -> None:
+    host = CompilerHost(env={"CUDAHOSTCXX": "/opt/g++-11"})
+    assert graft_source._preprocessor(host, "12.4", load_facts()) == "/opt/g++-11"
+
+
+def test_an_unknown_toolkit_and_other_systems_ask_for_no_compiler() -> None:
+    assert graft_source._preprocessor(CompilerHost(), "99.9", load_facts()) is None
+    assert graft_source._preprocessor(BareHost("windows"), "12.4", load_facts()) is None
+
+
+def test_without_a_compiler_that_nvcc_takes_the_way_to_one_is_told() -> None:
+    for host in (CompilerHost(), CompilerHost(gxx="15.1.0")):
+        with pytest.raises(MissingTool, match=r"nvcc of CUDA 12\.4 takes") as refused:
+            graft_source._preprocessor(host, "12.4", load_facts())
+        assert "g++-13" in (refused.value.remedy or "") and "CUDAHOSTCXX" in (refused.value.remedy or "")
+
+
+def companion(tmp_path: Path, requires: str) -> WheelZip:
+    path = tmp_path / "xformers-0.0.30-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("xformers-0.0.30.dist-info/METADATA", f"Name: xformers\nVersion: 0.0.30\n{requires}\n")
+    return WheelZip(lambda: path.open("rb"), path.name)
+
+
+@pytest.mark.parametrize("requires", ["Requires-Dist: torch ==2.7.0", "Requires-Dist: torch (==2.7.0)"])
+def test_a_companion_is_compiled_with_the_headers_of_its_own_torch(requires: str, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "include" / "ATen").mkdir(parents=True)
+    (tmp_path / "include" / "ATen" / "ATen.h").touch()
+    folders = [tmp_path / "other", tmp_path / "include"]
+    found = graft_source._torch_include(companion(tmp_path, requires), folders, Workspace(tmp_path), Silent())
+    assert found == ("2.7.0", tmp_path / "include")
+
+
+@pytest.mark.parametrize("requires", ["Requires-Dist: torch >=2.0", "Requires-Dist: torchvision ==0.22.0", ""])
+def test_a_companion_that_names_no_one_torch_is_refused(requires: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="for which torch"):
+        graft_source._torch_include(companion(tmp_path, requires), [], Workspace(tmp_path), Silent())
+
+
+def package(**values: object) -> HeaderPackage:
+    row = {
+        "name": "cccl",
+        "version": "1",
+        "torch": ">=2",
+        "record": "0" * 64,
+        "within": ("a",),
+        "header": "cub/cub.cuh",
+    }
+    facts = {"source": ("x",), "date": "2026-01-01", "how": "measured"}
+    return HeaderPackage(**{**row, **facts, **values})  # type: ignore[arg-type]
+
+
+def test_headers_are_fetched_only_where_the_toolkit_lacks_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+
+    def take(row: HeaderPackage, _: object, folder: Path) -> tuple[Path, ...]:
+        taken.append(row.name)
+        return (folder / "same", folder / row.name)
+
+    monkeypatch.setattr(graft_source, "take_headers", take)
+    (tmp_path / "cub").mkdir()
+    (tmp_path / "cub" / "cub.cuh").touch()
+    rows = [package(), package(name="pinned", always=True), package(name="lacking", header="no/such.h")]
+    found = graft_source._headers(rows, (tmp_path,), Workspace(tmp_path), Silent())
+    assert taken == ["pinned", "lacking"]
+    assert [path.name for path in found] == ["same", "pinned", "lacking"], "each folder once"
+
+
+def recipe(**values: object) -> GraftRecipe:
+    facts = {"source": ("x",), "date": "2026-01-01", "how": "measured"}
+    return GraftRecipe(**{"releases": "==2.6.0", **facts, **values})  # type: ignore[arg-type]
+
+
+def test_headers_of_submodules_that_the_tree_has_get_no_standin(tmp_path: Path) -> None:
+    (tmp_path / "third_party" / "fmt").mkdir(parents=True)
+    (tmp_path / "third_party" / "fmt" / "format.h").touch()
+    folder = tmp_path / "standins"
+    assert graft_source._standins(recipe(standins={"format.h": "x"}), tmp_path, folder) == ()
+    both = recipe(standins={"format.h": "x", "nvtx.h": "// none"})
+    assert graft_source._standins(both, tmp_path, folder) == (folder,)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"nvtx.h": "// none"}
+
+
+def generator_tree(tmp_path: Path, *written: str) -> Path:
+    tree = tmp_path / "tree"
+    (tree / "torchgen").mkdir(parents=True)
+    (tree / "torchgen" / "__init__.py").touch()
+    (tree / "torchgen" / "gen.py").write_text(GENERATOR, "utf-8")
+    (tree / "names.txt").write_text(" ".join(written), "utf-8")
+    return tree
+
+
+def test_the_releases_own_generator_writes_the_kernel_files_once(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    tree, folder, place = generator_tree(tmp_path, "UfuncCUDA_add.cu"), tmp_path / "generated", Workspace(tmp_path)
+    asked = recipe(generated=("UfuncCUDA_add_cu",), generator=("--headers", "inner/list.txt"))
+    assert graft_source._generated(asked, tree, folder, LiveHost(), place, Silent()) == folder
+    words = (folder / "asked.txt").read_text().splitlines()
+    assert words[-2:] == ["--headers", str(folder / "inner" / "list.txt")], "a path of the recipe lies in the folder"
+    (folder / "asked.txt").unlink()
+    assert graft_source._generated(asked, tree, folder, LiveHost(), place, Silent()) == folder
+    assert not (folder / "asked.txt").exists(), "not written again"
+    assert graft_source._generated(recipe(), tree, folder, LiveHost(), place, Silent()) is None
+
+
+@pytest.mark.parametrize("broken", ["raise SystemExit('no such operator')", "print('all is well')"])
+def test_a_generator_that_fails_or_writes_too_little_is_told(broken: str, tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    tree = generator_tree(tmp_path)
+    (tree / "torchgen" / "gen.py").write_text(broken, "utf-8")
+    asked = recipe(generated=("UfuncCUDA_add_cu",))
+    with pytest.raises(StageFailed, match=r"no such operator|all is well"):
+        graft_source._generated(asked, tree, tmp_path / "made", LiveHost(), Workspace(tmp_path), Silent())
