@@ -34,17 +34,17 @@ from mutants import Mutant, mutants_of  # noqa: E402
 from mutation_runs import Outcome, run_mutants  # noqa: E402
 
 KEPT = ROOT / ".mutation"
-# Rooms below the stages are tried by the tests of those who use them, too.
+# Rooms below the stages are tried by the tests of those who use them, too; what joins stages by the tests of these.
 ALSO = {
     "toolkits": ("doctor", "readiness"),
     "emulate": ("verify",),
     "interpreters": ("doctor", "journey"),
     "scripts": ("plan", "api"),
+    "api": ("scripts", "graft", "farm", "inspect"),
+    "journey": ("matrix",),
     "model": ("compat", "render"),
     "spark": ("journey",),
 }
-# What the verbs join is tried by whatever test calls a verb, in Python or on the command line.
-_CALLS_A_VERB = ("from rekindle import api", "rekindle.api", "rekindle.cli.main import")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _every_room(options: argparse.Namespace) -> int:
     rooms = options.modules or sorted(path.name for path in (ROOT / "tests" / "unit").iterdir() if path.is_dir())
     rows: list[tuple[str, int, str]] = []
     for room in (Path(name).name for name in rooms):
-        own, others = [f"tests/unit/{room}"], _others_tests(room)
+        own, others = [f"tests/unit/{room}"], [f"tests/unit/{name}" for name in ALSO.get(room, ())]
         ended = _try_room(room, own, options)
         if ended.returncode and others:  # what the room's own tests noticed is not tried again
             ended = _try_room(room, [*own, *others], options)
@@ -114,15 +114,6 @@ def _every_room(options: argparse.Namespace) -> int:
         rows.append((room, ended.returncode, last if answered else "the tests do not pass as they are"))
     print(*(f"{'ok  ' if code == 0 else 'FAIL'} {room:14} {said}" for room, code, said in rows), sep="\n")
     return max((code for _, code, _ in rows), default=2)
-
-
-def _others_tests(room: str) -> list[str]:
-    """Tests of other rooms that try this one, too."""
-    if room != "api":
-        return [f"tests/unit/{name}" for name in ALSO.get(room, ())]
-    files = sorted((ROOT / "tests" / "unit").glob("*/test_*.py"))
-    calling = [file for file in files if any(words in file.read_text("utf-8") for words in _CALLS_A_VERB)]
-    return [str(file.relative_to(ROOT)) for file in calling if file.parent.name != room]
 
 
 def _try_room(room: str, tests: list[str], options: argparse.Namespace) -> subprocess.CompletedProcess[str]:

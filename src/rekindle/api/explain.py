@@ -206,12 +206,11 @@ def remedy_for(said: str) -> str | None:
 
 def proof_with_causes(report: VerifyReport) -> VerifyReport:
     """What the failed checks said, diagnosed; a report without failures stays as it is."""
-    said = [check.detail for check in report.checks if check.status == "failed"]
-    if not said:
+    failed = [check for check in report.checks if check.status == "failed"]
+    if not failed:
         return report
-    found = explain("\n".join(said))
-    refused = [check for check in report.checks if check.status == "failed"]
-    if all(check.crash is not None and check.crash.isa for check in refused):
+    found = explain("\n".join(check.detail for check in failed))
+    if all(check.crash is not None and check.crash.isa for check in failed):
         # The very instruction and its set are known: what the words alone suggest can only be less right.
         found = replace(found, matches=tuple(match for match in found.matches if match.confidence != "low"))
     return replace(report, diagnosis=found) if found.matches else report

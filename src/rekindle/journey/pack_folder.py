@@ -173,13 +173,13 @@ def pack_links(places: Sequence[str]) -> tuple[tuple[str, ...], Pack | None]:
 def up_from_pack(options: UpOptions) -> UpOptions:
     """What ``up`` is told where ``--find-links`` names a pack: its wheels and, without another wish, its torch."""
     links, packed = pack_links(options.find_links)
+    if packed is None:
+        return options
     wish = options.wish
-    if packed is not None and packed.torch and not (wish.torch or wish.variant or wish.build):
+    if packed.torch and not (wish.torch or wish.variant or wish.build):
         release, _, local = packed.torch.partition("+")
         variant = local or packed.variant
         wish = msgspec.structs.replace(wish, torch=f"{release}+{variant}" if variant else release)
-    if packed is None:
-        return options
     python = options.python or (packed.python if options.venv is None else None)
     alone = not {package.name for package in packed.packages} & {"torchvision", "torchaudio"}
     return msgspec.structs.replace(
