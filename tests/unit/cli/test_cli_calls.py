@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cli_calls import Called, run
 
+from cli_calls import Called, run
 from rekindle import api
 from rekindle.cli.verb import Answer
 from rekindle.errors import BadInput
