@@ -151,8 +151,8 @@ def explain_list() -> Catalogue:
 def explain_rule(rule: str) -> Catalogue:
     """What is known about one cause.
 
-    >>> [page.id for page in explain_rule("cuda-out-of-memory").rules]
-    ['cuda-out-of-memory']
+    >>> [page.id for page in explain_rule("shm-too-small").rules]
+    ['shm-too-small']
     """
     return find_pages(rule)
 
