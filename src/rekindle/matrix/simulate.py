@@ -5,6 +5,7 @@ What is measured: how close the end is to the best possible, how much work failu
 """
 
 import heapq
+import itertools
 import random
 import time
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ class World(Ledger, Engine):
             Worker(name=f"w{number:04}", system=cells[0].system if cells else "linux-x86_64", memory_gib=64.0)
             for number in range(count)
         ]
-        self._number = 0
+        self._order = itertools.count()
         # Estimates are off by about a fifth.
         self._truth = {cell.id: cell.minutes * 60 * self._random.lognormvariate(0.0, 0.2) for cell in cells}
         self._broken = {cell.id for cell in cells if self._random.random() < broken}
@@ -88,8 +89,7 @@ class World(Ledger, Engine):
         if not dies and cell.id in self._broken:
             seconds = needs * self._random.random()
         ending = Ending(cell=cell.id, code=int(dies), seconds=seconds, why="lost" if dies else "")
-        self._number += 1
-        heapq.heappush(self._events, (self.now_seconds + seconds, self._number, ending, task.worker))
+        heapq.heappush(self._events, (self.now_seconds + seconds, next(self._order), ending, task.worker))
 
     def wait(self, seconds: float) -> list[Ending]:
         """The next ending; time jumps to it."""

@@ -98,6 +98,15 @@ def test_given_up_and_continued_by_the_next_call(server: Server, tmp_path: Path)
     assert server.asked[-1] == "bytes=600000-"
 
 
+def test_a_part_that_somebody_removed_is_fetched_from_its_first_byte(server: Server, tmp_path: Path) -> None:
+    server.cut_after = 300_000
+    with pytest.raises(Interrupted):
+        download(server.url, tmp_path / "f", attempts=1)
+    (tmp_path / "f.part").unlink()
+    server.cut_after = None
+    assert download(server.url, tmp_path / "f").read_bytes() == CONTENT and server.asked[-1] is None
+
+
 def test_another_file_by_now_starts_over(server: Server, tmp_path: Path) -> None:
     server.cut_after = 300_000
     with pytest.raises(Interrupted):

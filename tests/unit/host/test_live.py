@@ -45,6 +45,12 @@ def test_what_is_read_is_bounded_and_what_is_not_there_is_none(tmp_path: Path) -
     assert host.access(str(tmp_path / "a")) is True and host.access(str(tmp_path / "b")) is None
 
 
+def test_a_machine_has_one_name_for_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said, name in (("AMD64", "x86_64"), ("arm64", "aarch64"), ("aarch64", "aarch64")):
+        monkeypatch.setattr("platform.machine", lambda said=said: said)
+        assert LiveHost().machine == name
+
+
 def test_the_disk_of_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     here, there = LiveHost().disk(str(tmp_path)), LiveHost().disk(str(tmp_path / "not/yet"))
     assert here and there and here.total == there.total > 0 and here.device == there.device

@@ -6,6 +6,8 @@ import io
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,8 @@ def test_what_cannot_be_started_is_told_as_shells_do(tmp_path: Path) -> None:
     plain.write_text("#!/no/such/interpreter\n")
     plain.chmod(0o755)
     assert _copy(str(plain))[::2] == (126, f"{plain}: cannot execute: required file not found\n".encode())
+    plain.write_bytes(b"\x7fELF and nothing more")
+    assert _copy(str(plain))[::2] == (126, f"{plain}: Exec format error\n".encode())
 
 
 class Closing(io.BytesIO):
@@ -148,8 +152,17 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return kernel
 
 
-def test_a_process_of_windows_runs_once_its_job_holds_it(windows: Kernel, tmp_path: Path) -> None:
+def test_a_process_of_windows_runs_once_its_job_holds_it(
+    windows: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching: list[bool] = []
+    monkeypatch.setattr(
+        windows_job.JobObject, "_watch", lambda self, process: watching.append(threading.current_thread().daemon)
+    )
     process, job = start_in_job(["tool"], tmp_path, {})
+    while not watching:
+        time.sleep(0.01)
+    assert watching == [True], "who watches it keeps no program from ending"
     assert windows.names() == [
         "CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject", "NtResumeProcess"
     ]  # fmt: skip

@@ -32,6 +32,8 @@ def test_an_attempt_ends_once() -> None:
     assert again.failure == "compile" and again.attempts == no.attempts, "what is known of it stays"
     yes = succeeded(BEGUN)
     assert yes.failure is None and yes.attempts[-1].ended is not None
+    third = succeeded(ledger.begun(ledger.begun(BEGUN, jobs=1), jobs=1))
+    assert [attempt.number for attempt in third.attempts] == [1, 2, 3], "what was before stays"
 
 
 def test_a_cell_that_failed_before_it_began_has_one_attempt() -> None:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +100,20 @@ def test_processor_time_is_a_sign_of_life(spent: float, hangs: bool) -> None:
         assert hangs
     else:
         assert not hangs
+
+
+@pytest.mark.parametrize(("spent", "hangs"), [(5.0, True), (5.1, False)])
+def test_half_a_percent_of_the_time_is_what_merely_polls(spent: float, hangs: bool) -> None:
+    now = [0.0]
+    watch = HangWatch(1000.0, clock=lambda: now[0])
+    now[0] = 999.0
+    watch.look(lambda: spent)
+    now[0] = 1200.0
+    if hangs:
+        with pytest.raises(Hang):
+            watch.look(lambda: spent)
+    else:
+        watch.look(lambda: spent)
 
 
 def test_a_line_is_a_sign_of_life() -> None:
@@ -202,6 +217,16 @@ def test_what_depends_on_a_failure_is_left_and_the_run_ends(tmp_path: Path) -> N
     assert book.tries == {"cell-1": 1}
 
 
+def test_what_was_done_before_serves_what_depends_on_it(tmp_path: Path) -> None:
+    book = Book(tmp_path, {"cell-1": [], "cell-2": [GOOD]})
+    book.finished = {f"{1:016x}"}
+    loop([cell(1), cell(2, after=(f"{1:016x}",))], book).run()
+    assert book.tries == {"cell-2": 1}
+    failed = Book(tmp_path / "none", {"cell-3": [], "cell-4": [GOOD]})
+    loop([cell(3), cell(4, after=(f"{3:016x}",))], failed).run()
+    assert failed.tries == {}, "what it needs was neither done nor built"
+
+
 def test_no_able_worker_is_said_after_the_wait(tmp_path: Path) -> None:
     book = Book(tmp_path, {"cell-1": [GOOD]})
     with pytest.raises(StageFailed, match="windows-x86_64"):
@@ -298,10 +323,12 @@ def test_a_command_that_cannot_start_was_lost(tmp_path: Path) -> None:
 
 def test_the_governor_looks_at_this_process_until_the_end() -> None:
     looked: list[int] = []
+    before = set(threading.enumerate())
     here = LocalEngine(HERE, env={}, tick=lambda pid: looked.append(pid) or 0.01)  # type: ignore[func-returns-value]
     deadline = time.monotonic() + 20
     while len(looked) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)
+    assert all(thread.daemon for thread in set(threading.enumerate()) - before), "it keeps no run from ending"
     here.close()
     assert looked[:3] == [os.getpid()] * 3
 
@@ -332,6 +359,7 @@ class FakeClient:
         self.sent: list[dict[str, object]] = []
 
     def scheduler_info(self, n_workers: int = 5) -> dict[str, object]:
+        assert n_workers in (-1, 5), "all of them, or as many as it shows by itself"
         return {"workers": dict.fromkeys(self.there[: n_workers if n_workers > 0 else None])}
 
     def run(self, describe: object, *, workers: list[str], on_error: str) -> dict[str, object]:

@@ -78,6 +78,22 @@ def test_what_a_death_costs_is_what_was_in_flight(monkeypatch: pytest.MonkeyPatc
     assert world.built == {one.id}
 
 
+def test_a_cell_that_does_not_compile_ends_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = cell(1)
+    world = World([one], 1, failure_rate=0.1, broken=1.0, seed=1)
+    world._truth[one.id] = 1000.0
+    dice = iter((0.9, 0.25))
+    monkeypatch.setattr(world._random, "random", lambda: next(dice))
+    world.submit(Task(cell=one.id, argv=(), worker="w0000"))
+    assert [(ending.code, ending.seconds) for ending in world.wait(1.0)] == [(0, 250.0)]
+    assert not world.decide(one, fresh_run=False).build and not world.built
+
+
+def test_workers_are_of_the_system_of_the_cells() -> None:
+    assert simulate([cell(1, system="windows-x86_64")], 1, failure_rate=0.0).built == 1
+    assert simulate([], 3).unbuilt == 0
+
+
 def test_losses_are_told_in_hours() -> None:
     made = simulate(cells(100), 10, failure_rate=0.3)
     assert made.failures > 10

@@ -32,6 +32,7 @@ def table(tmp_path: Path, text: str) -> Path:
 def test_axes_are_multiplied_excluded_and_included(tmp_path: Path) -> None:
     file = table(tmp_path, GOOD)
     found = combinations(read_table(file), file)
+    assert count_combinations(read_table(file)) == 5, "before anything is excluded"
     assert [(row["python"], row["archs"]) for row in found] == [
         ("3.10", "6.1"),
         ("3.11", "6.1"),
@@ -74,6 +75,25 @@ def test_a_wrong_table_is_one_line(tmp_path: Path, text: str, words: str) -> Non
         read_table(table(tmp_path, text))
     assert words in caught.value.message
     assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("setting", "good"),
+    [
+        ('USE_MPI = "0"', True),
+        ('USE_MPI = "a\\u001bb"', False),
+        ('"USE MPI" = "0"', False),
+        (f'USE_MPI = "{"x" * 1000}"', True),
+        (f'USE_MPI = "{"x" * 1001}"', False),
+    ],
+)
+def test_a_setting_is_a_name_and_a_short_plain_text(tmp_path: Path, setting: str, good: bool) -> None:
+    text = f'project = "spark"\n[axes]\npython = ["3.11"]\n[defaults.settings]\n{setting}\n'
+    if good:
+        assert read_table(table(tmp_path, text)).defaults
+    else:
+        with pytest.raises(BadInput, match="is no setting"):
+            read_table(table(tmp_path, text))
 
 
 def test_a_misspelt_axis_is_told_its_name(tmp_path: Path) -> None:
