@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from rekindle import __version__
-from rekindle.cli.verb import Answer, HelpText, Session, add_common
+from rekindle.cli.verb import Answer, HelpText, Session, add_common, terminal_columns
 from rekindle.errors import BadInput, CommandFailed, Declined, Exit, RekindleError
 
 # verb -> what it does, in the words of --help. Each has a file of the same name in this room.
@@ -79,10 +79,9 @@ def examples_of(name: str) -> str:
 
 def _described(name: str, summary: str, width: int) -> str:
     """A verb and what it does, wrapped to a narrow terminal."""
-    import shutil  # argparse has it anyway
     import textwrap
 
-    room = max(24, shutil.get_terminal_size((100, 24)).columns - width - 5)
+    room = max(24, terminal_columns() - width - 5)
     lines = textwrap.wrap(summary, room)
     return f"\n{' ' * (width + 4)}".join([f"  {name:<{width}}  {lines[0]}", *lines[1:]])
 
@@ -164,14 +163,13 @@ def _of_the_system(error: OSError) -> int | None:
 
 
 def _dispatch(argv: list[str]) -> int:
-    if argv[:1] and argv[0] in VERBS:
-        return _run_verb(argv[0], argv[1:])
     ahead = _leading_options(argv)
-    if ahead and argv[ahead : ahead + 1] and argv[ahead] in VERBS:
+    verb, *behind = argv[ahead:] or ["-"]
+    if verb in VERBS:
         # Options that every verb has are taken before it, too: ``rekindle -q plan``.
-        return _run_verb(argv[ahead], [*argv[:ahead], *argv[ahead + 1 :]])
-    if argv[ahead : ahead + 1] and not argv[ahead].startswith("-"):
-        raise unknown_verb(argv[ahead])  # also with --help: the general help would hide the mistake
+        return _run_verb(verb, [*argv[:ahead], *behind])
+    if not verb.startswith("-"):
+        raise unknown_verb(verb)  # also with --help: the general help would hide the mistake
     parser = build_parser()
     if not argv:
         parser.print_help()

@@ -179,13 +179,18 @@ WIDEST = 118
 _REMARK = 6
 
 
+def terminal_columns() -> int:
+    """How wide help may be; 100 where there is no terminal."""
+    import shutil  # argparse has it anyway
+
+    return shutil.get_terminal_size((100, 24)).columns
+
+
 class HelpText(argparse.RawDescriptionHelpFormatter):
     """argparse's help, with our layout of the text around its options."""
 
     def __init__(self, prog: str, **settings: int) -> None:
-        import shutil  # argparse has it anyway
-
-        settings.setdefault("width", min(WIDEST, shutil.get_terminal_size((100, 24)).columns - 2))
+        settings.setdefault("width", min(WIDEST, terminal_columns() - 2))
         super().__init__(prog, **settings)
 
     def format_help(self) -> str:

@@ -244,6 +244,49 @@ def test_what_cannot_be_meant_is_refused_before_anything_is_done(line: str, word
         run(line)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "matrix cell c",
+        "matrix publish",
+        "matrix",
+        "farm",
+        "source",
+        "source save-patches",
+        "source rewrite-cmake",
+        "facts",
+        "rebuild",
+        "completion",
+        "export",
+        "matrix run --engine other",
+        "verify --level none",
+    ],
+)
+def test_what_must_be_said_is_asked_for(line: str) -> None:
+    with pytest.raises(BadInput, match=r"required|invalid choice|one of the arguments"):
+        run(line)
+
+
+@pytest.mark.parametrize(("line", "write"), [("facts format a.toml --check", False), ("facts format a.toml", True)])
+def test_facts_are_written_unless_they_are_only_checked(line: str, write: bool, typed: Typed) -> None:
+    _, words, named = typed(line, "facts_format", changed=())
+    assert words == ([Path("a.toml")],) and named == {"write": write}
+
+
+def test_a_completion_is_plain_text() -> None:
+    assert "rekindle" in run("completion bash").document.text
+
+
+@pytest.mark.parametrize("verb", ["adopt folder", "up", "demo"])
+@pytest.mark.parametrize("good", [True, False])
+def test_a_journey_is_a_yes_where_it_arrived(verb: str, good: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rekindle.journey import verbs
+
+    name = verb.split()[0]
+    monkeypatch.setattr(verbs, name, Called(getattr(verbs, name), SimpleNamespace(good=good, arrived=good)))
+    assert run(verb).good is good
+
+
 @pytest.mark.parametrize(("text", "days"), [("12h", 0.5), ("30d", 30.0), ("8w", 56.0), ("2", 2.0), ("1.5 d", None)])
 def test_an_age_is_read_in_hours_days_and_weeks(text: str, days: float | None, typed: Typed) -> None:
     if days is None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.cli.explain import _source
 from rekindle.cli.main import main
+from rekindle.errors import BadInput
 
 ERROR = "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
 
@@ -43,6 +45,26 @@ def test_a_file_and_a_pipe_give_the_same(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(log.read_bytes())))
     assert main(["explain", "--json", "-"]) == 0
     assert capsys.readouterr().out == from_file
+
+
+def test_a_pipe_that_is_needed_twice_is_held_up_to_a_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rekindle.cli.explain.MAX_PIPE_BYTES", len(ERROR))
+    for extra, code in ((b"", 0), (b"x", 2)):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ERROR.encode() + extra)))
+        assert main(["explain", "-", "--save-report", str(tmp_path / "report.txt")]) == code
+    assert "save it to a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("length", "named"), [(1023, True), (1024, False)])
+def test_a_long_text_is_no_name_of_a_file(length: int, named: bool) -> None:
+    text = "a/" * (length // 2) + "a" * (length % 2)
+    if named:
+        with pytest.raises(BadInput, match="there is no file"):
+            _source([text], twice=False)
+    else:
+        assert _source([text], twice=False) == text
 
 
 def test_a_missing_file_is_a_usage_error(

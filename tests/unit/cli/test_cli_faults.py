@@ -12,7 +12,7 @@ import types
 import pytest
 
 from rekindle.cli import main as front
-from rekindle.cli.verb import Answer
+from rekindle.cli.verb import Answer, HelpText, laid_out, terminal_columns
 from rekindle.errors import BadInput, Declined, Exit
 from rekindle.model.words import Text
 
@@ -131,6 +131,60 @@ def test_no_option_is_taken_by_its_first_letters(verb: str) -> None:
         for action in parser._actions:
             if isinstance(action, argparse._SubParsersAction):
                 parsers += action.choices.values()
+
+
+@pytest.mark.parametrize("line", ["source --json -q status", "matrix --json -q status", "farm --json -q status"])
+def test_what_every_verb_takes_may_stand_before_a_step_too(line: str) -> None:
+    verb, *words = line.split()
+    args = front.verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}")).parse_args(words)
+    assert args.json is True and args.quiet is True and (args.color, args.verbose) == ("auto", 0)
+
+
+def test_the_console_script_ends_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["rekindle", "plan", "--json"])
+    monkeypatch.setattr(front, "main", lambda argv: 7 if argv == ["plan", "--json"] else 0)
+    with pytest.raises(SystemExit) as ended:
+        front.entry()
+    assert ended.value.code == 7
+
+
+@pytest.mark.parametrize(
+    "words", [["nothing"], ["nothing", "--help"], ["-q", "nothing"], ["--color", "never", "nothing"]]
+)
+def test_an_unknown_verb_is_told_even_where_help_is_asked_for(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert front.main(words) == Exit.USAGE and "there is no verb 'nothing'" in capsys.readouterr().err
+
+
+def test_nothing_at_all_is_the_help_and_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main([]) == Exit.USAGE and capsys.readouterr().out.startswith("usage: rekindle VERB")
+    assert front.main(["-q"]) == Exit.USAGE and "name a verb first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("columns", "width"), [("60", 58), ("120", 118), ("300", 118)])
+def test_help_is_as_wide_as_the_terminal_up_to_what_people_read(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert HelpText("rekindle")._width == width
+
+
+def test_without_a_terminal_help_takes_a_hundred_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda *words: (_ for _ in ()).throw(OSError("no terminal")))
+    assert terminal_columns() == 100
+
+
+def test_verbs_keep_some_room_on_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    first, *more = front._described("up", "a b " * 20, 6).splitlines()
+    assert first.startswith("  up      a b") and all(line.startswith(" " * 10 + "a") for line in more)
+    assert max(len(line.strip()) for line in more) == 23, "24 columns, and no word is cut"
+
+
+def test_words_are_broken_neither_by_length_nor_at_hyphens() -> None:
+    assert laid_out("a " + "x" * 30 + " --no-such-option", 12).splitlines() == ["a", "x" * 30, "--no-such-option"]
 
 
 @pytest.mark.parametrize(

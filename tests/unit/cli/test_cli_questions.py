@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from cli_calls import Called, run
 from rekindle import api
-from rekindle.cli import adopt, pack, up
+from rekindle.cli import adopt, inspect, pack, up
 from rekindle.cli.verb import Session, after_a_yes, show_then_ask
-from rekindle.errors import Untrusted
+from rekindle.errors import NeedsInvitation, Untrusted
 
 
 class Terminal(io.StringIO):
@@ -117,6 +118,48 @@ def parsed(module: Any, *words: str) -> Any:
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return parser.parse_args(words)
+
+
+def test_reading_much_over_a_network_is_asked_about_only_where_somebody_can_answer(
+    answers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "holds_wheels", lambda target: False)
+    held: list[Any] = []
+
+    def inspected(target: str, options: object, *, confirm: Any, progress: object) -> Any:
+        held.append(confirm)
+        return SimpleNamespace(verdict=None)
+
+    monkeypatch.setattr(api, "inspect", inspected)
+    inspect.run(parsed(inspect, "torch==2.6.0"), Session())
+    for text, person, yes in (("y\n", True, True), ("n\n", True, False), ("n\n", False, True)):
+        said = answers(text, person=person)
+        assert held[0]("torch", 5 << 20) is yes
+        assert ("torch is read over the network, up to" in said.getvalue()) is person
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_the_line_for_a_worker_is_asked_for_where_none_was_given(
+    person: bool, answers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str | None] = []
+
+    class Join(Called):
+        def __call__(self, *words: Any, **named: Any) -> object:
+            given.append(words[0])
+            if words[0] is None:
+                raise NeedsInvitation("which farm?")
+            return SimpleNamespace(state="joined")
+
+    monkeypatch.setattr(api, "farm_join", Join(api.farm_join, None))
+    monkeypatch.setattr("getpass.getpass", lambda prompt: "token")
+    answers("", person=person)
+    if person:
+        assert run("farm join").good and given == [None, "token"]
+    else:
+        with pytest.raises(NeedsInvitation):
+            run("farm join")
+        assert given == [None]
 
 
 @pytest.mark.parametrize(("words", "question"), [((), "Swap it?"), (("--undo",), "Undo it?")])

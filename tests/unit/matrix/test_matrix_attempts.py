@@ -32,6 +32,12 @@ def test_an_attempt_ends_once() -> None:
     assert again.failure == "compile" and again.attempts == no.attempts, "what is known of it stays"
     yes = succeeded(BEGUN)
     assert yes.failure is None and yes.attempts[-1].ended is not None
+    worse = failed(ledger.begun(ledger.begun(BEGUN, jobs=1), jobs=1), "compile", "no")
+    assert [(attempt.number, attempt.failure) for attempt in worse.attempts] == [
+        (1, "lost"),
+        (2, "lost"),
+        (3, "compile"),
+    ]
     third = succeeded(ledger.begun(ledger.begun(BEGUN, jobs=1), jobs=1))
     assert [attempt.number for attempt in third.attempts] == [1, 2, 3], "what was before stays"
 

@@ -102,6 +102,19 @@ def test_processor_time_is_a_sign_of_life(spent: float, hangs: bool) -> None:
         assert not hangs
 
 
+def test_processes_are_looked_at_five_times_per_limit() -> None:
+    now, looks = [0.0], [0]
+    watch = HangWatch(100.0, clock=lambda: now[0])
+
+    def spent() -> float:
+        looks[0] += 1
+        return 2.0 * now[0]
+
+    for now[0] in (19.9, 20.0, 39.9, 40.0, 41.0):
+        watch.look(spent)
+    assert looks == [2]
+
+
 @pytest.mark.parametrize(("spent", "hangs"), [(5.0, True), (5.1, False)])
 def test_half_a_percent_of_the_time_is_what_merely_polls(spent: float, hangs: bool) -> None:
     now = [0.0]
@@ -231,6 +244,10 @@ def test_no_able_worker_is_said_after_the_wait(tmp_path: Path) -> None:
     book = Book(tmp_path, {"cell-1": [GOOD]})
     with pytest.raises(StageFailed, match="windows-x86_64"):
         loop([cell(1, system="windows-x86_64")], book, wait=0.5).run()
+    waiting = Book(tmp_path, {"cell-1": [GOOD], "cell-2": [GOOD]})
+    needed = [cell(1, after=(f"{2:016x}",)), cell(2, system="windows-x86_64")]
+    with pytest.raises(StageFailed, match="for example cell-2"):
+        loop(needed, waiting, wait=0.5).run()
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
@@ -387,6 +404,11 @@ def test_workers_of_a_cluster_are_asked_once_and_build_one_cell_each(cluster: Da
     for _ in range(2):
         assert [(each.name, each.slots) for each in cluster.workers()] == [("tcp://a", 1)]
     assert cluster._client.described == [["tcp://a", "tcp://b"], ["tcp://b"]], "who does not answer is asked again"
+
+
+def test_an_older_dask_tells_all_its_workers_by_itself(cluster: DaskEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster._client, "scheduler_info", lambda: {"workers": {"tcp://a": {}, "tcp://b": {}}})
+    assert [each.name for each in cluster.workers()] == ["tcp://a"]
 
 
 def test_a_task_is_bound_to_its_worker_and_ends_once(cluster: DaskEngine, tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
+import statistics
+
 import pytest
 from matrix_mini import cell
 
@@ -87,6 +91,36 @@ def test_a_cell_that_does_not_compile_ends_before_its_time(monkeypatch: pytest.M
     world.submit(Task(cell=one.id, argv=(), worker="w0000"))
     assert [(ending.code, ending.seconds) for ending in world.wait(1.0)] == [(0, 250.0)]
     assert not world.decide(one, fresh_run=False).build and not world.built
+
+
+def test_the_same_seed_is_the_same_world_whose_estimates_are_off_by_a_fifth() -> None:
+    some = [cell(n, minutes=1.0) for n in range(400)]
+    world = World(some, 1, failure_rate=0.0, broken=0.0, seed=7)
+    assert world._truth == World(some, 1, failure_rate=0.0, broken=0.0, seed=7)._truth
+    off = [math.log(seconds / 60) for seconds in world._truth.values()]
+    assert abs(statistics.mean(off)) < 0.05 and 0.15 < statistics.stdev(off) < 0.25
+    first = random.Random(7).lognormvariate(0.0, 0.2)
+    assert world._truth[some[0].id] == pytest.approx(60 * first)
+    assert [worker.memory_gib for worker in world.workers()] == [64.0]
+
+
+def test_what_is_nearly_done_still_takes_a_moment() -> None:
+    one = cell(1)
+    world = World([one], 1, failure_rate=0.0, broken=0.0, seed=1)
+    world._kept[one.id] = 1e9
+    world.submit(Task(cell=one.id, argv=(), worker="w0000"))
+    assert [ending.seconds for ending in world.wait(1.0)] == [5.0]
+
+
+def test_why_a_cell_is_built_is_told_by_whether_it_was_tried() -> None:
+    world = World([cell(1)], 1, failure_rate=0.0, broken=0.0, seed=1)
+    said = [world.decide(cell(1), fresh_run=fresh).because for fresh in (True, False)]
+    assert said == ["never built", "its worker was lost"]
+
+
+def test_where_nothing_compiles_nothing_has_to_be_done() -> None:
+    found = simulate(cells(4), 2, failure_rate=0.0, broken=1.0)
+    assert (found.built, found.unbuilt, found.lower_bound_hours, found.ratio) == (0, 4, 0.0, 1.0)
 
 
 def test_workers_are_of_the_system_of_the_cells() -> None:

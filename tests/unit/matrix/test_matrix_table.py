@@ -124,6 +124,17 @@ def test_the_limit_itself_fits(tmp_path: Path, count: int, fits: bool) -> None:
             combinations(read, file)
 
 
+@pytest.mark.parametrize(("size", "fits"), [(1 << 20, True), ((1 << 20) + 1, False)])
+def test_a_table_is_a_small_file(tmp_path: Path, size: int, fits: bool) -> None:
+    text = 'project = "spark"\n[axes]\npython = ["3.11"]\n'
+    file = table(tmp_path, text + "#" * (size - len(text)))
+    if fits:
+        assert read_table(file).project == "spark"
+    else:
+        with pytest.raises(BadInput):
+            read_table(file)
+
+
 def test_nothing_left_is_said(tmp_path: Path) -> None:
     file = table(tmp_path, 'project = "spark"\n[axes]\npython = ["3.11"]\n[[exclude]]\npython = "3.11"\n')
     with pytest.raises(BadInput, match="nothing is left"):
