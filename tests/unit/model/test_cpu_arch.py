@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.model.machine import cpu_arch
+from rekindle.model.machine import cpu_arch, platform_of
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,20 @@ from rekindle.model.machine import cpu_arch
 )  # fmt: skip
 def test_a_family_has_one_name(said: str, meant: str) -> None:
     assert cpu_arch(said) == meant
+
+
+@pytest.mark.parametrize(
+    ("tag", "platform"),
+    [
+        ("manylinux_2_28_x86_64", ("linux", "x86_64")),
+        ("manylinux2014_aarch64", ("linux", "aarch64")),
+        ("linux_x86_64", ("linux", "x86_64")),
+        ("win_amd64", ("windows", "x86_64")),
+        ("win_arm64", ("windows", "aarch64")),
+        ("macosx_11_0_arm64", ("macos", "aarch64")),
+        ("any", (None, None)),
+        ("linux_sparc", ("linux", None)),
+    ],
+)
+def test_the_platform_of_a_wheel(tag: str, platform: tuple[str | None, str | None]) -> None:
+    assert platform_of(tag) == platform

@@ -27,6 +27,7 @@ from rekindle.model.machine import (
 )
 from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, fix_for, load_fixes
 from rekindle.readiness.cuda import cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit
+from rekindle.readiness.programs import oldest_cmake
 from rekindle.readiness.register import check_machine
 from rekindle.readiness.rocm import rocm_misfit
 from rekindle.readiness.space import build_needs
@@ -421,3 +422,18 @@ def test_the_driver_of_a_board_is_not_judged_by_the_numbers_of_others() -> None:
 
     assert misfit("aarch64") is None and "needs NVIDIA driver" in str(misfit("x86_64"))
     assert driver_misfit(machine(gpu("sm_86")), "12.4") is None, "no driver is no old one"
+
+
+def test_a_rocm_is_asked_for_by_what_is_missing_of_it() -> None:
+    card = gpu("gfx1100")
+    libraries = Toolkit(kind="rocm", version="6.2.4", path="/opt/rocm", note="no hipcc")
+    assert "knows the card" in (table(machine(card))["rocm"].want or "")
+    check = table(machine(card, toolkits=(libraries,)))["rocm"]
+    assert (check.status, check.want) == ("fail", "a ROCm with its compiler (hipcc)")
+
+
+@pytest.mark.parametrize(("version", "status"), [("3.18.0", "ok"), ("3.17.9", "fail"), ("?", "ok"), (None, "fail")])
+def test_a_program_must_not_be_too_old(version: str | None, status: str) -> None:
+    check = table(machine(tools={"cmake": version, "git": "2.39"}))["cmake"]
+    assert (check.status, check.want) == (status, f"{oldest_cmake()} or newer")
+    assert table(machine(tools={"git": "2.39"}))["git"].want is None
