@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,13 @@ def test_every_part_is_found_and_every_byte_counted_once(workspace: Workspace, h
     ]  # fmt: skip
     inside = [one for one in find_holdings() if one.path.startswith(str(workspace.root))]
     assert sum(one.bytes for one in inside) == disk_bytes(workspace.root) > 700_000
+
+
+def test_what_is_of_tomorrow_is_new_today(workspace: Workspace) -> None:
+    tomorrow = time.time() + 90_000
+    for path in (workspace.root / "logs", *(workspace.root / "logs").iterdir()):
+        os.utime(path, (tomorrow, tomorrow))
+    assert [one.age_seconds for one in find_holdings() if one.kind == "logs"] == [0]
 
 
 def test_our_own_books_are_no_workspaces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

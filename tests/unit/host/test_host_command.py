@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rekindle.host.command import MAX_OUTPUT_BYTES, decode, run_command
+from rekindle.host.command import MAX_OUTPUT_BYTES, decode, kill_group, run_command
 
 
 def python(script: str) -> list[str]:
@@ -83,3 +83,43 @@ def test_utf16_without_a_mark_is_understood(text: str) -> None:
     """wsl.exe writes it so."""
     assert decode(text.encode("utf-16-le")) == text
     assert decode(text.encode("utf-16")) == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"a\x00b\x00", "ab"),
+        (b"a\x00b", "a\x00b"),
+        (b"a\x00\x62\x63", "a\x00bc"),
+        ("\ufeffab".encode("utf-16"), "ab"),
+        (b"a\r\nb\xff", "a\nb\ufffd"),
+        (b"", ""),
+    ],
+)
+def test_text_of_a_tool_is_read_in_the_code_it_is_written_in(raw: bytes, text: str) -> None:
+    assert decode(raw).lstrip("\ufeff") == text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="groups of processes")
+def test_a_group_is_ended_by_its_own_number_and_on_windows_child_by_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Process:
+        pid, killed, waited = 4321, False, False
+
+        def kill(self) -> None:
+            self.killed = True
+
+        def wait(self, seconds: float) -> None:
+            self.waited = True
+
+        def children(self, recursive: bool) -> list[Process]:
+            return [child] if recursive else []
+
+    process, child = Process(), Process()
+    groups: list[int] = []
+    monkeypatch.setattr("os.killpg", lambda pid, number: groups.append(pid))
+    monkeypatch.setattr(psutil, "Process", lambda pid: process)
+    kill_group(process)  # type: ignore[arg-type]
+    assert groups == [4321] and process.killed and process.waited and not child.killed
+    monkeypatch.setattr(sys, "platform", "win32")
+    kill_group(process)  # type: ignore[arg-type]
+    assert groups == [4321] and child.killed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -111,3 +112,17 @@ def test_a_command_in_a_group_of_its_own_hears_ctrl_c() -> None:
         assert _guarded(sys.executable, "-c", told) == (0, "True False\n")
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_the_kernel_is_told_what_is_meant() -> None:
+    """Read back by the kernel's own questions: PR_GET_PDEATHSIG is 2, PR_GET_CHILD_SUBREAPER 37 (prctl(2))."""
+    for option, question, value in ((guard.PR_SET_PDEATHSIG, 2, 15), (guard.PR_SET_CHILD_SUBREAPER, 37, 1)):
+        child = os.fork()
+        if child == 0:
+            answer = ctypes.c_int(99)
+            try:
+                guard._prctl(option, value)
+                ctypes.CDLL(None).prctl(question, ctypes.byref(answer), 0, 0, 0)
+            finally:
+                os._exit(answer.value)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == value

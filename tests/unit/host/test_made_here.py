@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from rekindle.host import made
 from rekindle.host.made import plan_digest
 from rekindle.model.document import decode, encode
 from rekindle.model.plan import BuildRecipe, Plan, Reason
@@ -43,3 +46,27 @@ def test_what_would_be_run_counts_to_its_depths() -> None:
     for change in ({"env": {"A": "2"}}, {"env": {"A": "2", "B": "3"}}, {"patches": ("p",)}, {"source": "y"}):
         other = msgspec.structs.replace(PLAN.build, **change)
         assert plan_digest(msgspec.structs.replace(PLAN, build=other)) != plan_digest(PLAN), change
+
+
+def test_a_plan_is_ours_once_it_was_marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(made, "own_directories", lambda: (tmp_path / "data", tmp_path / "cache"))
+    monkeypatch.setattr(made, "_marked_by_this_process", set())
+    other = msgspec.structs.replace(PLAN, torch="2.0.0")
+    assert made.was_made_here(PLAN) is False and made.wheel_was_made_here("0" * 64) is False
+    made.mark_made(PLAN)
+    made.mark_wheel_made("0" * 64)
+    monkeypatch.setattr(made, "_marked_by_this_process", set())
+    assert made.was_made_here(PLAN) is True and made.was_made_here(other) is False
+    assert made.wheel_was_made_here("0" * 64) is True and made.wheel_was_made_here("1" * 64) is False
+
+
+def test_what_this_process_made_is_ours_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(made, "own_directories", lambda: (tmp_path / "file", tmp_path / "file"))
+    monkeypatch.setattr(made, "_marked_by_this_process", set())
+    made.mark_made(PLAN)
+    assert made.was_made_here(PLAN) is True
+    monkeypatch.setattr(made, "_marked_by_this_process", set())
+    assert made.was_made_here(PLAN) is False

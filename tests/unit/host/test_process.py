@@ -80,6 +80,21 @@ def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
 
 
 @POSIX
+def test_on_windows_a_missing_program_is_told_as_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*words: object) -> Running:
+        raise FileNotFoundError(2, "cannot find the file")
+
+    heard: list[str] = []
+    monkeypatch.setattr("rekindle.host.process._start", start)
+    with monkeypatch.context() as windows:
+        windows.setattr("rekindle.host.process.os.name", "nt")
+        ended = run_long(["no-such"], cwd=tmp_path, env={}, on_line=heard.append)
+    assert (ended.argv, ended.code, heard) == (("no-such",), 127, ["no-such: cannot find the file"])
+    with pytest.raises(FileNotFoundError):
+        run_long(["no-such"], cwd=tmp_path, env={}, on_line=heard.append)
+
+
+@POSIX
 def test_a_signal_is_told_like_a_shell_tells_it(tmp_path: Path) -> None:
     ended, _ = run("import os; os.kill(os.getpid(), 9)", tmp_path)
     assert ended.code == 137
