@@ -154,8 +154,7 @@ def _tree(found: Statement, plan: Plan, source: Path | None, place: Workspace) -
         )
     tree = source_status(source)
     materials = found.definition.get("resolvedDependencies")
-    rows = [row for row in materials if isinstance(row, Mapping)] if isinstance(materials, list) else []
-    wanted = inner(rows[0], "digest") if rows else {}
+    wanted = inner(materials[0], "digest") if isinstance(materials, list) and materials else {}
     for kind, here in (("gitCommit", tree.commit), ("sha256", tree.digest)):
         if kind in wanted and here is not None and here != wanted[kind]:
             raise BadInput(

@@ -157,12 +157,10 @@ def _ask(
         ]
         if elsewhere is not None:
             argv += ["--use-feature", "fast-deps", *elsewhere.pip_words(Path(folder) / "nothing")]
-            return host.run([*our_pip_without_programs(elsewhere.markers), *argv], timeout=RESOLVE_SECONDS), (
-                report.read_bytes() if report.is_file() else b""
-            )
-        done = host.run(
-            [*(pip_by_metadata(python) if by_metadata else (python, "-m", "pip")), *argv], timeout=RESOLVE_SECONDS
-        )
+            pip = our_pip_without_programs(elsewhere.markers)
+        else:
+            pip = pip_by_metadata(python) if by_metadata else [python, "-m", "pip"]
+        done = host.run([*pip, *argv], timeout=RESOLVE_SECONDS)
         if "No module named pip" in done.err and (other := pip_of(host, python))[0] != python:
             done = host.run([*other, *argv], timeout=RESOLVE_SECONDS)
         return done, report.read_bytes() if report.is_file() else b""
@@ -261,5 +259,5 @@ def largest(packages: Sequence[Package]) -> tuple[str, ...]:
 
 
 def lock_lines(packages: Sequence[Package], *, same: str = "===") -> str:
-    """A requirements file that names each package by its digest: what is installed is what was spoken_packages."""
+    """A requirements file that names each package by its digest: what is installed is what was told."""
     return "".join(f"{one.name}{same}{one.version} --hash=sha256:{one.sha256}\n" for one in packages)

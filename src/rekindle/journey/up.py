@@ -464,7 +464,6 @@ class _PlannedUp:
             verdict=verdict,
             workspace=str(self.workspace.root),
             legs=tuple(self.walk.legs),
-            machine=None,
             plan=self.plan,
             verification=proof,
             failure=failure,

@@ -62,6 +62,9 @@ def test_a_machine_that_cannot_be_planned_for_gets_a_warning(monkeypatch: pytest
         raise BadInput("no such machine")
 
     monkeypatch.setattr(variables, "_planned", refuse)
-    with pytest.warns(UserWarning, match="no such machine"):
+    with pytest.warns(UserWarning, match="no such machine") as told:
         assert rekindle.configure() == {}
+    assert told[0].filename == __file__, "it points at who called"
+    with pytest.warns(UserWarning, match="no such machine"):
+        assert variables.configure() == {}
     assert rekindle.configure(quiet=True) == {}

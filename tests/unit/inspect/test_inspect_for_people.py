@@ -50,6 +50,7 @@ def test_much_over_a_network_is_asked_for_and_nothing_else(tmp_path: Path) -> No
         asked.append((name, size))
         return False
 
+    assert _MUCH_BYTES == 200 * 1024 * 1024, "minutes on a slow line"
     _ask_before_much(source(wheel, _MUCH_BYTES - 1, remote=True), no)
     _ask_before_much(source(wheel, _MUCH_BYTES * 9, remote=False), no)
     assert asked == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,17 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app_trees import make_app
+from app_trees import add_extension, make_app
 from rekindle import api
 from rekindle.errors import BadInput, NotReady
 from rekindle.facts import load_facts
-from rekindle.interpreters.app_folder import AppFolder
+from rekindle.interpreters.app_folder import AppFolder, find_app
 from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
 from rekindle.journey import adopt as adopting
 from rekindle.journey import adopt_forecast
 from rekindle.journey.adopt_swap import finish_restoring, kept_environments, own_root, recover_environment
+from rekindle.model.adopt import AdoptOptions
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 
 
@@ -171,3 +174,28 @@ def test_what_a_second_adoption_wrote_goes_with_the_undo_of_the_first(tmp_path: 
     assert settings.read_text() == "mine, ours anew" and not node.exists() and again.record is None
     first.restore()
     assert settings.read_text() == "mine" and node.is_dir() and not (tmp_path / "lists").exists()
+
+
+def test_an_extension_that_is_left_out_gets_the_name_that_the_application_passes_over(tmp_path: Path) -> None:
+    folder = make_app(tmp_path / "ComfyUI", "comfyui", version="0.38.1")
+    add_extension(folder, "wants-old-torch", "torch<2\n")
+    found = find_app(folder, load_facts())
+
+    def moves(found: AppFolder, *names: str) -> tuple[tuple[str, str], ...]:
+        return adopting._Adopting(
+            options=AdoptOptions(folder=folder, leave_out=names),
+            found=found,
+            interpreter=Interpreter(path=sys.executable, version="3.12.1"),
+            root=folder,
+            progress=Silent(),
+            confirm=lambda _: True,
+        )._moves()
+
+    place = str(folder / "custom_nodes" / "wants-old-torch")
+    assert moves(found, "wants-old-torch") == ((place, f"{place}.disabled"),) and moves(found) == ()
+    with pytest.raises(BadInput, match="no such extension") as refused:
+        moves(found, "unknown")
+    assert "wants-old-torch" in (refused.value.remedy or "")
+    without = dataclasses.replace(found, app=msgspec.structs.replace(found.app, disabled=None))
+    with pytest.raises(BadInput, match="no such extension"):
+        moves(without, "wants-old-torch")

@@ -22,12 +22,13 @@ from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.diagnosis import Diagnosis, Match
-from rekindle.model.journey import Journey, UpOptions
+from rekindle.model.journey import BuiltCompanion, Installation, Journey, UpOptions
 from rekindle.model.machine import Examination, Machine, Os, Ready
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import AppliedPatch, SourceTree
 from rekindle.model.supply import TreePart
+from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 from tiny_wheels import make_wheel
 
@@ -336,3 +337,72 @@ def test_libraries_that_the_build_had_in_its_tree_go_into_the_wheel(stages: Stag
     told = {**places, "HOME": str(tmp_path), "CUDA_HOME": str(tmp_path / "gone")}
     from_source.bundle_wheel(tmp_path / "w.whl", PLAN, Workspace(tmp_path / "w"), Silent(), told)
     assert stages.told["bundle"]["library_path"] == list(places.values())
+
+
+@pytest.fixture
+def proved(stages: Stages, built: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Journey]:
+    """Walks a build to its end; the install and the proof are replaced by these results."""
+
+    def walk(
+        folder: Path,
+        verdict: str = "proven",
+        companions: tuple[BuiltCompanion, ...] = (),
+        fingerprints: tuple[str, ...] = ("f",),
+        **chosen: Any,
+    ) -> Journey:
+        installed = Installation(
+            python="p", packages={"torch": "2.7.1"}, wheel_sha256=sha256_of(built), fingerprint="f"
+        )
+        seen = iter(fingerprints)
+
+        def prove(**told: Any) -> VerifyReport:
+            stages.told["verify"] = told
+            return msgspec.convert({"verdict": verdict, "passed": 5}, VerifyReport)
+
+        monkeypatch.setattr(up._PlannedUp, "_installed", lambda self, requests, inputs: installed)
+        monkeypatch.setattr(up._PlannedUp, "_fingerprint", lambda self: next(seen))
+        monkeypatch.setattr(up, "build_companions", lambda builds, wheel: companions)
+        monkeypatch.setattr(up, "verify", prove)
+        return go(folder, bundle=False, **chosen)
+
+    return walk
+
+
+def test_a_proven_build_names_its_wheel_and_what_comes_next(
+    stages: Stages, built: Path, proved: Callable[..., Journey], tmp_path: Path
+) -> None:
+    journey = proved(tmp_path)
+    assert journey.arrived and journey.verdict == "torch 2.7.1 runs on this machine: 5 checks passed"
+    assert (journey.wheel, journey.wheel_sha256) == (str(built), sha256_of(built))
+    assert journey.python and journey.next[-1].endswith('-c "import torch; print(torch.__version__)"')
+    assert journey.verification and journey.verification.environment_digest == "f"
+    assert stages.told["verify"]["gpu"] is None and stages.told["verify"]["beside"] == ()
+    assert Path(journey.report or "").is_file()
+
+
+def test_a_build_that_is_not_proven_has_not_arrived(proved: Callable[..., Journey], tmp_path: Path) -> None:
+    journey = proved(tmp_path, "failed")
+    assert not journey.arrived and "is installed, but not proven to work" in journey.verdict
+    assert journey.next[0].startswith("rekindle verify --python") and statuses(journey)["verify"] == "failed"
+
+
+def test_companions_are_told_with_what_became_of_each(
+    stages: Stages, built: Path, proved: Callable[..., Journey], tmp_path: Path
+) -> None:
+    vision = BuiltCompanion(name="torchvision", version="0.22.1", wheel=str(built))
+    audio = BuiltCompanion(name="torchaudio", why="no sources")
+    journey = proved(tmp_path, companions=(vision, audio))
+    assert journey.verdict.startswith("torch 2.7.1 and torchvision 0.22.1 run on this machine")
+    assert journey.verdict.endswith("; torchaudio was not built: no sources")
+    assert "torchvision" in stages.told["verify"]["beside"] and "torchaudio" not in stages.told["verify"]["beside"]
+
+
+def test_what_changed_between_install_and_proof_is_no_proof(
+    built: Path, proved: Callable[..., Journey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(StageFailed, match="between install and verify, so the proof is about something else"):
+        proved(tmp_path, fingerprints=("another",))
+    digests = iter(["as installed", "another"])
+    monkeypatch.setattr(up, "sha256_of", lambda path: next(digests))
+    with pytest.raises(StageFailed, match="the proof is not about this file"):
+        proved(tmp_path / "second")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import platform
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rekindle.api import machine_from_flags, plan
 from rekindle.errors import BadInput
-from rekindle.journey.matrix import load_lock, lock_file, matrix_cell, matrix_plan
+from rekindle.journey.matrix import load_lock, lock_file, matrix_cell, matrix_plan, this_worker
 from rekindle.matrix.folder import CellFolder
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import load
-from rekindle.model.machine import Machine
+from rekindle.model.machine import Machine, Os, Toolkit
 from rekindle.model.matrix import CellState
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.source import SourceTree
@@ -163,3 +166,38 @@ def test_a_release_the_source_does_not_have_is_refused(tmp_path: Path) -> None:
     text = '[axes]\ntorch = ["2.7.1"]\npython = ["3.11"]\nvariant = ["cpu"]\n[defaults]\nsource = "debian"\n'
     lock = freeze(tmp_path, text)
     assert (lock.cells, lock.refused[0].because[0].code) == ((), "no-source")
+
+
+def test_a_worker_offers_what_its_doctor_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    kits = (
+        Toolkit(kind="cuda", version="12.4"),
+        Toolkit(kind="cudnn", version="9.1"),
+        Toolkit(kind="cuda", version=None),
+    )
+    here = msgspec.structs.replace(HERE, toolkits=kits, memory_gib=64.0)
+    monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: here)
+    monkeypatch.setattr("platform.node", lambda: "box")
+    worker = this_worker()
+    assert (worker.name, worker.system, worker.memory_gib) == ("box", "linux-x86_64", 64.0)
+    assert worker.cuda == ("12.4",) and worker.pythons == ("3.10",)
+    monkeypatch.setattr("platform.node", lambda: "")
+    bare = msgspec.structs.replace(here, os=Os(system="linux"))
+    monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: bare)
+    assert this_worker().name == "here" and this_worker().system == f"linux-{platform.machine()}"
+
+
+def test_wheels_for_several_cpus_are_told_apart_by_their_version(tmp_path: Path) -> None:
+    text = '[axes]\ntorch = ["2.6.0"]\npython = ["3.10"]\nvariant = ["cpu"]\ncpu = ["Ivy Bridge", "haswell"]\n'
+    versions = [
+        cell.plan.build.env["PYTORCH_BUILD_VERSION"] for cell in freeze(tmp_path, text).cells if cell.plan.build
+    ]
+    assert sorted(versions) == ["2.6.0+cpu-haswell", "2.6.0+cpu-ivy.bridge"]
+
+
+def test_another_system_is_planned_without_the_compilers_of_this_machine(tmp_path: Path) -> None:
+    axes = '[axes]\ntorch = ["2.6.0"]\npython = ["3.10"]\nvariant = ["cpu"]\n'
+    (own,) = freeze(tmp_path, axes).cells
+    (other,) = freeze(tmp_path, f'{axes}system = ["linux-aarch64"]\n').cells
+    assert own.plan.build and own.plan.build.compiler == "gcc-11"
+    assert other.plan.build and other.plan.build.compiler != "gcc-11" and other.plan.os
+    assert (own.plan.os and own.plan.os.arch, other.plan.os.arch) == ("x86_64", "aarch64")

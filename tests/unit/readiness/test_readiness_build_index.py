@@ -24,8 +24,10 @@ class Offline(LiveHost):
     def __init__(self, wheels: Path | None = None) -> None:
         super().__init__()
         self.wheels = wheels
+        self.words: list[str] = []
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        self.words += argv
         told = {**self.env, **(env or {}), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": "/dev/null"}
         told["PIP_FIND_LINKS"] = str(self.wheels or "")
         return super().run(argv, timeout=timeout, env=told)
@@ -83,3 +85,4 @@ def test_it_is_asked_only_where_something_long_comes_first(tmp_path: Path) -> No
         found = [check for check in checks if check.id == "index"]
         assert bool(found) is installs
     assert found[0].status == "fail" and "numpy<2" in (found[0].found or "")
+    assert "build" not in own.words, "the front end of PEP 517, which torch's own setup.py does without"
