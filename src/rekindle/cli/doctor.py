@@ -1,20 +1,9 @@
 """What this machine is, what is missing, and what fixes it."""
 
-from __future__ import annotations
-
 import argparse
-import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_workspace, place_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rekindle.model.machine import Examination
-    from rekindle.model.plan import Plan
-    from rekindle.render.screen import Screen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,12 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
 
 
-def _glance(plan: Plan | None, document: Examination, screen: Screen) -> None:
-    from rekindle.render.machine import show_glance
-
-    show_glance(document, plan, screen)
-
-
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
 
@@ -48,8 +31,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         if place is not None:
             session.progress.note(f"wrote {what} to {place}")
     ready = examination.ready.build if args.purpose == "build" else examination.ready.use
-    view: Callable[[Examination, Screen], None] | None = None
-    if not (session.json or args.details or session.verbosity):
-        plan = None if args.plan else api.plan(examination.machine)
-        view = functools.partial(_glance, plan)
-    return Answer(examination, good=ready, view=view)
+    if session.json or args.details or session.verbosity:
+        return Answer(examination, good=ready)
+    from rekindle.render.machine import show_glance
+
+    plan = None if args.plan else api.plan(examination.machine)
+    return Answer(examination, good=ready, view=lambda document, screen: show_glance(document, plan, screen))

@@ -107,13 +107,13 @@ def add_farm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--farm-check", type=int, metavar="N", help=check)
 
 
-def read_settings(given: list[str]) -> tuple[tuple[str, str], ...]:
+def read_settings(given: list[str], option: str = "--set") -> tuple[tuple[str, str], ...]:
     """``NAME=VALUE`` words; a name is what a shell takes for one."""
     found = {}
     for word in given:
         name, sign, value = word.partition("=")
         if not sign or not name.isidentifier():
-            raise BadInput(f"--set {word}: no NAME=VALUE", remedy="for example --set USE_PRECOMPILED_HEADERS=1")
+            raise BadInput(f"{option} {word}: no NAME=VALUE", remedy=f"write {option} NAME=VALUE")
         found[name] = value
     return tuple(found.items())
 

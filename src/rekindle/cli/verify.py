@@ -7,7 +7,7 @@ sandbox without network and home (bubblewrap, on Linux); where there is none, th
 
 import argparse
 
-from rekindle.cli.plan import add_companions, read_companions
+from rekindle.cli.plan import add_companions, read_companions, read_settings
 from rekindle.cli.verb import Answer, Session, add_repeatable, path, place_for, read_options
 from rekindle.errors import BadInput
 
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         raise BadInput("--with proves companions of an installed torch", remedy=remedy)
     saved = place_for(args.save, "verify.json") if args.save else None
     beside = read_companions(args.beside)
-    options = read_options(VerifyOptions, args, env=_settings(args.env), beside=beside, save=saved)
+    options = read_options(VerifyOptions, args, env=dict(read_settings(args.env, "--env")), beside=beside, save=saved)
     report = api.verify(options, progress=session.progress)
     if args.html:
         written = place_for(args.html, "verify.html")
@@ -99,10 +99,3 @@ def _claims(args: argparse.Namespace, session: Session) -> Answer:
     report = session.call(api.verify_claims, args, args.claims, cpu=True)
     good = report.verdict == "proven" or (args.unsigned and report.verdict == "not-proven")
     return Answer(report, good=good)
-
-
-def _settings(words: list[str]) -> dict[str, str]:
-    for word in words:
-        if "=" not in word:
-            raise BadInput(f"--env {word} has no '='", remedy="--env NAME=VALUE")
-    return {name: value for name, _, value in (word.partition("=") for word in words)}

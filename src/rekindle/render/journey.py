@@ -67,7 +67,8 @@ def show_card(card: Card, screen: Screen) -> None:
     if card.memory_gib:
         rows.append(("memory", f"{card.memory_gib:g} GiB at least for the compilers"))
     rows.append(("time", _time_ahead(card)))
-    rows.append(("into", _into(card)))
+    python = f", Python {card.python}" if card.python else ""
+    rows.append(("into", f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"))
     screen.labels(rows)
     if card.network:
         screen.bullet(f"no network: {card.network}", status="fail")
@@ -123,8 +124,3 @@ def _time_ahead(card: Card) -> str:
         return "nothing comes over a network; it is unpacked and proven"
     line = spoken_seconds(card.download_bytes * 8 / _LINE_BITS)
     return f"the download takes {line} on a line of 100 Mbit/s; then it is unpacked and proven"
-
-
-def _into(card: Card) -> str:
-    python = f", Python {card.python}" if card.python else ""
-    return f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"

@@ -55,15 +55,12 @@ def render_status(status: MatrixStatus, screen: Screen) -> None:
     """What became of each cell, and whether the next run builds it."""
     words = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
     screen.verdict("ok" if status.good else "warn", words)
+    width = min(60, max((len(row.name) for row in status.rows), default=10))
     for row in status.rows[:MAX_ROWS]:
-        screen.entry(row.name.ljust(_width(status)), _words(row), status=_MARKS[row.state.stage])
+        screen.entry(row.name.ljust(width), _words(row), status=_MARKS[row.state.stage])
     screen.rest(len(status.rows) - MAX_ROWS, _ALL)
     for cell in status.refused[:20]:
         screen.bullet(f"refused: {cell.name}: {cell.because[0].text if cell.because else ''}")
-
-
-def _width(status: MatrixStatus) -> int:
-    return min(60, max((len(row.name) for row in status.rows), default=10))
 
 
 def _words(row: CellRow) -> str:

@@ -28,7 +28,8 @@ def panel_lines(view: BuildView, *, columns: int, rows: int, unicode: bool = Tru
         del lines[1:]
     room = max(0, min(MAX_JOBS, rows - 2 - len(lines)))
     for job in view.jobs[:room]:
-        line = f"  {spoken_seconds(job.seconds).rjust(11)}  {_memory(job).rjust(7)}  {job.name}"
+        memory = spoken_bytes(job.bytes) if job.bytes >= 1e6 else ""
+        line = f"  {spoken_seconds(job.seconds).rjust(11)}  {memory.rjust(7)}  {job.name}"
         lines.append(line + next((text for text in _remarks(job) if len(line) + len(text) < columns), ""))
     if len(view.jobs) > room > 0:
         lines.append(f"  and {len(view.jobs) - room} more")
@@ -45,10 +46,6 @@ def _head(bar: str, words: list[str], columns: int) -> list[str]:
     below = ["  ".join(line) for line in lines[1:]]
     room = max(2, min(len(bar) + 2, columns - 1 - max(map(len, below), default=0)))
     return ["  ".join(lines[0]), *(" " * room + line for line in below)]
-
-
-def _memory(job: JobView) -> str:
-    return spoken_bytes(job.bytes) if job.bytes >= 1e6 else ""
 
 
 def _remarks(job: JobView) -> tuple[str, ...]:

@@ -226,7 +226,7 @@ def test_a_search_is_a_yes_where_a_wheel_runs(runs: tuple[bool | None, ...], goo
         ("verify --wheel w --package p", "goes with an installed package"),
         ("verify --wheel w --with x", "companions of an installed torch"),
         ("verify --events e --with x", "companions of an installed torch"),
-        ("verify --env NOVALUE", "has no '='"),
+        ("verify --env NOVALUE", "--env NOVALUE: no NAME=VALUE"),
         ("plan --set novalue", "no NAME=VALUE"),
         ("plan --set 1a=2", "no NAME=VALUE"),
         ("plan --with ,", "names no package"),
