@@ -143,4 +143,4 @@ def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
 def _own(root: Path, paths: set[str]) -> set[str]:
     """Those that belong to this repository; a submodule's files belong to its own."""
     inner = tuple(f"{one.path}/" for one in find_submodules(root) if (root / one.path / ".git").exists())
-    return {path for path in paths if not path.startswith(inner)} if inner else set(paths)
+    return {path for path in paths if not path.startswith(inner)}

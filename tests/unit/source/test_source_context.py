@@ -55,6 +55,23 @@ class Machine(BareHost):
         return ()
 
 
+@pytest.mark.parametrize(
+    ("tools", "accelerators"),
+    [
+        ((), ("none", "none", "cpu")),
+        (("nvcc",), ("12.4", "none", "cuda")),
+        (("hipcc",), ("none", "6.2", "rocm")),
+        (("nvcc", "hipcc"), ("12.4", "6.2", "cuda")),
+    ],
+)
+def test_a_back_end_is_one_whose_compiler_is_here(
+    tools: tuple[str, ...], accelerators: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rekindle.source.context.hip_release", lambda host, name: "6.2")
+    facts = gather(Machine(tools=tools), tmp_path, "2.0.1").facts
+    assert tuple(facts[name] for name in ("cuda", "rocm", "backend")) == accelerators
+
+
 def test_the_tools_of_this_machine(tmp_path: Path) -> None:
     facts = gather(Machine(tools=("python3", "nvcc")), tmp_path, "2.0.1").facts
     assert facts["cmake"] == "4.1.2" and facts["compiler"] == "gcc 12.2.0" and facts["glibc"] == "2.41"

@@ -72,3 +72,13 @@ def test_a_detour_over_a_link_does_not_lead_out(python: str, kind: bytes, tmp_pa
         unpack(made, tmp_path / "deep/tree")
     assert not list(tmp_path.rglob("escaped"))
     assert not (tmp_path / "deep/tree").exists()
+
+
+@pytest.mark.parametrize("goal", ["../secret", "/etc/hostname", "t/../../secret"])
+def test_a_hard_link_takes_nothing_from_outside(python: str, goal: str, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/secret").write_text("mine")
+    made = archive(tmp_path, ("t/b", {"content": b"x"}), ("t/a", {"type": tarfile.LNKTYPE, "linkname": goal}))
+    with pytest.raises(BadInput):
+        unpack(made, tmp_path / "deep/tree")
+    assert (tmp_path / "deep/secret").stat().st_nlink == 1 and not (tmp_path / "deep/tree").exists()

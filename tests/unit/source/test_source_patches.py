@@ -14,8 +14,10 @@ import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import journal
+from rekindle.source.history import open_history
 from rekindle.source.patches import Context, apply, choose, engine, parse_patch, read_patch, status, unapply
 from rekindle.source.patches.header import Patch
+from rekindle.source.tree import MARKS, recognise
 
 
 def patch(diff: str = mini.DIFF, *, id: str = "greet", header: str = mini.HEADER) -> Patch:
@@ -141,6 +143,46 @@ def test_symbolic_links_are_not_followed(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="symbolic link"):
         apply(tree, [patch()])
     assert (outside / "greeting.py").read_text() == mini.GREETING
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of files")
+def test_modes_are_remembered_and_enter_the_history(tree: Path) -> None:
+    (tree / "torch/greeting.py").chmod(0o755)
+    (tree / "torch/other.py").chmod(0o640)
+    apply(tree, [patch(), patch(OTHER, id="other")])
+    assert {file.path: file.mode for file in journal.read_record(tree).files} == {
+        "torch/greeting.py": 0o755,
+        "torch/other.py": 0o640,
+    }
+    listed = open_history(tree).run("ls-tree", "-r", "rekindle-base", "torch/greeting.py", "torch/other.py")
+    assert [line.split()[0] for line in listed.splitlines()] == ["100755", "100644"]
+    shown = open_history(tree).run("show", "rekindle-base:torch/greeting.py")
+    assert "goodbye" not in shown, "the base is the tree as it was"
+
+
+@pytest.mark.parametrize("missing", MARKS["torch"])
+def test_what_a_tree_lacks_is_named(tree: Path, missing: str) -> None:
+    (tree / missing).unlink()
+    with pytest.raises(BadInput, match=f"it lacks {missing}$"):
+        recognise(tree)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(4 << 20, True), ((4 << 20) + 1, False)])
+def test_a_patch_is_a_small_file(tmp_path: Path, size: int, fits: bool) -> None:
+    text = mini.HEADER + mini.DIFF
+    file = tmp_path / "large.patch"
+    file.write_text(text.replace("tests want it.", "tests want it." + "x" * (size - len(text))))
+    if fits:
+        assert read_patch(file, "torch").id == "large"
+    else:
+        with pytest.raises(BadInput):
+            read_patch(file, "torch")
+
+
+def test_a_wrong_line_of_a_header_is_told_by_its_number() -> None:
+    for line, words in (("Colour: red", "no header field 'Colour'"), ("nothing", "no header line: 'nothing'")):
+        with pytest.raises(BadInput, match=rf"greet\.patch:3.*{words}"):
+            patch(header=mini.HEADER.replace("Origin: rekindle", line))
 
 
 def test_a_file_too_large_to_be_a_source_is_not_patched(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

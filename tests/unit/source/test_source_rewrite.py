@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
-from rekindle.source.rewrite import raise_versions, rewrite_cmake
+from rekindle.source.rewrite import find_calls, raise_versions, rewrite_cmake
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,19 @@ def test_untouched(text: str) -> None:
 def test_seen_but_left(text: str, why: str) -> None:
     new, changed, left = raise_versions(text.encode(), "f")
     assert new == text.encode() and not changed and why in (left[0].why or "")
+
+
+def test_calls_are_found_with_their_place_whatever_their_case() -> None:
+    content = b"project(x)\nCMake_Minimum_Required(VERSION 3.0)\ncmake_policy(VERSION 2.8)\n"
+    calls = list(find_calls(content, frozenset({"cmake_minimum_required", "cmake_policy"})))
+    assert [(call.name, call.start) for call in calls] == [("cmake_minimum_required", 11), ("cmake_policy", 47)]
+    assert [word.text for word in calls[0].words] == [b"VERSION", b"3.0"]
+
+
+def test_a_call_inside_a_string_is_shown_in_part() -> None:
+    inside = "cmake_minimum_required(VERSION 3.0) " + "x" * 60
+    _, changed, left = raise_versions(f'set(a "{inside}")\n'.encode(), "CMakeLists.txt")
+    assert not changed and [(change.before, change.why) for change in left] == [(inside[:80], "inside a string")]
 
 
 def test_endings_and_strange_bytes_stay() -> None:

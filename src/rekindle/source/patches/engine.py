@@ -8,7 +8,7 @@ another repository is taken for a part of it, a file with CRLF gets new lines wi
 tree nothing is applied, and nobody can say which of several patches conflicts before the first one is written.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -81,8 +81,11 @@ def _index(hunk: Hunk) -> int:
 
 
 def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -> tuple[int | None, Hunk]:
+    """Where the hunk fits, of several places the one nearest to where it is expected, and in which form."""
+    expected = _index(hunk) + shift
     for candidate in (hunk, _with_crlf(hunk)) if crlf else (hunk,):
-        for at in _nearest(_index(hunk) + shift, floor, len(lines) - len(candidate.before)):
+        last = len(lines) - len(candidate.before)
+        for at in sorted(range(floor, last + 1), key=lambda index: abs(index - expected)):
             if _matches(candidate, lines, at):
                 return at, candidate
     return None, hunk
@@ -93,19 +96,6 @@ def _matches(hunk: Hunk, lines: list[bytes], at: int) -> bool:
     if size and lines[at] != hunk.before[0]:
         return False
     return tuple(lines[at : at + size]) == hunk.before
-
-
-def _nearest(expected: int, lowest: int, highest: int) -> Iterator[int]:
-    """Every index from ``lowest`` to ``highest``, the ones near ``expected`` first."""
-    if highest < lowest:
-        return
-    middle = min(max(expected, lowest), highest)
-    yield middle
-    for distance in range(1, highest - lowest + 1):
-        if middle - distance >= lowest:
-            yield middle - distance
-        if middle + distance <= highest:
-            yield middle + distance
 
 
 def _with_crlf(hunk: Hunk) -> Hunk:
