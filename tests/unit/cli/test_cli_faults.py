@@ -13,7 +13,7 @@ import pytest
 
 from rekindle.cli import main as front
 from rekindle.cli.verb import Answer, HelpText, laid_out, terminal_columns
-from rekindle.errors import BadInput, Declined, Exit
+from rekindle.errors import BadInput, CommandFailed, Declined, Exit
 from rekindle.model.words import Text
 
 
@@ -110,6 +110,19 @@ def test_an_answer_ends_with_its_own_code(
 ) -> None:
     fail(monkeypatch, None, Answer(Text(text="words\n"), good=good, exit_code=exit_code))
     assert front.main(["fake"]) == code and "words" in capsys.readouterr().out
+
+
+def test_what_a_failed_command_said_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        importlib.import_module("rekindle.api.explain"), "remedy_for", lambda text: f"because of {text}"
+    )
+    fail(monkeypatch, CommandFailed(["tool"], 1, ["first", "last"]))
+    assert front.main(["fake"]) == Exit.NO
+    assert "tool ended with exit code 1: last\n  → because of first" in capsys.readouterr().err
+    fail(monkeypatch, CommandFailed(["tool"], 1, ["last"], remedy="its own"))
+    assert front.main(["fake"]) == Exit.NO and "→ its own" in capsys.readouterr().err
 
 
 def test_a_no_that_nobody_was_asked_for_says_what_to_do(

@@ -14,6 +14,7 @@ from rekindle import api
 from rekindle.cli import adopt, inspect, pack, up
 from rekindle.cli.verb import Session, after_a_yes, show_then_ask
 from rekindle.errors import NeedsInvitation, Untrusted
+from rekindle.model.holdings import Holding
 
 
 class Terminal(io.StringIO):
@@ -136,6 +137,20 @@ def test_reading_much_over_a_network_is_asked_about_only_where_somebody_can_answ
         said = answers(text, person=person)
         assert held[0]("torch", 5 << 20) is yes
         assert ("torch is read over the network, up to" in said.getvalue()) is person
+
+
+@pytest.mark.parametrize("person", [True, False])
+def test_what_would_be_removed_is_shown_to_whoever_is_asked(
+    person: bool, answers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = Called(api.clean, SimpleNamespace(kept=()))
+    monkeypatch.setattr(api, "clean", called)
+    run("clean")
+    said = answers("y\n", person=person)
+    gone = Holding(kind="logs", name="old logs", path="/l", bytes=3_000_000, age_seconds=5)
+    assert called.named["confirm"]([gone, gone]) is person
+    assert said.getvalue().count("old logs") == (2 if person else 0)
+    assert ("Remove these (6.0 MB)?" in said.getvalue()) is person
 
 
 @pytest.mark.parametrize("person", [True, False])
