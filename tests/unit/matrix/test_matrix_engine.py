@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -129,6 +130,21 @@ def test_half_a_percent_of_the_time_is_what_merely_polls(spent: float, hangs: bo
         watch.look(lambda: spent)
 
 
+def test_silence_as_long_as_the_limit_is_a_hang() -> None:
+    now = [0.0]
+    watch = HangWatch(100.0, clock=lambda: now[0])
+    now[0] = 100.0
+    with pytest.raises(Hang):
+        watch.look(lambda: 0.0)
+
+
+def test_processor_time_is_that_of_what_still_lives() -> None:
+    gone: Any = SimpleNamespace(descendants=list)
+    assert engine.processor_seconds(gone) == 0.0
+    ours: Any = SimpleNamespace(descendants=lambda: [os.getpid(), 2**22 + 1])
+    assert engine.processor_seconds(ours) > 0.0
+
+
 def test_a_line_is_a_sign_of_life() -> None:
     now = [0.0]
     watch = HangWatch(100.0, clock=lambda: now[0])
@@ -136,7 +152,9 @@ def test_a_line_is_a_sign_of_life() -> None:
         now[0] += 20.0
         watch.heard()
         watch.look(lambda: 0.0)
-    now[0] += 101.0
+    now[0] += 99.9
+    watch.look(lambda: 0.0)
+    now[0] += 20.1
     with pytest.raises(Hang):
         watch.look(lambda: 0.0)
 

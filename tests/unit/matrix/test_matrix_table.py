@@ -96,6 +96,16 @@ def test_a_setting_is_a_name_and_a_short_plain_text(tmp_path: Path, setting: str
             read_table(table(tmp_path, text))
 
 
+@pytest.mark.parametrize(("length", "fits"), [(100, True), (101, False)])
+def test_a_value_is_a_short_text(tmp_path: Path, length: int, fits: bool) -> None:
+    file = table(tmp_path, f'project = "spark"\n[axes]\npython = ["{"3" * length}"]\n')
+    if fits:
+        assert count_combinations(read_table(file)) == 1
+    else:
+        with pytest.raises(BadInput, match="is no value for 'python'"):
+            read_table(file)
+
+
 def test_a_misspelt_axis_is_told_its_name(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         read_table(table(tmp_path, 'project = "spark"\n[axes]\npython = ["3.11"]\nvarient = ["cpu"]\n'))
