@@ -36,7 +36,6 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
     """Run to the end or to the deadline; never raises for what the command does."""
     # Tools speak the user's language unless told otherwise, and we read their words.
     merged = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
-    windows = sys.platform == "win32"
     try:
         process = subprocess.Popen(
             list(argv),
@@ -44,8 +43,8 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=merged,
-            start_new_session=not windows,
-            creationflags=0x08000000 if windows else 0,  # CREATE_NO_WINDOW
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     except (OSError, ValueError) as error:
         return Completed(argv=tuple(argv), code=None, err=str(error))

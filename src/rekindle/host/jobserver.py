@@ -52,7 +52,7 @@ class Semaphore:
     """Windows: the same by a semaphore, whose name ``--jobserver-auth`` carries."""
 
     def __init__(self, key: str, kernel: Any = None) -> None:
-        self._kernel = kernel or getattr(ctypes, "WinDLL")("kernel32", use_last_error=True)  # noqa: B009
+        self._kernel = kernel or getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009
         name = f"rekindle-jobs-{hashlib.sha256(key.encode()).hexdigest()[:16]}-{os.getpid()}"
         self._kernel.CreateSemaphoreW.restype = ctypes.c_void_p
         self._handle = ctypes.c_void_p(self._kernel.CreateSemaphoreW(None, 0, 0x7FFFFFFF, name))

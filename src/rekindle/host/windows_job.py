@@ -43,7 +43,7 @@ class ExtendedLimits(ctypes.Structure):
 
 
 def _kernel32() -> Any:
-    library = getattr(ctypes, "WinDLL")("kernel32", use_last_error=True)  # noqa: B009 (absent elsewhere)
+    library = getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009 (absent elsewhere)
     library.CreateJobObjectW.restype = ctypes.c_void_p
     return library
 

@@ -98,6 +98,15 @@ def test_given_up_and_continued_by_the_next_call(server: Server, tmp_path: Path)
     assert server.asked[-1] == "bytes=600000-"
 
 
+def test_why_it_was_cut_is_told_in_the_systems_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.host.download.time.sleep", lambda seconds: None)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(Interrupted, match=r"was cut short at 0 MiB \(.*refused.*\)"):
+        download(f"http://127.0.0.1:{port}/a.tar.gz", tmp_path / "f", attempts=1)
+
+
 def test_a_part_that_somebody_removed_is_fetched_from_its_first_byte(server: Server, tmp_path: Path) -> None:
     server.cut_after = 300_000
     with pytest.raises(Interrupted):

@@ -54,6 +54,12 @@ def test_a_tool_that_leaves_a_daemon_with_its_pipes_is_not_waited_for() -> None:
     assert time.monotonic() - begin < 10
 
 
+@pytest.mark.parametrize(("most", "kept"), [(9, "123456789"), (10, "1234567890"), (11, "1234567890")])
+def test_of_a_flood_as_much_is_kept_as_fits(most: int, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.host.command.MAX_OUTPUT_BYTES", most)
+    assert run_command(python("print('1234567890', end='')"), timeout=30).out == kept
+
+
 def test_a_flood_is_cut() -> None:
     done = run_command(python("import sys\nfor _ in range(200): sys.stdout.write('x' * 65536)"), timeout=30)
     assert done.ok

@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.host.capture import Record, RecordedHost
 from rekindle.host.protocol import Completed, RegistryKey
-from rekindle.host.redact import Redactor
+from rekindle.host.redact import Redactor, without_secrets
 
 ME = Redactor(user="kimberly", home="/data/people/kimberly", host="kims-box.lab.example")
 
@@ -67,6 +67,14 @@ def test_a_user_called_root_changes_nothing() -> None:
 )
 def test_a_short_home_is_hidden_but_no_folder_of_everybodys(home: str, after: str) -> None:
     assert Redactor(home=home).text("/h/a/x").replace("//", "/") == after
+
+
+def test_a_page_hides_who_and_keeps_what_is_to_be_copied() -> None:
+    assert without_secrets("mail kim@lab.example now") == "mail someone@example.invalid now"
+    assert without_secrets("GPU-73ab278d-1681-f7b4-3d79-f98f21f3d184") == "GPU-redacted"
+    for kept in ("/home/anna/.pyenv", r"C:\Users\anna\x", "0f" * 32):
+        assert without_secrets(kept) == kept, "commands and digests on a page are there to be used"
+    assert without_secrets(7) == 7
 
 
 def test_a_redacted_record_still_fits_together() -> None:

@@ -51,6 +51,18 @@ def test_what_cannot_be_started_is_told_as_shells_do(tmp_path: Path) -> None:
     assert _copy(str(plain))[::2] == (126, f"{plain}: Exec format error\n".encode())
 
 
+@needs.posix()
+def test_who_copies_keeps_no_program_from_ending() -> None:
+    copying: list[bool] = []
+
+    class Told(io.BytesIO):
+        def write(self, data: Any) -> int:
+            copying.append(threading.current_thread().daemon)
+            return super().write(data)
+
+    assert _copy("sh", "-c", "echo said", out=Told())[1] == b"said\n" and set(copying) == {True}
+
+
 class Closing(io.BytesIO):
     """A reader that goes away after its first piece."""
 
