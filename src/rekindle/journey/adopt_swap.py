@@ -126,7 +126,7 @@ class Swap:
             root=self.root,
             site=package_places(host, self.python)[0],
             pins=pins,
-            contents={one.name.lower(): one.contents for one in now.packages if one.name.lower() in pins},
+            contents={one.name.lower(): one.contents for one in now.packages},
             env=self.plan.env,
             undo=self.undo_line,
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, Interrupted, RekindleError
-from rekindle.facts import load_facts
+from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.files import sha256_of
 from rekindle.journey.from_source import SourceBuilds
 from rekindle.journey.walk import digest
@@ -17,8 +17,6 @@ from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.source.origins import debian_package
-
-PROJECTS = ("torchvision", "torchaudio")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +33,7 @@ def wanted_companions(plan: Plan, options: UpOptions) -> tuple[CompanionToBuild,
     """What is to be built beside torch, known before anything starts."""
     if options.torch_only or options.target or plan.build is None or plan.project != "torch":
         return ()
-    return tuple(want_companion(project, plan) for project in PROJECTS)
+    return tuple(want_companion(project, plan) for project in PAIRED_PACKAGES)
 
 
 def want_companion(project: str, plan: Plan) -> CompanionToBuild:

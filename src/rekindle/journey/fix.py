@@ -18,7 +18,7 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from rekindle.api.explain import explain_command
-from rekindle.api.source import source_patch, source_unpatch
+from rekindle.api.source import source_patch, source_status, source_unpatch
 from rekindle.errors import RekindleError, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
@@ -354,7 +354,7 @@ def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tu
                 settings = (*options.settings, (action.name, action.value))
                 return replace(options, settings=settings), f"{first.title}: {action.name}={action.value}"
             case ApplyPatch():
-                before = {patch.id for patch in source_patch(root, dry_run=True).patches if patch.state == "applied"}
+                before = {patch.id for patch in source_status(root).patches if patch.state == "applied"}
                 tree = source_patch(root, only=[action.patch])
                 if action.patch not in before and not tree.conflicts:
                     return replace(options, source=tree), f"{first.title}: patched with {action.patch}"

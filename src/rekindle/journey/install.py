@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.api.explain import remedy_for
 from rekindle.errors import BadInput, CommandFailed, StageFailed
+from rekindle.facts import PAIRED_PACKAGES
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import note_made
@@ -37,8 +38,6 @@ from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 
-COMPANIONS = ("torchvision", "torchaudio")
-
 
 def wanted_from(
     requests: Sequence[Request], *, index: str | None = None, torch_only: bool = False
@@ -48,7 +47,7 @@ def wanted_from(
     ``index`` is asked instead of the plan's own (``default``: pip's own); ``torch_only`` leaves torchvision and
     torchaudio out.
     """
-    wanted = [request for request in requests if not (torch_only and request.name in COMPANIONS)]
+    wanted = [request for request in requests if not (torch_only and request.name in PAIRED_PACKAGES)]
     if index is not None:
         place = None if index == "default" else index
         wanted = [msgspec.structs.replace(request, index=place, links=None) for request in wanted]

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import BadInput, StageFailed
-from rekindle.formats.statement import PACK_SUMS, read_envelope, seal, signed_by
+from rekindle.facts import PAIRED_PACKAGES
+from rekindle.formats.statement import MAX_ENVELOPE_BYTES, PACK_SUMS, read_envelope, seal, signed_by
 from rekindle.host.files import read_head, sha256_of, write_atomically
 from rekindle.host.keys import PublicKey, checker, read_private, read_public, trusted_keys
 from rekindle.model.document import load
@@ -96,9 +97,6 @@ class PackFolder:
         write_atomically(self.out / SUMS, sums)
 
 
-_MAX_SUMS_BYTES = 64 << 20
-
-
 def pack_check(folder: Path, *, keys: Sequence[Path] = ()) -> PackCheck:
     """Is every file of a pack what it was when it was made, and who vouches for it?
 
@@ -139,8 +137,8 @@ def _signer(folder: Path, keys: Sequence[PublicKey] | None) -> tuple[str | None,
     if not path.is_file() or path.is_symlink():
         return None, "nobody signed it: its sums tell accidents, not who made it"
     try:
-        envelope = read_envelope(read_head(path, _MAX_SUMS_BYTES), SIGNATURE)
-        sums = read_head(folder / SUMS, _MAX_SUMS_BYTES)
+        envelope = read_envelope(read_head(path, MAX_ENVELOPE_BYTES), SIGNATURE)
+        sums = read_head(folder / SUMS, MAX_ENVELOPE_BYTES)
         believed = signed_by(envelope, checker(trusted_keys() if keys is None else keys))
     except (BadInput, OSError) as error:
         return None, f"its signature cannot be read: {error}"
@@ -181,7 +179,7 @@ def up_from_pack(options: UpOptions) -> UpOptions:
         variant = local or packed.variant
         wish = msgspec.structs.replace(wish, torch=f"{release}+{variant}" if variant else release)
     python = options.python or (packed.python if options.venv is None else None)
-    alone = not {package.name for package in packed.packages} & {"torchvision", "torchaudio"}
+    alone = not any(package.name in PAIRED_PACKAGES for package in packed.packages)
     return msgspec.structs.replace(
         options, find_links=links, wish=wish, python=python, torch_only=options.torch_only or alone
     )

@@ -152,16 +152,17 @@ def prepare_environment(
         if not dependencies:
             unpack_wheel(subject.path, site)
             return python
-        into = ["--only-binary", ":all:", "--target", str(site)]
-        pip = our_pip_without_programs() if our_pip_serves(interpreter.release) and our_pip_fills(interpreter) else None
-        if installer.uv is None and pip is None:
+        words = ["--only-binary", ":all:", "--target", str(site), *installer.places, str(subject.path), *extra]
+        if installer.uv:
+            argv = installer.command(host, str(python), words)
+        elif our_pip_serves(interpreter.release) and our_pip_fills(interpreter):
+            argv = [*our_pip_without_programs(), "install", *words]
+        else:
             raise MissingTool(
                 f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's"
                 " dependencies",
                 remedy="install uv or a full Python (--python EXE), or try the wheel alone with --no-deps",
             )
-        words = [*into, *installer.places, str(subject.path), *extra]
-        argv = installer.command(host, str(python), words) if installer.uv else [*(pip or ()), "install", *words]
         _finish(_run(argv, where), subject)
     else:
         with_pip = not installer.uv and not our_pip_serves(interpreter.release)

@@ -19,7 +19,6 @@ from packaging.version import Version
 from rekindle.emulate.qemu import (
     EMULATED,
     PATIENCE,
-    X86,
     EmulatedCpu,
     EmulatedMachine,
     Emulator,
@@ -257,7 +256,7 @@ _GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
 
 def machine_for(subject: Subject) -> EmulatedMachine:
     """The kind of machine the wheel's code is for."""
-    emulated = EMULATED.get(subject.machine or X86.machine)
+    emulated = EMULATED.get(subject.machine or "")
     if subject.system != "linux" or emulated is None:
         raise BadInput(
             f"{subject.path.name} holds no code for Linux on x86-64 or AArch64, which are what can be emulated",

@@ -104,8 +104,8 @@ def asked_beside(names: Sequence[str]) -> list[dict[str, object]]:
     for name in names:
         package = find_package(name, facts)
         if package is None or package not in table:
-            near = [other for other in near_packages(name, facts) if other in table]
-            hint = f"did you mean {near[0]}?" if near and package is None else f"known: {', '.join(table)}"
+            near = [other for other in near_packages(name, facts) if other in table] if package is None else []
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(table)}"
             raise BadInput(f"no check is known for {name}", remedy=hint)
         row = table[package]
         remedy = f"rekindle plan --with {package} names the version that goes with this torch"

@@ -130,3 +130,12 @@ def test_without_a_yes_or_a_toolkit_nothing_is_done(
     with pytest.raises(MissingTool):
         up.run_up(Workspace(tmp_path / "w"), UpOptions(), Silent(), lambda *_: True)
     assert not asked
+
+
+def test_the_grafted_wheel_takes_the_place_of_the_official_one_alone(asked: dict[str, Any], tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "w")
+    vision = Request(name="torchvision", version="0.27.1+cu126", index=TORCH.index)
+    wheel, requests = grafting.graft_requests(
+        Walk(workspace, Silent()), workspace, PLAN, (vision, TORCH), UpOptions(), Silent()
+    )
+    assert [(one.name, one.url) for one in requests] == [("torch", str(wheel)), ("torchvision", None)]

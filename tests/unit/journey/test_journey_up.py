@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.journey import BuiltCompanion, Installation, Journey, UpOptions
 from rekindle.model.machine import Examination, Machine, Os, Ready
-from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Request, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import AppliedPatch, SourceTree
 from rekindle.model.supply import TreePart
@@ -406,3 +407,71 @@ def test_what_changed_between_install_and_proof_is_no_proof(
     monkeypatch.setattr(up, "sha256_of", lambda path: next(digests))
     with pytest.raises(StageFailed, match="the proof is not about this file"):
         proved(tmp_path / "second")
+
+
+def test_a_torch_with_gpu_code_that_was_given_to_a_machine_without_a_gpu_is_proved_without_one(
+    stages: Stages, built: Path, proved: Callable[..., Journey], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up, "plan_taken", lambda machine, wish, wheel: stages.plan)
+    monkeypatch.setattr(up, "companion_checks", lambda *words, **named: ())
+    proved(tmp_path, wheel=built)
+    assert stages.told["verify"]["gpu"] is False
+    stages.plan = msgspec.structs.replace(PLAN, cuda="11.8")
+    proved(tmp_path / "cuda", wheel=built)
+    assert stages.told["verify"]["gpu"] is None
+
+
+def planned(stages: Stages, folder: Path, plan: Plan, **chosen: Any) -> up._PlannedUp:
+    workspace = Workspace(folder / "w")
+    machine = Machine(os=Os(system="linux", distro="debian 12"))
+    shared: dict[str, Any] = {"workspace": workspace, "progress": Silent(), "machine": machine, "plan": plan}
+    return up._PlannedUp(walk=Walk(workspace, Silent()), options=UpOptions(**chosen), **shared)
+
+
+@pytest.mark.parametrize(("answer", "network", "told"), [("install", "no", True), ("install", None, False)])
+def test_where_the_index_is_silent_the_card_says_what_can_be_had(
+    answer: str, network: str | None, told: bool, stages: Stages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up, "look_for_network", lambda places: network)
+    monkeypatch.setattr(up, "reachable_ways", lambda machine, options: ("rekindle up --torch 2.6.0",))
+    monkeypatch.setattr(up._PlannedUp, "_foresee", lambda self, requests: ((),))
+    request = Request(name="torch", version="2.7.1", index="https://example.org/cpu")
+    card = planned(stages, tmp_path, Plan(answer="install", torch="2.7.1", requests=(request,))).make_card()
+    assert card.reachable == (("rekindle up --torch 2.6.0",) if told else ())
+    assert (card.packages, card.network) == (None if network else 0, network)
+    built = planned(stages, tmp_path, PLAN).make_card()
+    assert built.reachable == (), "sources come from one place"
+
+
+def test_where_a_build_fetches_from_and_what_is_there_already(stages: Stages, tmp_path: Path) -> None:
+    git = "https://github.com/pytorch/pytorch"
+    fresh = planned(stages, tmp_path, PLAN)
+    assert len(fresh._upstream()) == 1 and git in fresh._upstream()[0]
+    (fresh.workspace.source / "torch-2.7.1").mkdir(parents=True)
+    assert fresh._upstream() == () and planned(stages, tmp_path, PLAN, source=tmp_path)._upstream() == ()
+    debian = msgspec.structs.replace(PLAN, build=BuildRecipe(source="debian", origin="debian"))
+    assert planned(stages, tmp_path, debian)._upstream() == ()
+    assert planned(stages, tmp_path, debian)._archive() == ("Debian's archive of sources",)
+    assert planned(stages, tmp_path, debian, offline=True)._archive() == ()
+    assert planned(stages, tmp_path, debian, source=tmp_path)._archive() == fresh._archive() == ()
+
+
+def test_where_the_phases_after_a_build_write(stages: Stages, tmp_path: Path) -> None:
+    assert planned(stages, tmp_path, PLAN, target="c10")._later_places() == {}
+    both = planned(stages, tmp_path, PLAN, venv=tmp_path / "env", bundle=True)
+    assert both._later_places() == {"bundle": both.workspace.wheels, "verify": tmp_path / "env"}
+    assert planned(stages, tmp_path, PLAN, venv=tmp_path / "env", bundle=False)._later_places().keys() == {"verify"}
+
+
+def test_a_walk_is_done_only_while_its_python_and_its_plan_are_the_same(stages: Stages, tmp_path: Path) -> None:
+    walk = planned(stages, tmp_path, PLAN, python=sys.executable)
+    assert not walk.is_done()
+    walk._arrived.parent.mkdir(parents=True)
+    walk._arrived.write_text(walk.inputs, "ascii")
+    assert walk.is_done()
+    other = msgspec.structs.replace(PLAN, torch="2.7.0")
+    assert not planned(stages, tmp_path, other, python=sys.executable).is_done()
+    assert not planned(stages, tmp_path, PLAN, python=sys.executable, torch_only=True).is_done()
+    gone = planned(stages, tmp_path, PLAN, python=str(tmp_path / "gone" / "python"))
+    gone._arrived.write_text(gone.inputs, "ascii")
+    assert not gone.is_done()

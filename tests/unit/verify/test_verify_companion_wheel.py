@@ -18,7 +18,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
 from rekindle.verify.environment import refuse_small_disk
 from rekindle.verify.subject import read_subject
-from rekindle.verify.target import Target, Trial, load_table
+from rekindle.verify.target import Target, Trial, asked_beside, load_table
 from tiny_wheels import make_wheel
 
 
@@ -98,3 +98,17 @@ def test_a_package_without_an_operation_is_refused(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("name", sorted(load_table()))
 def test_every_operation_is_code(name: str) -> None:
     assert compile(load_table()[name].call, name, "exec").co_filename == name
+
+
+def test_a_misspelt_name_gets_the_nearest_and_a_known_one_without_an_operation_the_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert [row["name"] for row in asked_beside(["xformers", "XFormers"])] == ["xformers"], "each once"
+    with pytest.raises(BadInput, match="no check is known for xformerz") as refused:
+        asked_beside(["xformerz"])
+    assert refused.value.remedy == "did you mean xformers?"
+    less = {name: row for name, row in load_table().items() if name != "xformers"}
+    monkeypatch.setattr("rekindle.verify.target.load_table", lambda: less)
+    with pytest.raises(BadInput, match="no check is known for xformers") as refused:
+        asked_beside(["xformers"])
+    assert (refused.value.remedy or "").startswith("known: ")

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import read_events
-from rekindle.verify.runner import _with, run_checks
+from rekindle.verify.runner import _ending, _with, run_checks
 from rekindle.verify.target import CHECKS, Target, Trial
 from spark_stand_in import GOOD
 
@@ -271,3 +273,33 @@ def test_what_was_complained_about_last_is_read_from_the_end(tmp_path: Path) -> 
     assert _with("it died", log) == "it died: out of memory"
     log.write_bytes(b"y" * 5000)
     assert _with("it died", log) == f"it died: {'y' * 300}"
+
+
+class OpenBox:
+    """A sandbox that hides nothing."""
+
+    def wrap(
+        self, argv: Sequence[str], *, work: Path, env: Mapping[str, str], shown: Iterable[Path] = ()
+    ) -> tuple[list[str], dict[str, str]]:
+        return list(argv), dict(env)
+
+
+@pytest.mark.parametrize(
+    ("boxed", "code", "words"),
+    [
+        (True, 137, "died of signal 9"),
+        (True, 129, "died of signal 1"),
+        (True, 128, "exit code 128"),
+        (False, 137, "exit code 137"),
+        (True, 1, "exit code 1"),
+    ],
+)
+def test_a_sandbox_tells_of_signals_as_shells_do(boxed: bool, code: int, words: str) -> None:
+    box: Any = OpenBox() if boxed else None
+    target = Target(command=(sys.executable, "-c", f"import os; os._exit({code})"), package="spark", sandbox=box)
+    assert words in run_checks(target).checks[0].detail
+
+
+def test_windows_codes_are_told_as_windows_names_them() -> None:
+    assert _ending(0xC0000005).endswith("0xc0000005") and _ending(2**31 - 1).endswith("2147483647")
+    assert _ending(2**31).endswith("0x80000000") and _ending(-11).endswith("signal 11") and _ending(0).endswith(" 0")

@@ -7,8 +7,19 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from bare_host import BareHost
+from rekindle.model.progress import Silent
 from rekindle.model.verify import Missing, VerifyCheck
-from rekindle.verify.gather import Claim, foretell, hold_to_list, judge, load_minimum, next_steps, required_checks
+from rekindle.verify.gather import (
+    Claim,
+    Gathering,
+    foretell,
+    hold_to_list,
+    judge,
+    load_minimum,
+    next_steps,
+    required_checks,
+)
 
 CLAIMS = [
     Claim(package="torch", level="smoke", gpu=False),
@@ -195,3 +206,19 @@ def test_it_speaks_of_its_own_card_alone_and_an_unexpected_success_is_said() -> 
     assert first.status == "passed" and first.foretold and first.detail.startswith("works, though the graft foretold")
     assert second.skip == "foretold"
     assert third.foretold is None and fourth.status == "failed", "the A100 has code of its own"
+
+
+@pytest.mark.parametrize(("said", "told"), [("--no-gpu", "--no-gpu"), ("", None)])
+def test_a_run_that_ends_in_a_check_names_it_with_its_remedy(said: str, told: str | None) -> None:
+    gathered = Gathering(BareHost(), Silent(), {})
+    gathered.hear({"event": "begin", "id": "gpu.matmul", "remedy": said})
+    gathered.cut_short("killed by SIGKILL")
+    (check,) = gathered.checks
+    assert (check.id, check.status, check.detail, check.remedy) == ("gpu.matmul", "failed", "killed by SIGKILL", told)
+    assert gathered.current is None
+
+
+def test_a_run_that_ends_before_its_first_check_failed_to_start() -> None:
+    gathered = Gathering(BareHost(), Silent(), {})
+    gathered.cut_short("exit code 1")
+    assert gathered.checks[0].id == "start" and "start at all" in (gathered.checks[0].remedy or "")
