@@ -113,6 +113,18 @@ def test_creation_and_deletion() -> None:
         apply_diff(made.reversed(), b"x\ny\nz\n")
 
 
+def test_the_line_that_is_wrong_is_named() -> None:
+    for raw, line in (
+        (b'--- "a/f"\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n', 1),
+        (b'--- a/f\n+++ "b/f"\n@@ -1 +1 @@\n-a\n+b\n', 2),
+        (b"x\n--- a/f\n+++ b/\xff\n@@ -1 +1 @@\n-a\n+b\n", 3),
+        (b"x\nrename from a\n", 2),
+        (b"x\nx\n@@ -1 +1 @@\n-a\n+b\n", 3),
+    ):
+        with pytest.raises(BadInput, match=rf"^t:{line} "):
+            read_diff(raw, origin="t")
+
+
 @pytest.mark.parametrize(
     "raw",
     [

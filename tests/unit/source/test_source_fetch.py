@@ -13,6 +13,7 @@ import pytest
 import needs
 import source_mini as mini
 from bare_host import BareHost
+from git_upstream import git
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.model.source import JournalEdit
@@ -157,6 +158,16 @@ def test_a_local_tree_is_copied_without_its_build(tree: Path, tmp_path: Path) ->
         get(Wanted(place=str(tree)), tree / "inner", tmp_path)
     with pytest.raises(BadInput, match="torchvision was wanted"):
         get(Wanted(place=str(tree), project="torchvision"), tmp_path / "other", tmp_path)
+
+
+@needs.tool("git")
+def test_a_copy_of_a_checkout_says_which_commit_it_is(tree: Path, tmp_path: Path) -> None:
+    assert get(Wanted(place=str(tree)), tmp_path / "plain", tmp_path).commit is None
+    git(tree, "init", "-q")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "mine")
+    copied = get(Wanted(place=str(tree)), tmp_path / "copy", tmp_path)
+    assert copied.commit == git(tree, "rev-parse", "HEAD")
 
 
 def test_where_a_checkout_may_go(tmp_path: Path) -> None:

@@ -148,3 +148,12 @@ def test_save_needs_a_history(tree: Path, tmp_path: Path) -> None:
     git(tree, "commit", "-qm", "upstream")
     with pytest.raises(BadInput, match="rekindle-base"):
         save_patches(tree, tmp_path / "p")
+
+
+@needs.links()
+def test_of_a_tree_only_its_own_files_are_watched(tmp_path: Path) -> None:
+    for name in ("a.py", "part/.git", "part/b.py", ".git/config"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link.py").symlink_to("a.py")
+    assert set(hipify._snapshot(tmp_path)) == {"a.py", "part/b.py"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ import needs
 import rekindle.source.supply
 import source_mini as mini
 from rekindle.compat.supply import parts_for
+from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
@@ -222,3 +224,15 @@ def test_without_debians_packaging_a_copy_says_that_no_package_is_known(tree: Pa
     parts = fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=None, progress=Silent())
     (late,) = [part for part in parts if part.name == "pocketfft"]
     assert not late.ready and "no package is known" in (late.detail or "")
+
+
+@needs.links()
+def test_a_package_that_cannot_be_had_is_told_in_its_own_words(tree: Path) -> None:
+    class Offline:
+        def folder(self, name: str) -> tuple[Path, str]:
+            raise BadInput(f"no mirror has {name}", remedy="try another")
+
+    offline: Any = Offline()
+    parts = fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=offline, progress=Silent())
+    (late,) = [part for part in parts if not part.ready]
+    assert (late.name, late.detail, late.fix) == ("pocketfft", "no mirror has pocketfft", "try another")

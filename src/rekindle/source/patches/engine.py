@@ -77,7 +77,7 @@ def uses_crlf(content: bytes) -> bool:
 
 def _index(hunk: Hunk) -> int:
     # "@@ -5,0 +6,2 @@" inserts after line 5: an empty side counts from the line before.
-    return hunk.start if not hunk.before else max(hunk.start - 1, 0)
+    return hunk.start - 1 if hunk.before else hunk.start
 
 
 def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -> tuple[int | None, Hunk]:
