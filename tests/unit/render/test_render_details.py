@@ -10,15 +10,18 @@ import pytest
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import Card, Journey, Leg
 from rekindle.model.matrix import CellRow, CellState, MatrixCost, MatrixLock, MatrixStatus, RefusedCell
+from rekindle.model.pack import Pack, PackedFile
 from rekindle.model.plan import Reason
 from rekindle.model.progress import BuildView, JobView
 from rekindle.model.proof import RecordReview, WeighedRecord
 from rekindle.model.source import AppliedPatch, SourceTree
-from rekindle.model.verify import VerifyCheck, VerifyReport
-from rekindle.model.wheel import Links, OperatorTrial, WheelReport
+from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
+from rekindle.model.wheel import IsaUse, Links, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render import progress
-from rekindle.render.pages import verify_page
+from rekindle.render.matrix import Live
+from rekindle.render.pages import _instruction_sets, render_matrix_html, verify_page
 from rekindle.render.progress import LineProgress, panel_lines
+from rekindle.render.screen import Screen
 from rekindle.render.summary import summarise
 from views import shown
 
@@ -174,3 +177,89 @@ def test_the_next_panel_is_drawn_over_the_whole_last_one(jobs: int, monkeypatch:
     assert second.startswith(up) and (jobs > 0 or "A" not in second[:3])
     line.step(1, 2, "x")
     assert out.getvalue()[len(first) + len(second) :].startswith(f"{up}\x1b[J" if jobs else "\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("counts", "stages", "kind"),
+    [
+        ({"proven": 1}, ["proven"], "good"),
+        ({"proven": 1, "failed": 1}, ["proven", "failed"], "bad"),
+        ({"built": 1}, ["built"], ""),
+        ({"proven": 1, "built": 1}, ["proven", "built"], ""),
+        ({}, [], ""),
+    ],
+)
+def test_a_page_of_a_matrix_is_good_where_every_cell_is_proven(
+    counts: dict[str, int], stages: list[str], kind: str
+) -> None:
+    rows = tuple(row(f"c{n}-py3.11", stage=stage) for n, stage in enumerate(stages))
+    page = render_matrix_html(MatrixStatus(root="/r", rows=rows, counts=counts))
+    assert (f'<h1 class="{kind}">' if kind else "<h1>") in page
+
+
+def test_functions_of_a_wheel_stand_under_their_instruction_set() -> None:
+    cpu = WheelCpu(
+        unconditional=(IsaUse(isa="avx", functions=3), IsaUse(isa="avx2", functions=1200)),
+        dispatched=(IsaUse(isa="avx2", functions=7),),
+    )
+    found = _instruction_sets(WheelReport(target="w", cpu=cpu))
+    assert found["sets"][1:] == [["avx", "3", "·", "·"], ["avx2", "1,200", "·", "7"]]
+    assert found["set_marks"] == [["bad", "none", "none"], ["bad", "none", "plain"]]
+
+
+@pytest.mark.parametrize(("count", "rest"), [(6, ""), (7, " and 1 more")])
+def test_of_checks_that_never_ran_six_are_named(count: int, rest: str) -> None:
+    missing = tuple(Missing(id=f"c{n}", why="did not run") for n in range(count))
+    said = " ".join(shown(VerifyReport(missing=missing), 0).split())
+    assert f"never ran: c0, c1, c2, c3, c4, c5{rest}" in said and ("more" in said) is bool(rest)
+
+
+def test_words_on_a_screen_are_broken_neither_by_length_nor_at_hyphens() -> None:
+    out = io.StringIO()
+    Screen(out, color="never", width=20).paragraph("see " + "x" * 30 + " and --no-such-option-at-all")
+    assert "x" * 30 in out.getvalue() and "--no-such-option-at-all" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("made", "card", "promised"), [(False, True, True), (True, True, False), (False, False, False)]
+)
+def test_a_pack_that_was_not_made_says_what_a_yes_brings(made: bool, card: bool, promised: bool) -> None:
+    pack = Pack(
+        title="torch 2.6.0",
+        folder="/p",
+        system="linux",
+        arch="x86_64",
+        python="3.12",
+        files=(PackedFile(path="a.whl", sha256="0" * 64, bytes=1),) if made else (),
+        card=CARD if card else None,
+    )
+    said = shown(pack, 0)
+    assert ("What a yes brings" in said) is promised and ("On that machine" in said or "check /p" in said) is made
+
+
+@pytest.mark.parametrize("lines", [6, 30])
+def test_a_watched_matrix_is_drawn_in_place_with_what_runs_first(lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", str(lines))
+    stages = ("proven", "waiting", "running", "failed", "built")
+    rows = tuple(row(stage, stage=stage, phase="compile") for stage in stages)
+    out = Terminal()
+    live = Live(out, quiet=False)
+    live.show(MatrixStatus(root="/r", rows=rows, counts={"running": 1}))
+    drawn = [line.removeprefix("\x1b[K").split() for line in out.getvalue().splitlines()[:-1]]
+    assert drawn[0] == ["1", "running"] and drawn[1][:3] == ["running", "running", "compile"]
+    assert [words[0] for words in drawn[1:]] == ["running", "failed", "waiting", "built", "proven"][: max(3, lines - 4)]
+    first = out.getvalue()
+    live.show(MatrixStatus(root="/r", rows=rows, counts={"running": 1}))
+    assert out.getvalue()[len(first) :].startswith(f"\x1b[{len(drawn)}A")
+
+
+def test_elsewhere_a_watched_matrix_is_a_line_per_change() -> None:
+    out = io.StringIO()
+    live = Live(out, quiet=False)
+    for stage in ("waiting", "waiting", "running"):
+        live.show(MatrixStatus(root="/r", rows=(row("a", stage=stage),)))
+    assert out.getvalue() == "a: waiting\na: running\n"
+    quiet = io.StringIO()
+    Live(quiet, quiet=True).show(MatrixStatus(root="/r", rows=(row("a"),)))
+    assert quiet.getvalue() == ""
