@@ -90,10 +90,7 @@ def _mark(book: str, *digests: str) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for digest in digests:
             (folder / digest).touch()
-        names = list(folder.iterdir())
-        if len(names) <= _KEPT:
-            return
-        for old in sorted(names, key=lambda path: path.stat().st_mtime)[: len(names) - _KEPT]:
+        for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
             old.unlink(missing_ok=True)
 
 

@@ -298,13 +298,10 @@ def _refuse_start(words: str, code: int, copy: BinaryIO, err: BinaryIO) -> int:
 
 def _copy_stream(source: IO[bytes], target: BinaryIO, copy: BinaryIO, lock: threading.Lock) -> None:
     read = getattr(source, "read1", source.read)
-    gone = False
     while chunk := read(_CHUNK):
         with lock:
             copy.write(chunk)
-        if not gone:
-            try:
-                target.write(chunk)
-                target.flush()
-            except (BrokenPipeError, ValueError):
-                gone = True  # the reader went away (``| head``); the program is still heard to its end
+        # Where the reader went away (``| head``) the program is still heard to its end.
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            target.write(chunk)
+            target.flush()

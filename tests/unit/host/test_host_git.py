@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.git import Git, harmless
@@ -147,3 +149,15 @@ def test_a_tree_of_somebody_else_or_one_that_points_away_is_refused(tmp_path: Pa
         git(tmp_path, {"--show-toplevel": "/somewhere/else\n"}).environment()
     for silent in (NO, "", Completed(argv=(), code=1, out="/somewhere/else")):
         git(tmp_path, {"--show-toplevel": silent, "--show-scope": ""}).environment()
+
+
+@needs.tool("git")
+def test_every_setting_is_read_with_its_scope(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for number in range(5):
+        subprocess.run(["git", "-C", str(tmp_path), "config", f"filter.f{number}.clean", "x"], check=True)
+    keys = Git(tmp_path)._keys(modules=False)
+    assert {scope for scope, _ in keys} <= {"system", "global", "local", "worktree", "command"}
+    assert [key for scope, key in keys if scope == "local" and key.startswith("filter.")] == [
+        f"filter.f{number}.clean" for number in range(5)
+    ]

@@ -69,6 +69,12 @@ def test_a_short_home_is_hidden_but_no_folder_of_everybodys(home: str, after: st
     assert Redactor(home=home).text("/h/a/x").replace("//", "/") == after
 
 
+@pytest.mark.parametrize(("user", "hidden"), [("kim", True), ("ki", False), ("root", False), ("Python", False)])
+def test_a_name_is_hidden_unless_it_is_too_short_or_a_word(user: str, hidden: bool) -> None:
+    text = f"{user} was here"
+    assert (Redactor(user=user).text(text) == "user was here") is hidden
+
+
 def test_a_page_hides_who_and_keeps_what_is_to_be_copied() -> None:
     assert without_secrets("mail kim@lab.example now") == "mail someone@example.invalid now"
     assert without_secrets("GPU-73ab278d-1681-f7b4-3d79-f98f21f3d184") == "GPU-redacted"

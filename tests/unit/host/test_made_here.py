@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -70,3 +71,19 @@ def test_what_this_process_made_is_ours_where_nothing_can_be_written(
     assert made.was_made_here(PLAN) is True
     monkeypatch.setattr(made, "_marked_by_this_process", set())
     assert made.was_made_here(PLAN) is False
+
+
+@pytest.mark.parametrize(("before", "left"), [(3, 4), (4, 4)])
+def test_of_many_marks_the_newest_are_kept(
+    before: int, left: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(made, "own_directories", lambda: (tmp_path, tmp_path))
+    monkeypatch.setattr(made, "_KEPT", 4)
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for number in range(before):
+        (folder / f"{number:064x}").touch()
+        os.utime(folder / f"{number:064x}", (number, number))
+    made.mark_wheel_made("f" * 64)
+    assert len(list(folder.iterdir())) == left and (folder / ("f" * 64)).exists()
+    assert (folder / f"{0:064x}").exists() is (before == 3)

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.model.arch import Gfx, Sm, parse_gfx, parse_gpu_arch, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import (
+    Gfx,
+    Sm,
+    parse_gfx,
+    parse_gfx_code,
+    parse_gpu_arch,
+    parse_sm,
+    ptx_runs_on,
+    sass_runs_on,
+)
 
 sms = st.builds(Sm, st.integers(2, 13), st.integers(0, 9), st.sampled_from(["", "a", "f"]))
 
@@ -59,3 +68,14 @@ def test_sass_rule(code: str, device: str, runs: bool) -> None:
 @given(sms.filter(lambda s: not s.suffix), sms.filter(lambda s: not s.suffix))
 def test_ptx_goes_forward_and_never_back(code: Sm, device: Sm) -> None:
     assert ptx_runs_on(code, device) == (code <= device)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "features"),
+    [("gfx90a:sramecc+:xnack-", "gfx90a", ("sramecc+", "xnack-")), ("gfx11-generic", "gfx11-generic", ())],
+)
+def test_code_may_be_for_a_chip_or_for_a_family(text: str, name: str, features: tuple[str, ...]) -> None:
+    target = parse_gfx_code(text)
+    assert (target.name, target.features) == (name, features)
+    with pytest.raises(ValueError, match="no target of AMD code"):
+        parse_gfx_code("sm_86")

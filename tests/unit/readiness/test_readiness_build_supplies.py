@@ -12,14 +12,16 @@ import pytest
 
 import needs
 from bare_host import BareHost
+from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.readiness.case import PlannedBuild, wheel_version
-from rekindle.readiness.programs import python_for_build
+from rekindle.readiness.case import PlannedBuild, wheel_name, wheel_version
+from rekindle.readiness.programs import find_build_python, python_for_build
 from rekindle.readiness.register import check_build
+from rekindle.readiness.space import place_for_build
 
 
 class Machine(BareHost):
@@ -93,3 +95,48 @@ def test_the_wheel_is_told_with_the_python_that_builds_it(project: str, told: bo
     found = {check.id: check.found or "" for check in python_for_build(LiveHost(), asked)}
     assert found["python"].endswith(", with Python.h") and ("wheel" in found) is told, "an extension has no tree yet"
     assert not told or found["wheel"].startswith("torch-2.6.0+rekindle.cpu-cp3")
+
+
+@pytest.mark.parametrize(
+    ("torch", "version", "public"),
+    [("2.6.0+cu124", "2.6.0a0", "2.6.0"), (None, "2.7.0", "2.7.0"), (None, None, "0")],
+)
+def test_a_wheel_is_called_by_the_plan_or_by_its_tree(torch: str | None, version: str | None, public: str) -> None:
+    wanted = msgspec.structs.replace(plan("2.6.0"), torch=torch)
+    tree = SourceTree(project="torch", version=version, root="/t") if version else None
+    name = wheel_name(wanted, tree, "cp311", BareHost()) or ""
+    assert name.startswith(f"torch-{public}+rekindle.cpu-cp311-cp311-")
+
+
+def test_of_two_pythons_the_one_with_headers_builds() -> None:
+    class Two(BareHost):
+        def which_all(self, name: str) -> tuple[str, ...]:
+            return ("/a/python3.11", "/b/python3.11") if name == "python3.11" else ()
+
+        def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, object] | None:
+            return {"version": "3.11.2", "include": "/i", "headers": path.startswith("/b"), "executable": path}
+
+        def realpath(self, path: str) -> str:
+            return path
+
+    assert find_build_python(Two(), "3.11").path == "/b/python3.11"
+
+
+@needs.posix()
+@pytest.mark.parametrize(
+    ("name", "cuda", "words"),
+    [
+        ("plain", None, None),
+        ("a b ü", "12.4", None),
+        ("a;b", None, "holds ;, which CMake"),
+        ("a,b", None, None),
+        ("a,b", "12.4", "at which nvcc cuts"),
+    ],
+)
+def test_letters_of_a_path_that_tools_read_otherwise(name: str, cuda: str | None, words: str | None) -> None:
+    asked = PlannedBuild(plan=msgspec.structs.replace(plan("2.6.0"), cuda=cuda), python="", place=Path("/w") / name)
+    if words is None:
+        assert list(place_for_build(BareHost("linux"), asked)) == []
+    else:
+        with pytest.raises(BadInput, match=words):
+            list(place_for_build(BareHost("linux"), asked))

@@ -437,3 +437,26 @@ def test_a_program_must_not_be_too_old(version: str | None, status: str) -> None
     check = table(machine(tools={"cmake": version, "git": "2.39"}))["cmake"]
     assert (check.status, check.want) == (status, f"{oldest_cmake()} or newer")
     assert table(machine(tools={"git": "2.39"}))["git"].want is None
+
+
+def test_a_card_of_unknown_make_is_not_held_against_a_driver() -> None:
+    unknown = Gpu(vendor="nvidia", name="new")
+    drivers = Drivers(nvidia="580.95.05")
+    assert driver_misfit(machine(unknown, drivers=drivers), None) is None
+    why = driver_misfit(machine(gpu("sm_35", "K40c"), unknown, drivers=drivers), None) or ""
+    assert "K40c (sm_35)" in why and "new" not in why
+
+
+@pytest.mark.parametrize(
+    ("system", "note", "status"),
+    [
+        ("windows", "MSVC 14.4, Windows SDK 10.0.22621.0", "ok"),
+        ("windows", "MSVC 14.4, Windows SDK missing", "fail"),
+        ("linux", "Windows SDK 10.0", None),
+    ],
+)
+def test_visual_studio_must_find_a_windows_sdk(system: str, note: str, status: str | None) -> None:
+    studio = Compiler(kind="msvc", version="19.40", note=note)
+    check = table(machine(system=system, compilers=(studio,))).get("msvc-environment")
+    assert (check.status if check else None) == status
+    assert "msvc-environment" not in table(machine(system=system))
