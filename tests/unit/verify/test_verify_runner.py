@@ -303,3 +303,19 @@ def test_a_sandbox_tells_of_signals_as_shells_do(boxed: bool, code: int, words: 
 def test_windows_codes_are_told_as_windows_names_them() -> None:
     assert _ending(0xC0000005).endswith("0xc0000005") and _ending(2**31 - 1).endswith("2147483647")
     assert _ending(2**31).endswith("0x80000000") and _ending(-11).endswith("signal 11") and _ending(0).endswith(" 0")
+
+
+@pytest.mark.parametrize(
+    ("told", "claims"),
+    [
+        ({"gpu": False}, ("cpu",)),
+        ({"gpu": False, "expect": {"cuda": "12.4"}}, ("cpu",)),
+        ({"expect": {"rocm": "6.2"}}, ("cpu", "gpu")),
+        ({"gpu": True}, ("cpu", "gpu")),
+        ({}, ("cpu", "gpu")),
+    ],
+)
+def test_what_is_claimed_of_a_gpu_is_what_was_told_or_promised(
+    told: dict[str, Any], claims: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert try_package(tmp_path, GOOD, level="smoke", **told).claims == claims

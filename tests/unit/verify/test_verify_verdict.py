@@ -222,3 +222,21 @@ def test_a_run_that_ends_before_its_first_check_failed_to_start() -> None:
     gathered = Gathering(BareHost(), Silent(), {})
     gathered.cut_short("exit code 1")
     assert gathered.checks[0].id == "start" and "start at all" in (gathered.checks[0].remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("package", "environment", "given", "owes"),
+    [
+        ("torch", {"cuda": "12.4"}, None, True),
+        ("torch", {"hip": "6.2"}, None, True),
+        ("torch", {"xpu": "1"}, None, True),
+        ("torch", {}, None, False),
+        ("torch", {"cuda": "12.4"}, False, False),
+        ("torch", {}, True, True),
+        ("spark", {}, None, True),
+    ],
+)
+def test_a_build_with_gpu_code_owes_a_kernel_on_a_gpu_unless_it_is_told_otherwise(
+    package: str, environment: dict[str, str], given: bool | None, owes: bool
+) -> None:
+    assert Gathering(BareHost(), Silent(), environment).claim(package, "smoke", given).gpu is owes
