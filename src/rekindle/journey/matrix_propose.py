@@ -176,13 +176,13 @@ def _csv_machines(path: Path, python: str | None) -> Iterator[_Machine]:
     if unknown := [head for head in heads.values() if head not in _COLUMNS]:
         raise BadInput(f"{path}: no column is called {unknown[0]!r}", remedy=f"columns are {', '.join(_COLUMNS)}")
     for number, row in enumerate(rows, 2):
-        told = {heads[head]: text.strip() for head, text in row.items() if head in heads and text and text.strip()}
+        cells = {heads[head]: text.strip() for head, text in row.items() if head in heads and text}
+        told: dict[str, Any] = {head: text for head, text in cells.items() if text}
         name = told.pop("name", None) or told.get("gpu") or f"line {number}"
         cards = [card.strip() for card in told.pop("gpu", "none").split("+")]
-        told.setdefault("python", python or "")
+        told.setdefault("python", python)
         try:
-            flags: dict[str, Any] = {field: value for field, value in told.items() if value}
-            machine = machine_from_flags(gpu=cards, **flags)
+            machine = machine_from_flags(gpu=cards, **told)
         except BadInput as error:
             raise BadInput(f"{path}, line {number}: {error.message}", remedy=error.remedy) from error
-        yield _Machine(name, machine, Wish(python=told["python"] or None))
+        yield _Machine(name, machine, Wish(python=told["python"]))

@@ -325,4 +325,4 @@ class _Packing:
 
 def _file_of(package: Package) -> str:
     """The file's name in its address."""
-    return urllib.parse.unquote(urllib.parse.urlsplit(package.url).path).replace("\\", "/").rsplit("/", 1)[-1]
+    return urllib.parse.unquote(urllib.parse.urlsplit(package.url).path).replace("\\", "/").rpartition("/")[2]

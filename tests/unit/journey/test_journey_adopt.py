@@ -22,7 +22,7 @@ from rekindle.journey import adopt_forecast
 from rekindle.journey.adopt_swap import finish_restoring, kept_environments, own_root, recover_environment
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.plan import BuildRecipe, Plan, Reason
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 
@@ -199,3 +199,13 @@ def test_an_extension_that_is_left_out_gets_the_name_that_the_application_passes
     without = dataclasses.replace(found, app=msgspec.structs.replace(found.app, disabled=None))
     with pytest.raises(BadInput, match="no such extension"):
         moves(without, "wants-old-torch")
+
+
+@pytest.mark.parametrize(("code", "told"), [("app-torch-outside", True), ("another-warning", False)])
+def test_a_torch_outside_of_what_the_application_takes_is_a_no(
+    code: str, told: bool, app: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warning = Reason(code=code, text="It takes torch below 2.0.")
+    stand_in(monkeypatch, Plan(answer="none", torch="2.7.1", warnings=(warning,)))
+    verdict = api.adopt(app).verdict
+    assert ("It takes torch below 2.0." in verdict) is told and ("no torch can run here" in verdict) is not told

@@ -475,3 +475,9 @@ def test_a_walk_is_done_only_while_its_python_and_its_plan_are_the_same(stages: 
     gone = planned(stages, tmp_path, PLAN, python=str(tmp_path / "gone" / "python"))
     gone._arrived.write_text(gone.inputs, "ascii")
     assert not gone.is_done()
+
+
+def test_a_new_environment_is_made_with_the_python_that_was_named_or_planned(stages: Stages, tmp_path: Path) -> None:
+    assert planned(stages, tmp_path, PLAN).base == sys.executable
+    named = planned(stages, tmp_path, PLAN, python="/opt/python", venv=tmp_path / "env")
+    assert named.base == named.build_python == "/opt/python"

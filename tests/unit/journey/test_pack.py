@@ -67,6 +67,7 @@ def test_the_closure_is_that_of_the_other_platform(links: Path, tmp_path: Path) 
     assert (tmp_path / "w/wheels/torch-1.0-py3-none-win_amd64.whl").is_file()
     assert (tmp_path / "w/install.bat").is_file() and not (tmp_path / "w/install.sh").exists()
     assert (tmp_path / "l/install.sh").is_file()
+    assert windows.install[0].strip('"').endswith("install.bat") and linux.install[0].startswith("sh ")
     assert windows.left_out[0] == "gone (none): nobody has it"
     assert any("Python 3.12 itself" in words for words in windows.left_out)
 

@@ -102,3 +102,9 @@ def test_wheels_for_two_cpus_have_two_names(tmp_path: Path) -> None:
         "2.6.0+rekindle.cpu.ivybridge",
         "2.6.0+rekindle.cpu.haswell",
     ]
+
+
+def test_a_line_without_a_python_takes_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    lines = "name,gpu,driver,os,python\nrack,Tesla K40c,470.256.02,linux, \nold,Tesla K40c,470.256.02,linux,3.9\n"
+    found = api.matrix_propose([lab(tmp_path, lines)], python="3.10")
+    assert {wheel.serves: wheel.python for wheel in found.wheels} == {("rack",): "3.10", ("old",): "3.9"}
