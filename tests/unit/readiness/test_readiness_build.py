@@ -109,6 +109,12 @@ def test_python_against_the_release(version: str, status: str | None) -> None:
     assert [check.status for check in found] == ([status] if status else [])
 
 
+@pytest.mark.parametrize(("planned", "told"), [("3.11", False), ("3.10", True), (None, False)])
+def test_another_python_than_the_planned_one_is_told(planned: str | None, told: bool) -> None:
+    checks = check_release(plan(python=planned), Interpreter(path="p", version="3.11.2"))
+    assert any("3.10" in (check.found or "") for check in checks) is told
+
+
 def test_a_python_the_release_never_took_is_refused() -> None:
     python = Interpreter(path="p", version="3.6.15")
     with pytest.raises(BadInput, match=r"torch 1\.13\.1 needs Python >=3\.7\.0, and p is 3\.6\.15"):

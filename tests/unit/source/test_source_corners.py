@@ -259,3 +259,53 @@ def test_a_version_that_an_upper_bound_admits(bound: str, below: str) -> None:
 def test_what_the_caller_says_counts_and_what_he_does_not_say_is_asked(tmp_path: Path) -> None:
     asked = gather(BareHost(), tmp_path, "2.0.1", given={"cuda": None, "rocm": "6.2"}).facts
     assert (asked["cuda"], asked["rocm"]) == ("none", "6.2")
+
+
+@pytest.mark.parametrize(("above", "fits"), [(0, True), (1, False)])
+def test_an_archive_may_be_as_large_as_the_limit(
+    above: int, fits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "MAX_BYTES", 10_000)
+    (tmp_path / "t.tar").write_bytes(_tar(("t/a", {"content": b"x" * (10_000 + above)}), ("t/b", {})))
+    _held_to(lambda: unpack(tmp_path / "t.tar", tmp_path / "out"), fits)
+
+
+def test_what_was_left_out_of_an_archive_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.tar").write_bytes(PLAIN)
+    assert unpack(tmp_path / "t.tar", tmp_path / "plain") == 0
+    hidden = [(f"t/.git/{name}", {"content": b"x"}) for name in ("config", "HEAD")]
+    (tmp_path / "t.tar").write_bytes(_tar(("t/a", {}), *hidden))
+    assert unpack(tmp_path / "t.tar", tmp_path / "git") == 2 and not (tmp_path / "git/.git").exists()
+
+
+def test_a_header_is_read_in_pieces_of_a_known_size() -> None:
+    plain = archive._Plain(io.BytesIO(PLAIN))
+    assert plain.read(0) == b"" and len(plain.read(512)) == 512
+    for size in (-1, archive.MAX_READ + 1):
+        with pytest.raises(tarfile.ReadError):
+            plain.read(size)
+    assert archive.MAX_READ == 16 << 20
+
+
+def test_only_names_count_among_the_folders_that_setup_looks_for(tmp_path: Path) -> None:
+    text = "def get_submodule_folders():\n    return [join(x, 'a') for x in ['b', 7, None, c]]\n"
+    (tmp_path / "setup.py").write_text(text)
+    assert listed_by_setup(tmp_path) == ("third_party/b",)
+
+
+def test_a_diff_makes_nothing_executable_by_itself() -> None:
+    assert not FileDiff("f", (Hunk(1, (b"a\n",), (b"b\n",)),)).executable
+
+
+def test_a_long_rewrite_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Heard(Silent):
+        said = 0
+
+        def step(self, done: float, total: float | None, detail: str = "") -> None:
+            self.said += 1
+
+    (tmp_path / "CMakeLists.txt").write_bytes(b"cmake_minimum_required(VERSION 3.0)\n")
+    monkeypatch.setattr(rewrite, "QUIET_SECONDS", -1.0)
+    heard = Heard()
+    rewrite.rewrite_cmake(tmp_path, dry_run=True, progress=heard)
+    assert heard.said and rewrite.rewrite_cmake(tmp_path, dry_run=True).changes
