@@ -237,7 +237,7 @@ def test_a_pack_that_was_not_made_says_what_a_yes_brings(made: bool, card: bool,
     assert ("What a yes brings" in said) is promised and ("On that machine" in said or "check /p" in said) is made
 
 
-@pytest.mark.parametrize("lines", [6, 30])
+@pytest.mark.parametrize("lines", [6, 8, 30])
 def test_a_watched_matrix_is_drawn_in_place_with_what_runs_first(lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", str(lines))
@@ -263,3 +263,9 @@ def test_elsewhere_a_watched_matrix_is_a_line_per_change() -> None:
     quiet = io.StringIO()
     Live(quiet, quiet=True).show(MatrixStatus(root="/r", rows=(row("a"),)))
     assert quiet.getvalue() == ""
+
+
+@pytest.mark.parametrize(("columns", "width"), [("300", 120), ("120", 120), ("80", 80), ("20", 40)])
+def test_a_screen_is_as_wide_as_people_read(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert Screen(Terminal(), color="never").width == width
