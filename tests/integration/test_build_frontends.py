@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import needs
@@ -29,6 +30,7 @@ from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.programs import find_build_python
+from rekindle.toolkits import programs
 
 pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
 
@@ -133,6 +135,21 @@ def test_cuda_that_silently_falls_back_is_stopped_with_its_reason(tmp_path: Path
         build(plan(USE_CUDA="1"), tree_at(root), workspace, python=sys.executable, options=OPTIONS)
     assert any("no toolkit was found" in line for line in failed(caught).error)
     assert not list(root.rglob("*.o"))
+
+
+def test_the_planned_cmake_comes_with_the_build_where_the_machine_has_none(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain Debian has no CMake: the check says that the index brings it, so the build must not ask for another."""
+    everywhere = programs.places_of
+    monkeypatch.setattr(programs, "places_of", lambda host, name: () if name == "cmake" else everywhere(host, name))
+    planned = plan()
+    assert planned.build is not None
+    recipe = msgspec.structs.replace(planned.build, pins={**planned.build.pins, "cmake": ">=3.27,<4"})
+    root = sample_trees.old_setup(tmp_path / "tree")
+    planned = msgspec.structs.replace(planned, build=recipe)
+    result = build(planned, tree_at(root), workspace, python=sys.executable, options=OPTIONS)
+    assert re.match(rf"3\.\d+.* \({re.escape(str(workspace.root))}", result.toolchain["cmake"])
 
 
 def test_a_backend_that_cannot_configure_alone_is_watched(tmp_path: Path, workspace: Workspace) -> None:

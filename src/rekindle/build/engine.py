@@ -156,7 +156,8 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     settings = {**plan.build.cmake, **plan.build.env}
     # Everything that can be found missing is looked for before anything is changed.
     ninja = find_ninja(work.host, options.ninja)
-    cmake = find_cmake(work.host, options.cmake)
+    brings_cmake = "cmake" in plan.build.pins and not (options.cmake or options.as_is)
+    cmake = None if brings_cmake else find_cmake(work.host, options.cmake)
     compilers = find_compilers(work.host, settings)
     work.toolchain.update(find_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_build_python(work.host, python)
@@ -188,8 +189,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     refuse_few_files(build_tree)
     with work.phase("environment", f"Python {interpreter.version}"):
         target = _target_python(work, interpreter, torch)
-        if "cmake" in plan.build.pins and not (options.cmake or options.as_is):
-            cmake = find_cmake(work.host, str(target.bin / "cmake"))
+        cmake = cmake or find_cmake(work.host, str(target.bin / "cmake"))
         if compiles_against_torch(plan.project):
             work.facts = (check_torch(work.host, target, plan, work.note),)
             pin = exact_pin(work.facts[0])
