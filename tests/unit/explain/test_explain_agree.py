@@ -44,6 +44,8 @@ def belied(match: Match, facts: dict[str, str]) -> list[str]:
     system = facts.get("system", "")
     bad = []
     for said in (sentence for text in (match.cause, *match.fix) for sentence in SENTENCE.split(text)):
+        if said.startswith("The log says: "):
+            continue  # a quotation is no advice
         if "Windows" not in said and system == "windows" and LINUX_ONLY.search(said):
             bad.append(said)
         if system not in ("", "windows") and WINDOWS_ONLY.search(said):
