@@ -1,8 +1,8 @@
 """Who asks the CPU what it can do, and where the answer is kept.
 
 A function asks if it executes CPUID (or reads HWCAP), reads a variable that such a function fills, or calls a small
-function that does one of these. Without symbols the variables have no names to know them by, so what the asking
-functions write, or hand on to be written, tells which they are.
+function that does one of these. Without symbols these variables have no names; they are recognised because asking
+functions write them, or hand them on to be written.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ SMALL = 1024
 # An asker that takes a variable's address fills it as a whole: cpuinfo_isa has 50 bytes, OpenCV's table 512.
 FIELDS = 64
 WIDE = 512
-# Whoever calls the asking function and keeps what it found out is a small function too, and keeps little.
+# A caller of the asking function that keeps the answers is a small function too, and writes few variables.
 MOST_KEPT = 24
 
 
@@ -30,42 +30,42 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
     size = library.functions.end - library.functions.start
     rows: list[tuple[int, int]] = []
 
-    data = _data(library)
+    data = _data_spans(library)
     pointer_at, pointer_to = library.references.pointers[:, 0], library.references.pointers[:, 1]
 
     def written(number: int) -> list[int]:
         low, high = np.searchsorted(function, [number, number + 1])
-        found = address[low:high][write[low:high]].tolist()
+        targets = address[low:high][write[low:high]].tolist()
         # A variable that others may replace is written through its slot in the offset table.
         place = np.searchsorted(pointer_at, address[low:high])
         held = place < len(pointer_at)
         held[held] = pointer_at[place[held]] == address[low:high][held]
         through = pointer_to[place[held]].tolist()
-        found += [one for one in through if any(begin <= one < end for begin, end in data)]
-        return [one for one in found if one not in slots and one != cookie]
+        targets += [start for start in through if any(begin <= start < end for begin, end in data)]
+        return [start for start in targets if start not in slots and start != cookie]
 
     for number in asking:
-        rows += [(one, one + FIELDS) for one in written(number)]
+        rows += [(start, start + FIELDS) for start in written(number)]
         for caller in callers(number):
-            if caller in asking or (size[caller] > SMALL and not _initial(library, caller)):
+            if caller in asking or (size[caller] > SMALL and not _runs_at_load(library, caller)):
                 continue
-            kept = written(caller)
-            if len(kept) <= MOST_KEPT:
-                rows += [(one, one + (WIDE if _initial(library, caller) else FIELDS)) for one in kept]
+            variables = written(caller)
+            if len(variables) <= MOST_KEPT:
+                rows += [(start, start + (WIDE if _runs_at_load(library, caller) else FIELDS)) for start in variables]
     if not rows:
         return np.zeros((0, 2), np.int64)
-    state = _joined(rows)
+    state = _join_spans(rows)
     # A pointer to such a variable (OpenCV's currentFeatures, a slot of the offset table) is one as well.
-    rows += [(one, one + 8) for one in pointer_at[_hits(pointer_to, state)].tolist()]
+    rows += [(start, start + 8) for start in pointer_at[_in_spans(pointer_to, state)].tolist()]
     # Joined once more: such a slot may lie inside a wider variable, or at its end.
-    return _joined(rows)
+    return _join_spans(rows)
 
 
-def _initial(library: LibraryScan, number: int) -> bool:
+def _runs_at_load(library: LibraryScan, number: int) -> bool:
     return bool(np.isin(library.functions.start[number], library.references.started))
 
 
-def _data(library: LibraryScan) -> list[tuple[int, int]]:
+def _data_spans(library: LibraryScan) -> list[tuple[int, int]]:
     """Variables proper, without tables that are read-only once the loader is done."""
     if not isinstance(library.binary, Elf):
         return []
@@ -73,7 +73,7 @@ def _data(library: LibraryScan) -> list[tuple[int, int]]:
     return [(part.address, part.address + part.size) for part in chosen]
 
 
-def _joined(rows: list[tuple[int, int]]) -> Ints:
+def _join_spans(rows: list[tuple[int, int]]) -> Ints:
     """The same stretches sorted, with those that overlap or touch made one."""
     out: list[list[int]] = []
     for low, high in sorted(rows):
@@ -84,8 +84,8 @@ def _joined(rows: list[tuple[int, int]]) -> Ints:
     return np.array(out, np.int64)
 
 
-def _hits(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which addresses lie in one of the rows; asks the nearest row before alone, so the rows must be joined."""
+def _in_spans(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which addresses lie in one of the rows; looks only at the nearest row before, so the rows must be joined."""
     if not len(state):
         return np.zeros(len(address), bool)
     place = np.searchsorted(state[:, 0], address, "right") - 1
@@ -96,4 +96,4 @@ def _hits(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool
 def readers_of(library: LibraryScan, state: Ints) -> set[int]:
     """Functions with an operand in one of these variables (rows as ``find_state`` gives them)."""
     function, address, _ = unpack(library.scan.touches, library.variables)
-    return set(np.unique(function[_hits(address, state)]).tolist())
+    return set(np.unique(function[_in_spans(address, state)]).tolist())

@@ -42,14 +42,14 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None
 
     Nothing is said of very small libraries.
     """
-    shares = spreads(uses, size)
+    shares = window_shares(uses, size)
     if legacy is None:
         wide = frozenset(name for name, share in shares.items() if share >= MANY)
         return Spread(wide, frozenset(name for name, share in shares.items() if share <= FEW))
     vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
     old = set(legacy.tolist()) - vex
     prevails = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))
-    mostly = prevails and _older(vex, old, size) <= FEW
+    mostly = prevails and _older_share(vex, old, size) <= FEW
     met = SECOND | (shares.keys() if mostly else shares.keys() - _AVX if prevails else frozenset())
     many = {name for name, share in shares.items() if share >= MANY and name in met}
     few = {name for name, share in shares.items() if share <= FEW and not (mostly and name in _AVX)}
@@ -58,7 +58,7 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None
     return Spread(frozenset(many - few), frozenset(few))
 
 
-def _older(vex: set[int], old: set[int], size: Ints) -> float:
+def _older_share(vex: set[int], old: set[int], size: Ints) -> float:
     """The share of windows in which the older encoding prevails."""
     window, windows = _windows(size)
     if not windows:
@@ -68,14 +68,14 @@ def _older(vex: set[int], old: set[int], size: Ints) -> float:
     return sum(more > 0 for more in balance.values()) / windows
 
 
-def spreads(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:
+def window_shares(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:
     """The share of windows that each instruction set occurs in."""
     window, windows = _windows(size)
     met: dict[str, set[int]] = {}
     for number, names in uses.items() if windows else ():
         for name in names:
             met.setdefault(name, set()).add(window(number))
-    return {name: len(found) / windows for name, found in met.items()}
+    return {name: len(windowed) / windows for name, windowed in met.items()}
 
 
 def _windows(size: Ints) -> tuple[Callable[[int], int], int]:

@@ -39,13 +39,13 @@ class Roads:
 
     def unavoidable(self, target: int) -> bool:
         """Does every road from the entrance to a return pass a call of ``target``?"""
-        return self._always(target, None)
+        return self._always_passes(target, None)
 
     def passes(self, address: int) -> bool:
         """Does every road from the entrance to a return pass the instruction at this address?"""
-        return self._always(None, address - self.start)
+        return self._always_passes(None, address - self.start)
 
-    def _always(self, target: int | None, place: int | None) -> bool:
+    def _always_passes(self, target: int | None, place: int | None) -> bool:
         seen: set[int] = set()
         queue = [0]
         while queue:
@@ -74,14 +74,14 @@ class Roads:
         for offset, (kind, aim) in self._kind.items():
             if kind != "test":
                 continue
-            one = self._first(self._next[offset])
-            other = aim if not self._inside(aim) else self._first(aim - self.start)
-            if one is not None and other is not None and one != other:
-                out[one].add(other)
-                out[other].add(one)
+            straight = self._first_call(self._next[offset])
+            other = aim if not self._inside(aim) else self._first_call(aim - self.start)
+            if straight is not None and other is not None and straight != other:
+                out[straight].add(other)
+                out[other].add(straight)
         return out
 
-    def _first(self, offset: int) -> int | None:
+    def _first_call(self, offset: int) -> int | None:
         """The first call on the straight road from here, before any further test."""
         for _ in range(4):
             place = bisect.bisect_left(self._branches, offset)
@@ -104,9 +104,9 @@ def x86_roads(code: Bytes, at: Ints, start: int, end: int) -> Roads:
     raw = code.tobytes()
     branches = {}
     for offset, behind in zip(at[may].tolist(), following[may].tolist(), strict=True):
-        found = _branch(raw, offset, behind)
-        if found is not None:
-            branches[offset] = found
+        branch = _read_branch(raw, offset, behind)
+        if branch is not None:
+            branches[offset] = branch
     return Roads(at, branches, start, end)
 
 
@@ -136,7 +136,7 @@ def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
     return Roads(np.arange(len(words), dtype=np.int64) * 4, branches, start, end)
 
 
-def _branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
+def _read_branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
     """(call | jump | test | return, target offset) of a branch; None for other instructions."""
     place = at
     while place < following and raw[place] in _PREFIXES:
@@ -145,18 +145,18 @@ def _branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
     if head in (0xC3, 0xC2):
         return "return", 0
     if head in (0xE8, 0xE9):
-        return ("call" if head == 0xE8 else "jump"), following + _signed(raw, place + 1, 4)
+        return ("call" if head == 0xE8 else "jump"), following + _read_signed(raw, place + 1, 4)
     if head == 0xEB:
-        return "jump", following + _signed(raw, place + 1, 1)
+        return "jump", following + _read_signed(raw, place + 1, 1)
     if head & 0xF0 == 0x70:
-        return "test", following + _signed(raw, place + 1, 1)
+        return "test", following + _read_signed(raw, place + 1, 1)
     if head == 0x0F and raw[place + 1] & 0xF0 == 0x80:
-        return "test", following + _signed(raw, place + 2, 4)
+        return "test", following + _read_signed(raw, place + 2, 4)
     # A jump through memory or a register may go anywhere: it ends what can be followed.
     if head == 0xFF and raw[place + 1] >> 3 & 7 == 4:
         return "return", 0
     return None
 
 
-def _signed(raw: bytes, at: int, size: int) -> int:
+def _read_signed(raw: bytes, at: int, size: int) -> int:
     return int.from_bytes(raw[at : at + size], "little", signed=True)

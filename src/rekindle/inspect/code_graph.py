@@ -37,14 +37,14 @@ class CodeGraph:
         self._pointer_at, self._pointer_to = references.pointers[:, 0], references.pointers[:, 1]
         self._state = set(library.state.tolist())
         self.import_askers: dict[int, list[str]] = defaultdict(list)
-        self.edges = self._edges(library.scan.calls)
-        taken = self._edges(library.scan.takes)
-        caller, callee = (np.concatenate(both) for both in zip(self.edges, taken, strict=True))
+        self.edges = self._find_edges(library.scan.calls)
+        addressed = self._find_edges(library.scan.takes)
+        caller, callee = (np.concatenate(both) for both in zip(self.edges, addressed, strict=True))
         self._by_callee = Edges(callee, caller)
         self._by_caller = Edges(caller, callee)
         self.started = set(self.numbers(references.started).tolist()) - {-1}
         self.resolvers = set(self.numbers(references.resolvers).tolist()) - {-1}
-        self._taken = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
+        self._pointed_to = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
         self.asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
 
     def numbers(self, addresses: Ints) -> Ints:
@@ -55,12 +55,12 @@ class CodeGraph:
         place = np.minimum(np.searchsorted(start, addresses), len(start) - 1)
         return np.where(start[place] == addresses, place, -1)
 
-    def _pointer(self, slot: int) -> int | None:
+    def _pointer_in(self, slot: int) -> int | None:
         place = int(np.searchsorted(self._pointer_at, slot))
-        found = place < len(self._pointer_at) and self._pointer_at[place] == slot
-        return int(self._pointer_to[place]) if found else None
+        is_slot = place < len(self._pointer_at) and self._pointer_at[place] == slot
+        return int(self._pointer_to[place]) if is_slot else None
 
-    def _edges(self, calls: Ints) -> tuple[Ints, Ints]:
+    def _find_edges(self, calls: Ints) -> tuple[Ints, Ints]:
         """(caller, callee) numbers; calls to imported functions that ask the CPU go to ``import_askers``."""
         caller, target = calls[:, 0], calls[:, 1]
         number = self.numbers(target)
@@ -74,9 +74,9 @@ class CodeGraph:
                 continue
             if slot in imports:
                 if self._check.search(imports[slot]):
-                    for one in caller[indirect[which == row]].tolist():
-                        self.import_askers[one].append(imports[slot])
-            elif (value := self._pointer(slot)) is not None:
+                    for asker in caller[indirect[which == row]].tolist():
+                        self.import_askers[asker].append(imports[slot])
+            elif (value := self._pointer_in(slot)) is not None:
                 behind[row] = value
         number[indirect] = self.numbers(behind[which])
         real = (number >= 0) & (number != caller)
@@ -87,8 +87,8 @@ class CodeGraph:
         """Functions that read a variable, or an imported function's slot, known by name to tell of the CPU."""
         reads = self.library.scan.reads
         imports = self.library.references.imports
-        known = self._state | {slot for slot, name in imports.items() if self._check.search(name)}
-        return set(reads[np.isin(reads[:, 1], np.fromiter(known, np.int64, len(known))), 0].tolist())
+        state = self._state | {slot for slot, name in imports.items() if self._check.search(name)}
+        return set(reads[np.isin(reads[:, 1], np.fromiter(state, np.int64, len(state))), 0].tolist())
 
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def is_question(self, number: int) -> bool:
@@ -97,14 +97,14 @@ class CodeGraph:
 
     def number_at(self, address: int) -> int | None:
         """The function that is called by jumping to this address: one that starts there, or behind a call stub."""
-        found = int(self.numbers(np.array([self._resolve(address)], np.int64))[0])
-        return found if found >= 0 else None
+        number = int(self.numbers(np.array([self._resolve(address)], np.int64))[0])
+        return number if number >= 0 else None
 
     @functools.cached_property
     def _stub_of(self) -> dict[int, list[int]]:
         out: dict[int, list[int]] = defaultdict(list)
         for stub, slot in self.library.references.stubs.items():
-            value = self._pointer(slot)
+            value = self._pointer_in(slot)
             if value is not None:
                 out[value].append(stub)
         return out
@@ -125,8 +125,8 @@ class CodeGraph:
         slots = np.array([stubs[target] for target in through[:, 1].tolist()], np.int64)
         return Edges(np.concatenate([reads[:, 1], slots]), np.concatenate([reads[:, 0], through[:, 0]]))
 
-    def taken(self, number: int) -> bool:
-        return number in self._taken
+    def is_pointed_to(self, number: int) -> bool:
+        return number in self._pointed_to
 
     @functools.cached_property
     def asks_at_all(self) -> bool:
@@ -168,7 +168,7 @@ class CodeGraph:
 
     def _resolve(self, target: int) -> int:
         slot = self.library.references.stubs.get(target)
-        value = None if slot is None else self._pointer(slot)
+        value = None if slot is None else self._pointer_in(slot)
         return target if value is None else value
 
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
@@ -195,14 +195,14 @@ class CodeGraph:
         if self.named or self.library.binary.machine != "x86_64" or not self.asking:
             return False
         for address in self._facts(number)[1]:
-            place = bisect.bisect_right(self._kept, address) - 1
-            if place >= 0 and address < self._kept[place] + FIELDS and self._may_keep(address):
+            place = bisect.bisect_right(self._asked_variables, address) - 1
+            if place >= 0 and address < self._asked_variables[place] + FIELDS and self._may_keep(address):
                 return True
         return False
 
     @functools.cached_property
-    def _kept(self) -> list[int]:
-        """Variables that the asking functions touch: what they found out is kept there."""
+    def _asked_variables(self) -> list[int]:
+        """Variables that the asking functions touch: they keep the CPU's answers there."""
         touched = {address for number in self.asking for address in self._facts(number)[1]}
         return sorted(address for address in touched if self._may_keep(address))
 
@@ -233,7 +233,7 @@ class CodeGraph:
     def decode_many(self, numbers: list[int]) -> list[tuple[Bytes, Ints]]:
         """The same for several functions at once, which costs less than one after the other."""
         raws = [self.raw(number) for number in numbers]
-        # Zeros between them keep one's last instruction from reading the next one.
+        # Zeros between functions keep the last instruction of each from reading the next function.
         gap = np.zeros(32, np.uint8)
         length, _ = x86.decode(np.concatenate([piece for raw in raws for piece in (raw, gap)]))
         out, begin = [], 0
@@ -274,7 +274,7 @@ class CodeGraph:
             for operand in modrm[fits & ((code[modrm] & 0xC7) == 0x05)].tolist():
                 end = int(following[np.searchsorted(at, operand, "right") - 1])
                 memory.add(start + end + _int32(code, operand + 1))
-        through = {value for slot in memory if (value := self._pointer(slot)) is not None}
+        through = {value for slot in memory if (value := self._pointer_in(slot)) is not None}
         return frozenset(direct | through), frozenset(memory)
 
 

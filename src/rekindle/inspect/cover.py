@@ -35,26 +35,27 @@ class Cover:
 
 def cards_of(report: WheelReport) -> list[Sm | Gfx]:
     """The architectures worth a column: those of any library, without code for one chip only (``sm_90a``)."""
-    found: dict[Sm | Gfx, None] = {}
+    cards: dict[Sm | Gfx, None] = {}
     for library in report.gpu.libraries:
-        found |= {sm: None for arch in library.sass if not (sm := parse_sm(arch)).suffix}
+        cards |= {sm: None for arch in library.sass if not (sm := parse_sm(arch)).suffix}
         # A switch of the card (xnack+) is no other card.
         codes = [parse_gfx_code(arch.split(":")[0]) for arch in library.gfx]
-        found |= {code: None for code in codes if code.name.startswith("gfx") and not code.generic}
-    nvidia = sorted(one for one in found if isinstance(one, Sm))
-    return [*nvidia, *sorted(one for one in found if isinstance(one, Gfx))]
+        cards |= {code: None for code in codes if code.name.startswith("gfx") and not code.generic}
+    nvidia = sorted(card for card in cards if isinstance(card, Sm))
+    return [*nvidia, *sorted(card for card in cards if isinstance(card, Gfx))]
 
 
 def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover | None:
     """None where the library has nothing for cards of that maker; ``cuda`` is the toolkit that made it."""
-    general = [one for one in library.sets if one.origin != "specialised"]
-    mine = [one for one in general if isinstance(card, Sm) == one.archs[0].startswith(("sm_", "compute_", "lto_"))]
+    general = [group for group in library.sets if group.origin != "specialised"]
+    nvidia = ("sm_", "compute_", "lto_")
+    mine = [group for group in general if isinstance(card, Sm) == group.archs[0].startswith(nvidia)]
     if not mine:
         return None
     facts = load_facts()
     # An override is left to the verdict: the table shows what runs as it is.
-    runs = [one.count for one in mine if covers(GpuCode(one.archs, cuda), card, "windows", facts).runs != "no"]
-    return Cover(sum(runs), sum(one.count for one in mine))
+    runs = [group.count for group in mine if covers(GpuCode(group.archs, cuda), card, "windows", facts).runs != "no"]
+    return Cover(sum(runs), sum(group.count for group in mine))
 
 
 @functools.cache

@@ -14,9 +14,9 @@ from rekindle.formats.pe import Pe
 from rekindle.model.wheel import CodeEvidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
-    from rekindle.inspect.isa_exposure import Exposed, Exposure, Offer, Taking
+    from rekindle.inspect.isa_exposure import ExposedCode, Exposure, ForeignCall, Offer
 
-# For each combination of instruction sets: one that many functions use must not hide the others.
+# For each combination of instruction sets: a frequent combination must not hide the others.
 MOST_EVIDENCE = 40
 # The guard of what one part of a wheel needs, and how much of the functions such a part may have.
 ONE_PART = "a part of the wheel that one library alone uses"
@@ -40,16 +40,16 @@ _TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, wher
 
 @dataclass
 class CpuSurvey:
-    """One library's audit, without the bytes it came from; ``taken`` are the names it takes from other libraries,
-    ``offered`` those it has for them, where it needs more than every CPU has."""
+    """One library's audit, without the bytes it came from; ``imports`` are the names it takes from other libraries,
+    ``exports`` those it has for them, filled only where it needs more than every CPU has."""
 
     file: str
     machine: str
     exposure: Exposure
     soname: str | None = None
     needed: tuple[str, ...] = ()
-    taken: frozenset[str] = frozenset()
-    offered: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
+    exports: frozenset[str] = frozenset()
 
 
 def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) -> CpuSurvey | None:
@@ -65,13 +65,13 @@ def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) ->
     guards = load_guards()
     watch = functools.cache(lambda name: guards.check_variable.search(name) is not None)
     library = scan_code(binary, watch, step, guards.marks_copies)
-    found = classify(library, guards)
+    exposure = classify(library, guards)
     if not isinstance(binary, Elf):
-        return CpuSurvey(file, binary.machine, found)
-    taken = frozenset(library.references.imports.values())
-    exported = np.flatnonzero(library.functions.exported).tolist() if found.unconditional else ()
-    offered = frozenset(name for name in map(library.functions.name, exported) if not name.startswith(_STANDARD))
-    return CpuSurvey(file, binary.machine, found, binary.soname, binary.needed, taken, offered)
+        return CpuSurvey(file, binary.machine, exposure)
+    imports = frozenset(library.references.imports.values())
+    exported = np.flatnonzero(library.functions.exported).tolist() if exposure.unconditional else ()
+    exports = frozenset(name for name in map(library.functions.name, exported) if not name.startswith(_STANDARD))
+    return CpuSurvey(file, binary.machine, exposure, binary.soname, binary.needed, imports, exports)
 
 
 def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
@@ -86,8 +86,8 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     _set_aside_uncalled(surveys)
     _set_aside_parts(surveys)
     lists = {kind: [*_evidence(surveys, kind)] for kind in ("unconditional", "untold", "suspects", "silent")}
-    needed, early = _needed(surveys)
-    untold = {isa for one in lists["untold"] for isa in one.isa}
+    needed, early = _needed_isa(surveys)
+    untold = {isa for row in lists["untold"] for isa in row.isa}
     # SSE3 alone leaves out no more than the first 64-bit CPUs of 2003: a doubt about it is taken for a need.
     needed |= untold & {"sse3"}
     level = runs_from(needed, machine) if machine else None
@@ -97,13 +97,13 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     guards = sum((survey.exposure.guards for survey in surveys), Counter[str]())
     return WheelCpu(
         arch=machine,
-        unconditional=_uses(lists["unconditional"]),
+        unconditional=_count_uses(lists["unconditional"]),
         dispatched=tuple(IsaUse(isa=isa, functions=count) for isa, count in dispatched.most_common() if count > 0),
-        suspects=_uses(lists["suspects"]),
-        silent=_uses(lists["silent"]),
-        untold=tuple(use for use in _uses(lists["untold"]) if use.isa in doubt),
+        suspects=_count_uses(lists["suspects"]),
+        silent=_count_uses(lists["silent"]),
+        untold=tuple(use for use in _count_uses(lists["untold"]) if use.isa in doubt),
         guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common() if count > 0),
-        evidence=_shared_out([*lists["unconditional"], *doubtful, *lists["suspects"], *lists["silent"]]),
+        evidence=_limit_evidence([*lists["unconditional"], *doubtful, *lists["suspects"], *lists["silent"]]),
         required=tuple(sorted(needed)),
         runs_from=None if doubt else level,
         at_least=level,
@@ -122,20 +122,20 @@ def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[CodeEvidence]
                 function=readable(exposed.name),
                 file=survey.file + (f" ({exposed.file})" if exposed.file else ""),
                 isa=exposed.isa,
-                why=_why(exposed.why, exposed.chain),
+                why=_readable_reason(exposed.why, exposed.chain),
                 address=f"{exposed.address:#x}",
                 callers=tuple(map(readable, exposed.chain[:4])),
             )
 
 
-def _needed(surveys: Sequence[CpuSurvey]) -> tuple[set[str], set[str]]:
+def _needed_isa(surveys: Sequence[CpuSurvey]) -> tuple[set[str], set[str]]:
     """The instruction sets that every user meets, and those that are met while loading.
 
     A library with its own dispatch that is entered unguarded in one place crashes there, and only there: seen in torch
     1.13 to 2.15, which run on CPUs without AVX all the same. So what has a guard is not needed.
     """
-    met = [one for survey in surveys for one in survey.exposure.unconditional if one.guard is None]
-    return {isa for one in met for isa in one.isa}, {isa for one in met if one.at_load for isa in one.isa}
+    met = [code for survey in surveys for code in survey.exposure.unconditional if code.guard is None]
+    return {isa for code in met for isa in code.isa}, {isa for code in met if code.at_load for isa in code.isa}
 
 
 def _notes(surveys: Sequence[CpuSurvey], machine: str | None, doubt: frozenset[str]) -> Iterator[str]:
@@ -158,73 +158,73 @@ def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
         base, match = survey.file.rsplit("/", 1)[-1], marked[survey.file]
         if match is None:
             continue
-        found = survey.exposure
+        exposure = survey.exposure
         if not asked and base[: match.start()] + base[match.end() :] not in names:
-            found.untold += found.unconditional
-            found.unconditional = []
+            exposure.untold += exposure.unconditional
+            exposure.unconditional = []
             continue
-        for one in (*found.unconditional, *found.untold):
-            found.dispatched.update(one.isa)
-            found.guards["a copy of a library for newer CPUs, chosen by name"] += 1
-        found.unconditional, found.untold = [], []
+        for exposed in (*exposure.unconditional, *exposure.untold):
+            exposure.dispatched.update(exposed.isa)
+            exposure.guards["a copy of a library for newer CPUs, chosen by name"] += 1
+        exposure.unconditional, exposure.untold = [], []
 
 
 def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
-    """A library that another one of the wheel needs is entered where that one takes its functions by name. What only
-    other exported functions lead to is not called in this wheel (libsodium's AES, beside pyzmq)."""
+    """A library that another library of the wheel needs is entered through the functions that the other imports. What
+    only further exported functions lead to is not called in this wheel (libsodium's AES, beside pyzmq)."""
     for survey in surveys:
-        users = [one for one in surveys if survey.soname and survey.soname in one.needed]
+        users = [other for other in surveys if survey.soname and survey.soname in other.needed]
         if not users:
             continue
-        taken = frozenset().union(*(one.taken for one in users))
-        found = survey.exposure
+        imported = frozenset().union(*(user.imports for user in users))
+        exposure = survey.exposure
         for kind in ("unconditional", "untold"):
-            kept: list[Exposed] = []
-            for one in getattr(found, kind):
-                if one.entries is None or one.entries & taken:
-                    kept.append(one)
+            called: list[ExposedCode] = []
+            for exposed in getattr(exposure, kind):
+                if exposed.entries is None or exposed.entries & imported:
+                    called.append(exposed)
                 else:
-                    found.dispatched.update(one.isa)
-                    found.guards["exported, but nothing in the wheel calls it"] += 1
-            setattr(found, kind, kept)
+                    exposure.dispatched.update(exposed.isa)
+                    exposure.guards["exported, but nothing in the wheel calls it"] += 1
+            setattr(exposure, kind, called)
 
 
 def _set_aside_parts(surveys: Sequence[CpuSurvey]) -> None:
-    """A small library that one other alone calls is a part of the wheel that not everybody uses: what it needs, only
-    they need (OR-Tools runs on a CPU without popcnt, but for the HiGHS solver)."""
+    """A small library that only one other library calls is a part of the wheel that not everybody uses: only its users
+    need what it needs (OR-Tools runs on a CPU without popcnt, except for the HiGHS solver)."""
     most = MOST_OF_A_PART * sum(survey.exposure.functions for survey in surveys)
     for survey in surveys:
-        found = survey.exposure
-        users = [other for other in surveys if other is not survey and not survey.offered.isdisjoint(other.taken)]
-        at_load = any(exposed.at_load for exposed in found.unconditional)
-        if len(users) == 1 and found.functions < most and not at_load:
-            found.unconditional = [replace(one, guard=one.guard or ONE_PART) for one in found.unconditional]
-            found.suspects += found.untold
-            found.untold = []
+        exposure = survey.exposure
+        users = [other for other in surveys if other is not survey and not survey.exports.isdisjoint(other.imports)]
+        at_load = any(exposed.at_load for exposed in exposure.unconditional)
+        if len(users) == 1 and exposure.functions < most and not at_load:
+            exposure.unconditional = [replace(row, guard=row.guard or ONE_PART) for row in exposure.unconditional]
+            exposure.suspects += exposure.untold
+            exposure.untold = []
 
 
-def _shared_out(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:
+def _limit_evidence(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:
     """One row per function and instruction sets (templates share a name), and not too many of one combination."""
     count: Counter[tuple[str, ...]] = Counter()
-    kept = []
+    rows = []
     for row in reversed({(row.function, row.isa, row.file): row for row in reversed(evidence)}.values()):
         count[row.isa] += 1
         if count[row.isa] <= MOST_EVIDENCE:
-            kept.append(row)
-    return tuple(kept)
+            rows.append(row)
+    return tuple(rows)
 
 
-def _why(reason: str, chain: Sequence[str]) -> str:
+def _readable_reason(reason: str, chain: Sequence[str]) -> str:
     for name in chain:
         reason = reason.replace(name, readable(name))
     return reason
 
 
-def _uses(evidence: Sequence[CodeEvidence]) -> tuple[IsaUse, ...]:
+def _count_uses(evidence: Sequence[CodeEvidence]) -> tuple[IsaUse, ...]:
     by_isa: dict[str, list[str]] = defaultdict(list)
-    for one in evidence:
-        for isa in one.isa:
-            by_isa[isa].append(one.function)
+    for row in evidence:
+        for isa in row.isa:
+            by_isa[isa].append(row.function)
     return tuple(
         IsaUse(isa=isa, functions=len(names), examples=tuple(dict.fromkeys(names))[:5])
         for isa, names in sorted(by_isa.items(), key=lambda item: -len(item[1]))
@@ -232,42 +232,42 @@ def _uses(evidence: Sequence[CodeEvidence]) -> tuple[IsaUse, ...]:
 
 
 def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
-    """Move what turns out to be reached from another library from *dispatched* to where it belongs.
+    """Move functions that another library reaches from *dispatched* to where they belong.
 
     ``fbgemm.dll`` offers ``FindMinMax`` with AVX2 inside and leaves the asking to its callers, which are in
     ``torch_cpu.dll``. Each library's audit keeps its end of such calls; here they meet.
     """
-    takings: dict[str, list[tuple[str, Taking]]] = {}
+    foreign_calls: dict[str, list[tuple[str, ForeignCall]]] = {}
     for survey in surveys:
-        for taking in survey.exposure.takings:
-            takings.setdefault(taking.symbol, []).append((survey.file, taking))
+        for call in survey.exposure.foreign_calls:
+            foreign_calls.setdefault(call.symbol, []).append((survey.file, call))
     for survey in surveys:
-        best: dict[int, tuple[Offer, str, Taking]] = {}
+        best: dict[int, tuple[Offer, str, ForeignCall]] = {}
         for offer in survey.exposure.offers:
-            for file, taking in takings.get(offer.symbol, ()):
+            for file, call in foreign_calls.get(offer.symbol, ()):
                 # A function in between is where the library would ask; without symbols that is not seen.
-                if offer.exposed.chain and not taking.certain:
+                if offer.exposed.chain and not call.certain:
                     continue
-                known = best.get(offer.exposed.number)
-                if file != survey.file and (known is None or (taking.certain and not known[2].certain)):
-                    best[offer.exposed.number] = (offer, file, taking)
-        for offer, file, taking in best.values():
-            _expose(survey, offer, file, taking)
+                best_yet = best.get(offer.exposed.number)
+                if file != survey.file and (best_yet is None or (call.certain and not best_yet[2].certain)):
+                    best[offer.exposed.number] = (offer, file, call)
+        for offer, file, call in best.values():
+            _expose(survey, offer, file, call)
 
 
-def _expose(survey: CpuSurvey, offer: Offer, file: str, taking: Taking) -> None:
+def _expose(survey: CpuSurvey, offer: Offer, file: str, call: ForeignCall) -> None:
     exposure, exposed = survey.exposure, offer.exposed
     exposure.dispatched.subtract(exposed.isa)
     if exposed.guard:
         exposure.guards[exposed.guard] -= 1
     where = file.rsplit("/", 1)[-1]
-    if taking.certain:
-        why = f"called by {taking.chain[0]} in {where}, which asks nothing of the CPU"
+    if call.certain:
+        why = f"called by {call.chain[0]} in {where}, which asks nothing of the CPU"
     else:
-        why = f"called by {taking.chain[0]} in {where}; whether the CPU is asked on the way there cannot be told"
-    found = replace(exposed, chain=(*exposed.chain, *taking.chain), why=why)
-    certain = taking.certain and not offer.named and not exposed.chain
-    (exposure.unconditional if certain else exposure.suspects).append(found)
+        why = f"called by {call.chain[0]} in {where}; whether the CPU is asked on the way there cannot be told"
+    reached = replace(exposed, chain=(*exposed.chain, *call.chain), why=why)
+    certain = call.certain and not offer.named and not exposed.chain
+    (exposure.unconditional if certain else exposure.suspects).append(reached)
 
 
 def readable(symbol: str) -> str:
@@ -280,13 +280,13 @@ def readable(symbol: str) -> str:
     match = re.match(r"_Z(N?)(K?)", text)
     if match is None:
         return symbol
-    rest, pieces = text[match.end() :], []
-    if rest.startswith("St"):
+    tail, pieces = text[match.end() :], []
+    if tail.startswith("St"):
         pieces.append("std")
-        rest = rest[2:]
-    while found := _PIECE.match(rest):
-        size = int(found[1])
-        name, rest = rest[found.end() : found.end() + size], rest[found.end() + size :]
+        tail = tail[2:]
+    while piece := _PIECE.match(tail):
+        size = int(piece[1])
+        name, tail = tail[piece.end() : piece.end() + size], tail[piece.end() + size :]
         if len(name) < size:
             return symbol
         pieces.append("(anonymous)" if name.startswith("_GLOBAL__N") else name)
@@ -294,8 +294,8 @@ def readable(symbol: str) -> str:
             break
     if not pieces:
         return symbol
-    if rest[:2] in ("C1", "C2"):
+    if tail[:2] in ("C1", "C2"):
         pieces.append(pieces[-1])
-    elif rest[:2] in ("D0", "D1", "D2"):
+    elif tail[:2] in ("D0", "D1", "D2"):
         pieces.append("~" + pieces[-1])
-    return "::".join(pieces) + ("<…>" if rest.startswith("I") else "")
+    return "::".join(pieces) + ("<…>" if tail.startswith("I") else "")

@@ -64,8 +64,8 @@ def read_library(path: Path, base: str) -> Iterator[Linked]:
 
 def find_library(name: str, machine: str, places: Sequence[str], listed: dict[str, list[str]]) -> Path | None:
     """As the loader looks for it: a library for another machine is passed over."""
-    own = [Path(place, name) for place in places if place.startswith("/")]
-    for path in [*own, *map(Path, listed.get(name, ())), *(Path(place, name) for place in _PLACES)]:
+    asked = [Path(place, name) for place in places if place.startswith("/")]
+    for path in [*asked, *map(Path, listed.get(name, ())), *(Path(place, name) for place in _PLACES)]:
         if path.is_file() and _machine_of(path) == machine:
             return path
     return None
@@ -93,9 +93,9 @@ def package_of(path: Path) -> str | None:
     """Where /lib is a link to /usr/lib the package may know the file by either name."""
     real = str(path.resolve())
     for name in (real, real.removeprefix("/usr") if real.startswith("/usr/") else "/usr" + real):
-        asked = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True)
-        if asked.returncode == 0:
-            return asked.stdout.split(":")[0].split(",")[0]
+        reply = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True)
+        if reply.returncode == 0:
+            return reply.stdout.split(":")[0].split(",")[0]
     return None
 
 
@@ -131,8 +131,8 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
                 packages.add(package)
             else:
                 loose[name] = path
-        known = {library.base for library in libraries}
-        strays = [(name, path) for name, path in loose.items() if name not in known]
+        read_names = {library.base for library in libraries}
+        strays = [(name, path) for name, path in loose.items() if name not in read_names]
         waiting = [library for name, path in strays for library in read_library(path, name)]
         libraries = [*libraries, *waiting]
     if missing:

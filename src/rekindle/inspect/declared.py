@@ -40,13 +40,13 @@ class Declared:
 def read_declared(source: Source) -> Declared:
     """All but the compiled-in list, which lies in a large library."""
     declared = Declared()
-    metadata = _headers(source, "METADATA")
+    metadata = _read_headers(source, "METADATA")
     fields = {key.lower(): value for key, value in reversed(metadata)}
     declared.name = fields.get("name")
     declared.version = fields.get("version")
     declared.requires_python = fields.get("requires-python")
     declared.requires = tuple(value for key, value in metadata if key.lower() == "requires-dist")
-    declared.tags = tuple(value for key, value in _headers(source, "WHEEL") if key.lower() == "tag")
+    declared.tags = tuple(value for key, value in _read_headers(source, "WHEEL") if key.lower() == "tag")
     stem = source.label.removesuffix(".whl").split("-")
     if isinstance(source, WheelSource) and len(stem) >= 5:
         declared.claims["platform"] = stem[-1]
@@ -59,7 +59,7 @@ def read_declared(source: Source) -> Declared:
     return declared
 
 
-def _headers(source: Source, file: str) -> list[tuple[str, str]]:
+def _read_headers(source: Source, file: str) -> list[tuple[str, str]]:
     """The header fields of METADATA or WHEEL; empty where there is none."""
     place = next((name for name in source.files if re.fullmatch(rf"[^/]+\.dist-info/{file}", name)), None)
     raw = source.read(place, 1 << 22) if place else None
@@ -98,29 +98,29 @@ def find_arch_list(data: Any) -> tuple[GpuTarget, ...]:
     The longest wins, since single names occur in messages; a single name counts only if it is the only one
     (a build for one card).
     """
-    found: set[tuple[GpuTarget, ...]] = set()
+    lists: set[tuple[GpuTarget, ...]] = set()
     for start in range(0, len(data), _WINDOW):
-        found |= arch_lists_in(bytes(data[start : start + _WINDOW + 512]))
-    return longest_list(found)
+        lists |= arch_lists_in(bytes(data[start : start + _WINDOW + 512]))
+    return longest_list(lists)
 
 
-def longest_list(found: set[tuple[GpuTarget, ...]]) -> tuple[GpuTarget, ...]:
+def longest_list(lists: set[tuple[GpuTarget, ...]]) -> tuple[GpuTarget, ...]:
     """Of several that are equally long the one with the newer cards: the same answer each time."""
-    best = max(found, key=lambda one: (len(one), [target.order for target in one]), default=())
-    return () if len(best) == 1 and len(found) > 1 else best
+    best = max(lists, key=lambda targets: (len(targets), [target.order for target in targets]), default=())
+    return () if len(best) == 1 and len(lists) > 1 else best
 
 
 def arch_lists_in(piece: bytes) -> set[tuple[GpuTarget, ...]]:
     """Every list of architectures in these bytes."""
-    found: set[tuple[GpuTarget, ...]] = set()
+    lists: set[tuple[GpuTarget, ...]] = set()
     for pattern in _SM_LISTS:
         for text in _whole_words(pattern, piece):
             names = text.split(" ")
-            found.add(tuple(GpuTarget("sass" if name.startswith("sm_") else "ptx", parse_sm(name)) for name in names))
+            lists.add(tuple(GpuTarget("sass" if name.startswith("sm_") else "ptx", parse_sm(name)) for name in names))
     for text in _whole_words(_GFX_LIST, piece):
         with contextlib.suppress(ValueError):
-            found.add(tuple(GpuTarget("gfx", parse_gfx(name)) for name in re.split("[ ;]", text)))
-    return found
+            lists.add(tuple(GpuTarget("gfx", parse_gfx(name)) for name in re.split("[ ;]", text)))
+    return lists
 
 
 def _whole_words(pattern: re.Pattern[bytes], piece: bytes) -> Iterator[str]:

@@ -18,7 +18,7 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
             rows.append(Difference(what=what, before=_text(old), after=_text(new)))
 
     def changed(what: str, old: Sequence[str], new: Sequence[str]) -> None:
-        gone, come = tuple(one for one in old if one not in new), tuple(one for one in new if one not in old)
+        gone, come = tuple(item for item in old if item not in new), tuple(item for item in new if item not in old)
         if gone or come:
             rows.append(Difference(what=what, gone=gone, come=come))
 
@@ -37,7 +37,7 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
     scalar("GLIBCXX", lambda r: r.links.glibcxx)
     scalar("C++ ABI", lambda r: r.links.cxx_abi)
     scalar("Python", lambda r: r.requires_python)
-    listed("requirements", lambda r: map(_normal, r.requires))
+    listed("requirements", lambda r: map(_normalise, r.requires))
     listed("libraries from elsewhere", lambda r: r.links.external)
     listed("libraries brought along", lambda r: r.links.bundled)
     listed("static libraries", lambda r: (*r.gpu.static_libraries.sass, *r.gpu.static_libraries.ptx))
@@ -47,7 +47,7 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
         if old := files.get(new.file):
             name = new.file.rsplit("/", 1)[-1]
             changed(f"{name} architectures", [*old.sass, *old.ptx, *old.gfx], [*new.sass, *new.ptx, *new.gfx])
-    data_of = [{one.library: one.gfx for one in report.gpu.data_files} for report in (before, after)]
+    data_of = [{data.library: data.gfx for data in report.gpu.data_files} for report in (before, after)]
     for name in sorted(data_of[0] | data_of[1]):
         changed(f"{name} files", data_of[0].get(name, ()), data_of[1].get(name, ()))
     listed("tags", lambda r: r.tags)
@@ -60,7 +60,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _normal(requirement: str) -> str:
+def _normalise(requirement: str) -> str:
     """One spelling for what means the same: ``Typing_Extensions (>=4)`` and ``typing-extensions>=4``."""
     try:
         read = Requirement(requirement)

@@ -91,7 +91,7 @@ class GpuSurvey:
     ahead: tuple[str, ...] = ()
 
     @property
-    def found(self) -> bool:
+    def has_code(self) -> bool:
         """Is there any GPU code?"""
         return bool(self.sets or self.sycl)
 
@@ -103,7 +103,7 @@ class GpuSurvey:
 def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
     """Walk every GPU section of a library by its headers, and look into a few images for their owners."""
     survey, parts = GpuSurvey(file), GpuSurvey(file)
-    known = []
+    spans = []
     for section in binary.sections:
         if isinstance(binary, Pe) and section.name == offload.SYCL_CUT:
             survey.sycl.update(offload.sycl_targets(binary.view.data))
@@ -115,13 +115,13 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
             count = offload.count_modules(binary.view.data, offset, size)
             survey.sycl[section.name.removeprefix(offload.SYCL) or "unknown"] += count
             continue
-        known.append((offset, size))
+        spans.append((offset, size))
         if section.name in fatbin.SECTIONS:
             kind = parts if section.name in fatbin.RELOCATABLE else survey
             _walk_fatbin(kind, binary, fatbin.read_containers(binary.view.data, offset, size, survey.file), offset)
         else:
             _walk_offload(survey, binary, offset, size)
-    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0)
+    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, spans), 0)
     _add_parts(survey, parts)
     if survey.sycl:
         survey.ahead = offload.ahead_of_time(binary.view.data)
@@ -140,7 +140,7 @@ def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
     survey.newest_ptx = max(filter(None, (survey.newest_ptx, parts.newest_ptx)), default=None)
     late: dict[ArchKey, list[ArchKey]] = defaultdict(list)
     for key in parts.sets:
-        late[_machine_code(key)].append(key)
+        late[frozenset(target for target in key if target.kind == "sass")].append(key)
     linked = [key for key in survey.sets if key in late]
     if not linked:
         survey.sets.update(parts.sets)
@@ -152,14 +152,10 @@ def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
             survey.owners.setdefault(whole, []).extend(survey.owners.pop(key, []))
 
 
-def _machine_code(key: ArchKey) -> ArchKey:
-    return frozenset(target for target in key if target.kind == "sass")
-
-
 def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int) -> None:
     read_to = offset
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
-    known: dict[tuple[str, int, str], GpuTarget] = {}
+    targets: dict[tuple[str, int, str], GpuTarget] = {}
     counts: Counter[tuple[str, int, str]] = Counter()
     sizes: Counter[tuple[str, int, str]] = Counter()
     sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
@@ -168,29 +164,29 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbi
         if container.offset - read_to > RELEASE_EVERY:
             release(binary.view.data, read_to, container.offset - read_to)
             read_to = container.offset
-        found = set()
+        keys = set()
         for entry in container.entries:
             if entry.kind not in fatbin.KINDS.values():
                 survey.odd[entry.kind] += 1
                 continue
             key = entry[:3]
-            found.add(key)
+            keys.add(key)
             counts[key] += 1
             sizes[key] += entry.size
             survey.compression[entry.compression] += 1
             if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
                 survey.newest_ptx = entry.version
-        if found and not _is_empty(binary.view.data, container):
-            together = frozenset(found)
+        if keys and not _is_empty(binary.view.data, container):
+            together = frozenset(keys)
             sets[together] += 1
             if len(seen := owners.setdefault(together, [])) < SAMPLES:
                 seen.append(owners_of(binary.view.data, container))
     for key, count in counts.items():
-        target = known[key] = GpuTarget(key[0], Sm.from_number(key[1], key[2]))
+        target = targets[key] = GpuTarget(key[0], Sm.from_number(key[1], key[2]))
         survey.entries[target] += count
         survey.bytes[target] += sizes[key]
     for together, count in sets.items():
-        name = frozenset(known[key] for key in together)
+        name = frozenset(targets[key] for key in together)
         survey.sets[name] += count
         survey.owners.setdefault(name, []).extend(owners.get(together, []))
 
@@ -231,9 +227,9 @@ def survey_images(source: Source) -> list[GpuSurvey]:
         targets[place][target] += 1
         sizes[place][target] += source.files[name]
     out = []
-    for place, found in sorted(targets.items()):
-        survey = GpuSurvey(place, entries=found, bytes=sizes[place])
-        survey.sets.update({frozenset({target}): count for target, count in found.items()})
+    for place, counts in sorted(targets.items()):
+        survey = GpuSurvey(place, entries=counts, bytes=sizes[place])
+        survey.sets.update({frozenset({target}): count for target, count in counts.items()})
         if odd.get(place):
             survey.odd["not understood"] = odd[place]
         out.append(survey)
@@ -280,12 +276,11 @@ _KERNEL = re.compile(rb"\.text\.([A-Za-z_][\w.$]*)")
 
 def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
     """The libraries whose kernels a container holds; empty where nothing could be read."""
-    entry = min((one for one in container.entries if one.kind == "sass"), key=lambda one: one.size, default=None)
-    if entry is None:
+    images = [entry for entry in container.entries if entry.kind == "sass"]
+    if not images:
         return ()
-    names = kernel_names(data, entry)
-    found = map(kernel_owner, names)
-    return tuple(owner for owner, _ in Counter(filter(None, found)).most_common(2))
+    owners = map(kernel_owner, kernel_names(data, min(images, key=lambda entry: entry.size)))
+    return tuple(owner for owner, _ in Counter(filter(None, owners)).most_common(2))
 
 
 def _is_empty(data: bytes, container: Container) -> bool:

@@ -23,7 +23,7 @@ class Guard:
     words: tuple[str, ...] = ()
 
     def covers(self, name: str, file: str, lower: str | None = None) -> bool:
-        """``lower``: both in small letters, from who has it at hand."""
+        """``lower``: name and file in small letters, from a caller that has them already."""
         # One of the words is in whatever the patterns match; to look for them first is a hundred times as fast.
         if self.words and not has_one((name + file).lower() if lower is None else lower, self.words):
             return False
@@ -63,8 +63,8 @@ class Guards:
         """The first guard that covers a function; the table's order is the order of trust."""
         name = short(name)
         lower = (name + file).lower()
-        found = next((guard for guard in self.rows if guard.covers(name, file, lower)), None)
-        return found or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
+        by_name = next((guard for guard in self.rows if guard.covers(name, file, lower)), None)
+        return by_name or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
 
 
 class NamedGuards:

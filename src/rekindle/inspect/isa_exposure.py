@@ -28,7 +28,7 @@ TABLES_IN_CODE = 3
 
 
 @dataclass(frozen=True)
-class Exposed:
+class ExposedCode:
     """A function that an old CPU would meet; ``chain`` leads from it up to where outside code enters, ``entries``
     are the exported functions it enters by, where there is no other way. ``at_load``: whoever loads it meets it."""
 
@@ -49,12 +49,12 @@ class Offer:
     """A function that other libraries may call by ``symbol`` and that leads to ``exposed`` without asking the CPU."""
 
     symbol: str
-    exposed: Exposed
+    exposed: ExposedCode
     named: bool
 
 
 @dataclass(frozen=True)
-class Taking:
+class ForeignCall:
     """A function here that asks nothing of the CPU calls ``symbol`` of another library. ``certain``: outside code
     gets there; without symbols that is not known where only pointers lead there."""
 
@@ -65,21 +65,21 @@ class Taking:
 
 @dataclass
 class Exposure:
-    """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard. ``offers`` and ``takings``
-    are the two ends of calls between libraries, see :mod:`rekindle.inspect.cpu`."""
+    """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard. ``offers`` and
+    ``foreign_calls`` are the two ends of calls between libraries, see :mod:`rekindle.inspect.cpu`."""
 
     functions: int = 0
-    unconditional: list[Exposed] = field(default_factory=list)
-    suspects: list[Exposed] = field(default_factory=list)
-    silent: list[Exposed] = field(default_factory=list)
-    untold: list[Exposed] = field(default_factory=list)
+    unconditional: list[ExposedCode] = field(default_factory=list)
+    suspects: list[ExposedCode] = field(default_factory=list)
+    silent: list[ExposedCode] = field(default_factory=list)
+    untold: list[ExposedCode] = field(default_factory=list)
     dispatched: Counter[str] = field(default_factory=Counter)
     guards: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     named: bool = True
     asks: bool = False
     offers: list[Offer] = field(default_factory=list)
-    takings: list[Taking] = field(default_factory=list)
+    foreign_calls: list[ForeignCall] = field(default_factory=list)
 
 
 def classify(library: LibraryScan, guards: Guards) -> Exposure:
@@ -94,7 +94,7 @@ class _Classifier:
         self.base = library.binary.view.what.rsplit("/", 1)[-1]
         self.guards = NamedGuards(guards, library.functions, self.base)
         self.graph = CodeGraph(library, guards.check_function)
-        self.uses = _uses(library)
+        self.uses = _isa_uses(library)
         self.out = Exposure(functions=len(self.functions), named=self.graph.named, asks=self.graph.asks_at_all)
         # Where source files are named for the copies they hold (torch), names tell more; of PE code the pointers are
         # not read.
@@ -116,31 +116,31 @@ class _Classifier:
                 self._add_plain(number, isa, used)
             else:
                 self._add_copy(number, isa, used, guard)
-        self.out.takings = self._takings()
+        self.out.foreign_calls = self._foreign_calls()
         return self.out
 
     def _add_plain(self, number: int, isa: tuple[str, ...], used: Mapping[str, int]) -> None:
         """A function that is no copy by its name: how outside code gets there decides."""
-        found = self.routes.judge(number, isa)
-        if not found.sure and not found.untold:
+        judgement = self.routes.judge(number, isa)
+        if not judgement.sure and not judgement.untold:
             self._add_dispatched(number, isa, "reached through guarded code or a pointer only")
-        for names, kind in ((found.sure, self.out.unconditional), (found.untold, self.out.untold)):
+        for names, kind in ((judgement.sure, self.out.unconditional), (judgement.untold, self.out.untold)):
             if names:
-                self._add_exposed(number, names, used, found, kind)
+                self._add_exposed(number, names, used, judgement, kind)
 
     def _add_copy(self, number: int, isa: tuple[str, ...], used: Mapping[str, int], guard: Guard) -> None:
-        """A copy for newer CPUs by its name, or that of its file or library: does anybody come there unasked?"""
-        found, certain = None, True
+        """A copy for newer CPUs by its name, or that of its file or library: does anything call it without asking?"""
+        judgement, certain = None, True
         if guard.trust != "whole":
             if number in self.graph.started:
-                found = Judgement(isa, why="runs when the library is loaded", guard=guard.title)
+                judgement = Judgement(isa, why="runs when the library is loaded", guard=guard.title)
             elif (route := self.routes.route_to_caller(number)) is not None:
                 why = f"called by {route.names[0]}, which asks nothing of the CPU"
-                found = Judgement(isa, chain=route.names, why=why, guard=guard.title)
+                judgement = Judgement(isa, chain=route.names, why=why, guard=guard.title)
                 certain = guard.id != "named" and self.guards.of(route.caller) is None
         # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
-        if found is not None and not self.graph.checks(number):
-            self._add_exposed(number, isa, used, found, self.out.unconditional if certain else self.out.suspects)
+        if judgement is not None and not self.graph.checks(number):
+            self._add_exposed(number, isa, used, judgement, self.out.unconditional if certain else self.out.suspects)
             return
         self._add_dispatched(number, isa, guard.title)
         if guard.trust == "callers" and not set(isa) <= SILENT:
@@ -154,21 +154,21 @@ class _Classifier:
                 self.out.examples[name].append(self.functions.name(number))
 
     def _add_exposed(
-        self, number: int, isa: tuple[str, ...], used: Mapping[str, int], found: Judgement, kind: list[Exposed]
+        self, number: int, isa: tuple[str, ...], used: Mapping[str, int], judgement: Judgement, kind: list[ExposedCode]
     ) -> None:
         """What gives wrong numbers without a crash is kept apart, and not named beside what crashes."""
         crashing = tuple(name for name in isa if name not in SILENT)
         places = [used[name] for name in crashing]
-        exposed = Exposed(
+        exposed = ExposedCode(
             number,
             self.functions.name(number),
             self.functions.file(number),
             min(used.values()),
             crashing or isa,
-            found.chain,
-            found.why,
-            found.guard,
-            found.entries,
+            judgement.chain,
+            judgement.why,
+            judgement.guard,
+            judgement.entries,
             at_load=bool(crashing) and kind is self.out.unconditional and self.routes.runs_at_load(number, places),
         )
         (kind if crashing else self.out.silent).append(exposed)
@@ -185,7 +185,7 @@ class _Classifier:
             if bool(self.functions.exported[current]):
                 chain = () if current == number else (self.functions.name(current),)
                 name, file = self.functions.name(number), self.functions.file(number)
-                exposed = Exposed(number, name, file, address, isa, chain, "", guard.title)
+                exposed = ExposedCode(number, name, file, address, isa, chain, "", guard.title)
                 out.append(Offer(self.functions.name(current), exposed, guard.id == "named"))
             if len(seen) > MOST_VISITED:
                 break
@@ -195,7 +195,7 @@ class _Classifier:
                     queue.append(caller)
         return out
 
-    def _takings(self) -> list[Taking]:
+    def _foreign_calls(self) -> list[ForeignCall]:
         """Calls into other libraries' functions of the kind whose callers must ask the CPU, by those who do not."""
         out = []
         references = self.library.references
@@ -206,13 +206,13 @@ class _Classifier:
             open_ = [caller for caller in self.graph.takers(slot) if not self.routes.is_closed(caller)]
             chain = next((chain for caller in open_ if (chain := self.routes.route_to(caller)) is not None), None)
             if chain is not None:
-                out.append(Taking(symbol, chain, True))
+                out.append(ForeignCall(symbol, chain, True))
             elif open_ and not self.graph.named:
-                out.append(Taking(symbol, (self.functions.name(open_[0]),), False))
+                out.append(ForeignCall(symbol, (self.functions.name(open_[0]),), False))
         return out
 
 
-def _uses(library: LibraryScan) -> dict[int, dict[str, int]]:
+def _isa_uses(library: LibraryScan) -> dict[int, dict[str, int]]:
     """Of each function that uses more than the baseline: its instruction sets, and where each is used first."""
     uses: dict[int, dict[str, int]] = defaultdict(dict)
     count: Counter[int] = Counter()
@@ -246,15 +246,15 @@ class RoutesByNames:
 
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """Everybody meets it or nobody does: names leave no doubt."""
-        way = self._entrance(number)
+        way = self._find_entrance(number)
         if way is None and (route := self.route_to_caller(number)) is not None:
             way = route.names, f"called by {route.names[0]}, which asks nothing of the CPU"
         # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
         if way is None or self.graph.checks(number):
             return Judgement()
-        return Judgement(isa, chain=way[0], why=way[1], guard=LEAKED if self._leaked(number) else None)
+        return Judgement(isa, chain=way[0], why=way[1], guard=LEAKED if self._is_leaked(number) else None)
 
-    def _entrance(self, number: int) -> tuple[tuple[str, ...], str] | None:
+    def _find_entrance(self, number: int) -> tuple[tuple[str, ...], str] | None:
         if number in self.graph.started:
             return (), "runs when the library is loaded"
         # A weak symbol is inline code that the linker kept one copy of: others bring their own.
@@ -265,13 +265,13 @@ class RoutesByNames:
             return (), "nothing in this library asks the CPU"
         return None
 
-    def _leaked(self, number: int) -> bool:
+    def _is_leaked(self, number: int) -> bool:
         """Inline code of which the linker kept the copy made for a newer CPU, for everybody.
 
         Hidden inline functions turn local and lose their file; one that a dispatched copy also calls came from it.
         """
-        own = self.functions.named(number) and self.functions.binding(number) != GLOBAL
-        if not own or self.functions.file(number):
+        is_local = self.functions.named(number) and self.functions.binding(number) != GLOBAL
+        if not is_local or self.functions.file(number):
             return False
         guards = map(self.guards.of, self.graph.callers(number))
         return any(guard is not None and guard.trust == "whole" for guard in guards)
@@ -325,4 +325,4 @@ class RoutesByNames:
             return False
         if bool(self.functions.exported[number]):
             return True
-        return self.graph.named and self.graph.taken(number) and not self.uses.get(number)
+        return self.graph.named and self.graph.is_pointed_to(number) and not self.uses.get(number)

@@ -56,27 +56,27 @@ def scan_code(
     says which source files hold copies for a CPU by their names: then who touches which variable is not noted."""
     functions = find_functions(binary)
     references = read_references(binary) if isinstance(binary, Elf) else read_pe_references(binary)
-    state = _state(binary, references, watch) if isinstance(binary, Elf) else np.zeros(0, np.int64)
+    state = _state_variables(binary, references, watch) if isinstance(binary, Elf) else np.zeros(0, np.int64)
     # A hundred megabytes of names and tables were read once; what is wanted again is read again.
     release(binary.view.data, 0, binary.view.size)
     targets = np.unique(np.concatenate([functions.start, np.fromiter(references.stubs, np.int64)]))
-    slots = _slots(references, functions)
+    slots = _function_slots(references, functions)
     watched = np.unique(np.concatenate([slots, state]))
     code = code_of(binary)
     marked = any(map(copies, functions.all_files()))
     # Of a Windows library nobody tells which pointers it holds, so its variables say nothing.
-    variables = _variables(binary) if isinstance(binary, Elf) and not marked else NOWHERE
+    variables = _variable_span(binary) if isinstance(binary, Elf) and not marked else NOWHERE
     scanner = _SCANNERS[binary.machine]
-    pieces = _pieces(code, functions)
+    pieces = _cut_code(code, functions)
     total, done = sum(size for _, _, _, size, _ in pieces), 0
 
     def work(piece: tuple[int, int, int, int, int]) -> Scan:
         low, high, address, size, offset = piece
         raw = np.frombuffer(binary.view.data, np.uint8, count=size, offset=offset)
         starts, ends = functions.start[low:high], functions.end[low:high]
-        found = scanner(Stretch(raw, address, starts, ends, targets, watched, variables, low))
+        scan = scanner(Stretch(raw, address, starts, ends, targets, watched, variables, low))
         release(binary.view.data, offset, size)
-        return found
+        return scan
 
     parts = []
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -86,11 +86,11 @@ def scan_code(
             step(done, total)
     release(binary.view.data, 0, binary.view.size)
     return LibraryScan(
-        binary, functions, references, CLASSES[binary.machine], _join(parts), state, code, variables, marked
+        binary, functions, references, CLASSES[binary.machine], _join_scans(parts), state, code, variables, marked
     )
 
 
-def _pieces(code: list[Code], functions: Functions) -> list[tuple[int, int, int, int, int]]:
+def _cut_code(code: list[Code], functions: Functions) -> list[tuple[int, int, int, int, int]]:
     """(first function, past the last, address, size, file offset), about two megabytes each."""
     out = []
     for part in code:
@@ -104,14 +104,14 @@ def _pieces(code: list[Code], functions: Functions) -> list[tuple[int, int, int,
     return out
 
 
-def _join(parts: list[Scan]) -> Scan:
+def _join_scans(parts: list[Scan]) -> Scan:
     width = {"uses": (0, 4), "calls": (0, 2), "takes": (0, 2), "reads": (0, 2)}
     names = [field.name for field in fields(Scan)]
     empty = {name: np.zeros(width.get(name, 0), np.int64) for name in names}
     return Scan(**{name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in names})
 
 
-def _variables(elf: Elf) -> Variables:
+def _variable_span(elf: Elf) -> Variables:
     """The span of what the library may write, or the loader writes into; at most 4 GB of it."""
     spans = [(s.address, s.address + s.size) for s in elf.sections if s.flags & SHF_WRITE and not s.flags & TLS]
     if not spans:
@@ -120,14 +120,14 @@ def _variables(elf: Elf) -> Variables:
     return Variables(low, min(max(high for _, high in spans), low + (1 << 32)))
 
 
-def _slots(references: References, functions: Functions) -> Ints:
+def _function_slots(references: References, functions: Functions) -> Ints:
     """GOT slots that hold a function's address or an import: reading one means calling or passing it on."""
     pointers = references.pointers
     to_function = np.isin(pointers[:, 1], functions.start)
     return np.concatenate([pointers[to_function, 0], np.fromiter(references.imports, np.int64)])
 
 
-def _state(elf: Elf, references: References, watch: Callable[[str], bool]) -> Ints:
+def _state_variables(elf: Elf, references: References, watch: Callable[[str], bool]) -> Ints:
     """Addresses of variables (and of the GOT slots to them) that hold what is known of the CPU."""
     out: set[int] = {slot for slot, name in references.imports.items() if watch(name)}
     section = elf.section(".symtab") or elf.section(".dynsym")

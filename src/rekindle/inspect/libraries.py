@@ -85,8 +85,8 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
         glibcxx=newest([library.floors["GLIBCXX"] for library in libraries if "GLIBCXX" in library.floors]),
         cxx_abi=abis.most_common(1)[0][0] if abis else None,
         manylinux_claim=platform if platform and promised_glibc(platform) else None,
-        manylinux_fact=_fact(glibc, libraries),
-        sources=tuple(_source(name, users[name], requires) for name in external),
+        manylinux_fact=_measured_tag(glibc, libraries),
+        sources=tuple(_external_source(name, users[name], requires) for name in external),
         libraries=tuple(
             LibraryLinks(
                 file=library.file,
@@ -102,12 +102,12 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
     )
 
 
-def _source(name: str, users: Sequence[str], requires: Sequence[str]) -> External:
+def _external_source(name: str, users: Sequence[str], requires: Sequence[str]) -> External:
     package, system = find_provider(name, requires)
     return External(library=name, needed_by=tuple(users), package=package, system=system)
 
 
-def _fact(glibc: str | None, libraries: Sequence[Library]) -> str | None:
+def _measured_tag(glibc: str | None, libraries: Sequence[Library]) -> str | None:
     machines = {library.machine for library in libraries if library.format == "elf"}
     if glibc is None or len(machines) != 1:
         return None
@@ -122,7 +122,7 @@ def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
         out.append(WheelFinding(code=code, text=text, severity=severity))
 
     promised = promised_glibc(platform) if platform else None
-    if promised and links.glibc and _number(links.glibc) > _number(promised):
+    if promised and links.glibc and _version_key(links.glibc) > _version_key(promised):
         worst = next(library.file for library in links.libraries if library.glibc == links.glibc).rsplit("/", 1)[-1]
         tell("manylinux-claim", f"the tag {platform} promises glibc {promised}, but {worst} needs {links.glibc}")
     for source in links.sources:
@@ -138,5 +138,5 @@ def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
     return out
 
 
-def _number(version: str) -> tuple[int, ...]:
+def _version_key(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))

@@ -29,9 +29,8 @@ def mark_vendors(surveys: Sequence[GpuSurvey]) -> None:
 
 def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[GpuTarget]) -> ArchKey:
     """The targets the wheel's own kernels have: what was declared, or else the most frequent set."""
-    given = frozenset(declared)
-    if given:
-        return given
+    if targets := frozenset(declared):
+        return targets
     total: Counter[ArchKey] = Counter()
     for survey in surveys:
         if not survey.vendor:
@@ -47,14 +46,14 @@ def origin_of(key: ArchKey, reference: ArchKey, *, vendor: bool = False) -> Orig
         return "static"
     if not reference:
         return "other"
-    if _plain(reference) <= _plain(key):
+    if _plain_set(reference) <= _plain_set(key):
         return "own"
-    if len(key) <= SPECIALISED_AT_MOST and (_plain(key) <= _plain(reference) or not _plain(key)):
+    if len(key) <= SPECIALISED_AT_MOST and (_plain_set(key) <= _plain_set(reference) or not _plain_set(key)):
         return "specialised"
     return "static"
 
 
-def _plain(key: ArchKey) -> frozenset[tuple[str, str]]:
+def _plain_set(key: ArchKey) -> frozenset[tuple[str, str]]:
     """Machine code targets without chip-specific ones (``sm_90a``) and without AMD's feature switches.
 
     PTX counts only where there is nothing else: whether a file also has it says nothing of whose it is.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 
 class Provider(NamedTuple):
-    """``pattern`` is compiled when a name gets so far: most begin as an earlier row says."""
+    """``pattern`` is compiled only when it is reached: most names begin as an earlier row says."""
 
     starts: tuple[str, ...]
     pattern: str | None
@@ -46,16 +46,16 @@ def find_provider(library: str, requires: Sequence[str]) -> tuple[str | None, bo
     """(package, comes with the system) for a library; the wheel's own requirement names it most exactly."""
     for provider in _providers():
         if provider.gives(library):
-            own = next((_name(line) for line in requires if _base(line) == provider.package), None)
-            return own or provider.package, provider.system
+            named = (_package_name(line) for line in requires if _package_base(line) == provider.package)
+            return next(named, provider.package), provider.system
     return None, False
 
 
 def comes_along(library: str, requires: Sequence[str]) -> bool:
-    """Does something else than a package of the system bring it: the driver, Python, or what the wheel requires?"""
-    found = next((provider for provider in _providers() if provider.gives(library)), None)
-    return found is not None and (
-        found.comes_with is not None or any(_base(line) == found.package for line in requires)
+    """Does the driver, Python, or a requirement of the wheel bring it, so that no package of the system has to?"""
+    provider = next((row for row in _providers() if row.gives(library)), None)
+    return provider is not None and (
+        provider.comes_with is not None or any(_package_base(line) == provider.package for line in requires)
     )
 
 
@@ -70,13 +70,13 @@ def is_vendor(library: str) -> bool:
     return package is not None and (package.startswith("nvidia-") or package == "ROCm")
 
 
-def _name(requirement: str) -> str:
+def _package_name(requirement: str) -> str:
     match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement)
     return match[0] if match else requirement
 
 
-def _base(requirement: str) -> str:
-    return re.sub(r"-cu\d+$", "", _name(requirement).lower())
+def _package_base(requirement: str) -> str:
+    return re.sub(r"-cu\d+$", "", _package_name(requirement).lower())
 
 
 def promised_glibc(platform: str) -> str | None:
@@ -84,5 +84,5 @@ def promised_glibc(platform: str) -> str | None:
     from rekindle.compat.libc import tag_libc
     from rekindle.facts import load_facts
 
-    found = tag_libc([platform], load_facts())
-    return found.version if found is not None and found.kind == "glibc" else None
+    libc = tag_libc([platform], load_facts())
+    return libc.version if libc is not None and libc.kind == "glibc" else None

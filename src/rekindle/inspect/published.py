@@ -45,7 +45,7 @@ def find_wheels(
     What the indexes have comes first. A folder of wheels counts only where they have nothing that fits: it often holds
     another flavour of the same version (+cpu), which nobody asked for.
     """
-    wish = _wish(name, "neither a file here nor a package name", "torch==2.6.0")
+    wish = _parse_wish(name, "neither a file here nor a package name", "torch==2.6.0")
     indexed, linked = list_files(canonicalize_name(wish.name), places)
     groups = [wheels_of(files, wish.name) for files in (indexed, linked)]
     wheels = [*groups[0], *groups[1]]
@@ -71,23 +71,23 @@ def find_wheels(
 
 def find_sdist(name: str, places: Places) -> IndexWheel:
     """The newest source archive for a requirement such as ``torch-scatter==2.1.2``."""
-    wish = _wish(name, "no package name", "torch-scatter==2.1.2")
+    wish = _parse_wish(name, "no package name", "torch-scatter==2.1.2")
     indexed, linked = list_files(canonicalize_name(wish.name), places)
-    found = sdists_of([*indexed, *linked], wish.name)
-    if not found:
+    sdists = sdists_of([*indexed, *linked], wish.name)
+    if not sdists:
         only = "only wheels" if wheels_of([*indexed, *linked], wish.name) else "nothing"
         raise BadInput(
             f"the package index has {only} of {wish.name}, no sources",
             remedy=f"rekindle plan --with {wish.name} says what else there is; --source DIR takes a tree of your own",
         )
-    chosen = choose(found, str(wish.specifier), python=None, platform=None)
+    chosen = choose(sdists, str(wish.specifier), python=None, platform=None)
     if not chosen:
-        versions = ", ".join(str(sdist.version) for sdist in found[:8])
+        versions = ", ".join(str(sdist.version) for sdist in sdists[:8])
         raise BadInput(f"{wish.name} has no sources {wish.specifier}; the newest are {versions}")
     return chosen[0]
 
 
-def _wish(name: str, no: str, example: str) -> Requirement:
+def _parse_wish(name: str, no: str, example: str) -> Requirement:
     try:
         return Requirement(name)
     except InvalidRequirement as error:
@@ -96,11 +96,11 @@ def _wish(name: str, no: str, example: str) -> Requirement:
 
 def is_linked(wheel: IndexWheel, places: Places) -> bool:
     """Does this wheel come from a folder rather than from an index?"""
-    folders = [_folder(link).resolve().as_uri() for link in places.links if _folder(link).is_dir()]
+    folders = [_folder_of(link).resolve().as_uri() for link in places.links if _folder_of(link).is_dir()]
     return wheel.file.url.startswith("file:") and any(wheel.file.url.startswith(folder + "/") for folder in folders)
 
 
-def _folder(link: str) -> Path:
+def _folder_of(link: str) -> Path:
     return Path(urllib.request.url2pathname(urllib.parse.urlsplit(link).path) if link.startswith("file:") else link)
 
 
@@ -109,8 +109,8 @@ def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[Inde
     files, problems = index_files(project, places)
     linked: list[IndexFile] = []
     for link in places.links:
-        if _folder(link).is_dir():
-            linked += files_in_folder(_folder(link))
+        if _folder_of(link).is_dir():
+            linked += files_in_folder(_folder_of(link))
         elif link.startswith(("http:", "https:")):
             try:
                 linked += _page_files(link, tls_context(places.certificates))
@@ -136,7 +136,7 @@ def index_files(project: str, places: Places, timeout: float = 60) -> tuple[list
 
 def _page_files(page: str, context: ssl.SSLContext, timeout: float = 60) -> list[IndexFile]:
     if page.startswith("file:"):
-        listing = _folder(page) / "index.html"
+        listing = _folder_of(page) / "index.html"
         if not listing.is_file():
             raise Unreachable(f"{page} has no index.html")
         return read_project_page(listing.read_bytes(), listing.as_uri())
@@ -174,6 +174,6 @@ def pip_places() -> Places:
     from rekindle.host.live import LiveHost
     from rekindle.interpreters.installer import read_pip_settings
 
-    found = read_pip_settings(LiveHost())
-    indexes = tuple(url for url in (found.index, *found.extra) if url)
-    return Places(indexes=indexes, links=found.links, certificates=found.certificates)
+    settings = read_pip_settings(LiveHost())
+    indexes = tuple(url for url in (settings.index, *settings.extra) if url)
+    return Places(indexes=indexes, links=settings.links, certificates=settings.certificates)

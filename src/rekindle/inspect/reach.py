@@ -55,7 +55,7 @@ class Edges:
         return list(dict.fromkeys(self._target[low:high].tolist()))
 
     def walk(self, roots: Ints, blocked: Flags) -> Ints:
-        """For each node the one it was first reached from; ROOT for roots, UNREACHED for the rest. A blocked node is
+        """For each node the node that first reached it; ROOT for roots, UNREACHED for the others. A blocked node is
         reached, but nothing is reached through it."""
         parent = np.full(len(blocked), UNREACHED, np.int64)
         parent[roots] = ROOT
@@ -96,15 +96,15 @@ def pointer_edges(
     loud = ~silent[touching]
     touching, touched = touching[loud], touched[loud]
     inside = (target >= library.variables.low) & (target < library.variables.high)
-    # The slots of the offset table lie side by side, but each is a thing of its own.
-    own = np.zeros(len(slot), bool)
+    # The slots of the offset table lie side by side, but each is an anchor of its own.
+    in_got = np.zeros(len(slot), bool)
     for part in library.binary.sections:
         if part.name.startswith(".got"):
-            own |= (slot >= part.address) & (slot < part.address + part.size)
-    anchors = np.unique(np.concatenate([touched, target[inside], slot[own]]))
+            in_got |= (slot >= part.address) & (slot < part.address + part.size)
+    anchors = np.unique(np.concatenate([touched, target[inside], slot[in_got]]))
     takes = library.scan.takes[~silent[library.scan.takes[:, 0]]]
-    taken = numbers(takes[:, 1])
-    rows = [(caller, callee), (takes[taken >= 0, 0], taken[taken >= 0])]
+    addressed = numbers(takes[:, 1])
+    rows = [(caller, callee), (takes[addressed >= 0, 0], addressed[addressed >= 0])]
     if len(anchors):
         rows.append((touching, np.searchsorted(anchors, touched) + count))
         owner = np.searchsorted(anchors, slot, "right") - 1

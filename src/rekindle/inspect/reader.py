@@ -82,7 +82,7 @@ class WheelSource:
             with tempfile.TemporaryFile(prefix="rekindle-") as file:
                 self.digests[name] = self.zip.inflate(name, file.write)
                 file.flush()
-                with _map(file) as buffer:
+                with _map_open(file) as buffer:
                     yield buffer
         except OSError as error:
             raise BadInput(
@@ -109,9 +109,10 @@ class DirectorySource:
         self.size = sum(self.files.values())
 
     def read(self, name: str, limit: int) -> bytes | None:
-        if name not in self.files or self.files[name] > limit:
-            return None
-        return _read(self.root / name)
+        if name in self.files and self.files[name] <= limit:
+            with contextlib.suppress(OSError):
+                return (self.root / name).read_bytes()
+        return None
 
     def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
         return map_file(self.root / name)
@@ -127,12 +128,12 @@ class FileSource(DirectorySource):
 
     def __init__(self, path: Path) -> None:
         self.root, self.label, self.kind = path.parent, str(path), "library"
-        self.size = _size(path)
+        self.size = _file_size(path)
         self.files = {path.name: self.size}
 
 
 def open_local(path: Path) -> Source:
-    """A wheel, a directory or a library on disk; what it is is told by its bytes, not its name."""
+    """A wheel, a directory or a library on disk, recognised by its bytes, not its name."""
     if path.is_dir():
         return DirectorySource(path)
     try:
@@ -142,21 +143,21 @@ def open_local(path: Path) -> Source:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     if head[:4] == b"\x7fELF" or head[:2] == b"MZ":
         return FileSource(path)
-    return WheelSource(lambda: path.open("rb"), path.name, _size(path))
+    return WheelSource(lambda: path.open("rb"), path.name, _file_size(path))
 
 
 @contextlib.contextmanager
 def map_file(path: Path) -> Iterator[Any]:
     """A file as a buffer."""
     try:
-        with path.open("rb") as file, _map(file) as buffer:
+        with path.open("rb") as file, _map_open(file) as buffer:
             yield buffer
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager
-def _map(file: Any) -> Iterator[Any]:
+def _map_open(file: Any) -> Iterator[Any]:
     file.seek(0, 2)
     if file.tell() == 0:
         yield b""
@@ -170,14 +171,7 @@ def _map(file: Any) -> Iterator[Any]:
             buffer.close()
 
 
-def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError as error:

@@ -68,10 +68,10 @@ class RoutesByCalls:
         if bool(self.blocked[number]) and number not in self.first:
             return Judgement()
         sure = tuple(name for name in isa if name in self.spread.everywhere)
-        rest = tuple(name for name in isa if name not in sure)
-        if not rest:
+        others = tuple(name for name in isa if name not in sure)
+        if not others:
             return Judgement(sure, chain=self._names(chain_to(number, self.called)), why="used all over the library")
-        if self._twin_by_name(number, frozenset(rest)):
+        if self._twin_by_name(number, frozenset(others)):
             return Judgement(sure, why="used all over the library")
         if number in self.roots:
             why = (
@@ -79,7 +79,7 @@ class RoutesByCalls:
                 if number in self.graph.started
                 else "exported, and asks nothing of the CPU"
             )
-            guard = LONE_EXPORT if not sure and self._is_lone_export(number, rest) else None
+            guard = LONE_EXPORT if not sure and self._is_lone_export(number, others) else None
             return Judgement(isa, why=why, entries=self._entries(number), guard=guard)
         chain = self._certain_way(number)
         if chain:
@@ -89,11 +89,11 @@ class RoutesByCalls:
         if self.called[number] != UNREACHED:
             names = self._names(chain_to(number, self.called))
             why = f"called by {names[0]}, but not on every road through it"
-            return Judgement(sure, rest, names, why, None if sure else self._entries(number))
+            return Judgement(sure, others, names, why, None if sure else self._entries(number))
         if self.pointed[number] != UNREACHED:
             names = self._names([node for node in chain_to(number, self.pointed) if node < self.count])
             # A corner of a library that asks, to which only pointers lead, is what choosing at run time looks like.
-            untold = tuple(name for name in rest if name not in self.spread.few)
+            untold = tuple(name for name in others if name not in self.spread.few)
             return Judgement(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
         return Judgement(sure, why="used all over the library")
 
@@ -126,8 +126,7 @@ class RoutesByCalls:
         return None if self.called[number] == UNREACHED else self._names([number, *chain_to(number, self.called)])
 
     def runs_at_load(self, number: int, places: list[int]) -> bool:
-        """So it is where every road through a function leads to it that the loader calls, or that such a function calls
-        on every road."""
+        """Does every road pass it, in a function that the loader calls or that such a function calls on every road?"""
         roads = self._roads(number) if number in self._at_load else None
         return roads is not None and any(map(roads.passes, places))
 
@@ -235,13 +234,13 @@ class RoutesByCalls:
     @functools.cached_property
     def edges(self) -> tuple[Ints, Ints]:
         """The calls, without those that a test chooses between two copies."""
-        rest = np.zeros(self.count, bool)
-        rest[[n for n, used in self.uses.items() if not used <= self.spread.everywhere]] = True
+        beyond = np.zeros(self.count, bool)
+        beyond[[n for n, used in self.uses.items() if not used <= self.spread.everywhere]] = True
         chosen = np.zeros(len(self._caller), bool)
-        if not rest.any():
+        if not beyond.any():
             return self._caller, self._callee
         reached = self._walk(self._caller, self._callee)[: self.count] != UNREACHED
-        likely = np.flatnonzero(rest[self._callee] & ~self.blocked[self._caller] & reached[self._caller])[:MOST_EDGES]
+        likely = np.flatnonzero(beyond[self._callee] & ~self.blocked[self._caller] & reached[self._caller])[:MOST_EDGES]
         likely = likely[np.argsort(self._caller[likely], kind="stable")]
         callers, first = np.unique(self._caller[likely], return_index=True)
         rows = np.split(likely, first[1:])
@@ -249,10 +248,10 @@ class RoutesByCalls:
             numbers = callers[begin : begin + BATCH].tolist()
             for mine, roads in zip(rows[begin : begin + BATCH], self._all_roads(numbers), strict=True):
                 if roads.rivals:
-                    chosen[mine] = [self._either_or(roads, int(self._callee[row])) for row in mine.tolist()]
+                    chosen[mine] = [self._is_chosen(roads, int(self._callee[row])) for row in mine.tolist()]
         return self._caller[~chosen], self._callee[~chosen]
 
-    def _either_or(self, roads: Roads, callee: int) -> bool:
+    def _is_chosen(self, roads: Roads, callee: int) -> bool:
         """Is the callee one of two copies between which the caller chooses? The other lacks its instruction set."""
         size = self._size(callee)
         for address in self.graph.stubs_to(callee):
@@ -323,14 +322,14 @@ class RoutesByCalls:
     def spread(self) -> Spread:
         plain = {n: used for n, used in self.uses.items() if not self.copy(n) and n not in self.graph.asking}
         legacy = self.library.scan.legacy if self.library.binary.machine == "x86_64" else None
-        found = spread_of(plain, self.functions.end - self.functions.start, legacy)
+        spread = spread_of(plain, self.functions.end - self.functions.start, legacy)
         # Up to x86-64-v2, many functions that others call by name and that ask nothing say the same.
         open_: Counter[str] = Counter()
         for number in self.roots & plain.keys():
             if not self._twin_by_name(number, plain[number]):
                 open_.update(plain[number] & SECOND)
         offered = frozenset(name for name, times in open_.items() if times >= MANY_OFFERED)
-        return Spread(found.everywhere | offered, found.few - offered)
+        return Spread(spread.everywhere | offered, spread.few - offered)
 
     @functools.cached_property
     def _families(self) -> dict[str, list[int]]:

@@ -56,13 +56,13 @@ def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tup
 
 
 def whole_lists(data: bytes) -> list[tuple[GpuTarget, ...]]:
-    """Lists of which nothing is missing: none that begins right behind bytes that are not known."""
-    # What is not known is cut out with the word that touches it.
+    """Complete lists only: none that begins right behind unknown bytes."""
+    # Unknown bytes are cut out with the word that touches them.
     out: list[tuple[GpuTarget, ...]] = []
     for piece in data.split(bytes([UNKNOWN])):
-        _, mark, rest = piece.partition(b"\0")
+        _, mark, words = piece.partition(b"\0")
         if mark:
-            out += arch_lists_in(b"\0" + rest)
+            out += arch_lists_in(b"\0" + words)
     return out
 
 

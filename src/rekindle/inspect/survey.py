@@ -65,8 +65,8 @@ def _find_declared_list(source: Source, declared: Declared, natives: Sequence[st
         if isinstance(source, WheelSource) and has_package("numpy") and (stored := source.deflated(holder)):
             from rekindle.inspect.seek_list import find_list
 
-            if found := find_list(*stored):
-                declared.targets = found
+            if targets := find_list(*stored):
+                declared.targets = targets
                 return
         with source.mapped(holder) as data:
             declared.targets = find_arch_list(data)
@@ -93,7 +93,7 @@ def _read_all(
             with source.mapped(name) as data:
                 if _ARCH_LIST_HOLDER.search(name):
                     declared.targets = find_arch_list(data)
-                return read_library(data, name, cpu=cpu, step=lambda done, all_: _tell(progress, name, done, all_))
+                return read_library(data, name, cpu=cpu, step=lambda done, all_: _tell_step(progress, name, done, all_))
         except BadInput as error:
             if source.kind == "library":
                 raise
@@ -101,7 +101,7 @@ def _read_all(
 
     libraries = []
     beside = (lambda: wheel.add_digests(others)) if wheel else None
-    for name, result in zip(natives, _in_turn(read, natives, beside), strict=True):
+    for name, result in zip(natives, _read_in_order(read, natives, beside), strict=True):
         done += source.files[name]
         progress.step(done, total or None, name)
         if isinstance(result, Library):
@@ -113,7 +113,7 @@ def _read_all(
     return sorted(libraries, key=lambda library: library.file)
 
 
-def _in_turn(
+def _read_in_order(
     read: Callable[[str], Library | WheelFinding | None], names: Sequence[str], beside: Callable[[], None] | None
 ) -> Iterator[Library | WheelFinding | None]:
     """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring.
@@ -147,7 +147,7 @@ def _in_turn(
             pass  # nothing more is begun
 
 
-def _tell(progress: Progress, name: str, done: int, total: int) -> None:
+def _tell_step(progress: Progress, name: str, done: int, total: int) -> None:
     if total > (8 << 20):
         progress.step(done, total, f"auditing {name}")
 
@@ -161,7 +161,7 @@ def assemble(
     images: Sequence[GpuSurvey] = (),
     quick: bool,
 ) -> WheelReport:
-    surveys = [*(library.gpu for library in libraries if library.gpu.found), *images]
+    surveys = [*(library.gpu for library in libraries if library.gpu.has_code), *images]
     mark_vendors(surveys)
     reference = reference_set(surveys, declared.targets)
     machines = sorted({library.machine for library in libraries})

@@ -88,12 +88,12 @@ def open_target(
 def open_installed(folder: Path, name: str) -> Source:
     """An installed package: its directory, what wheels put beside it (NAME.libs), and its metadata."""
     module = name.replace("-", "_").lower()
-    wanted = [
+    folders = [
         path.name
         for path in sorted(folder.iterdir())
         if path.is_dir() and re.fullmatch(rf"{re.escape(module)}(?:\.libs|-[^-]+\.dist-info)?", path.name.lower())
     ]
-    return DirectorySource(folder, label=f"{name} in {folder}", folders=wanted)
+    return DirectorySource(folder, label=f"{name} in {folder}", folders=folders)
 
 
 def installed_in(name: str, interpreter: str | None) -> Path | None:
@@ -121,10 +121,10 @@ def usual_pythons() -> list[str]:
     from rekindle.interpreters.environment import python_of
 
     host = LiveHost()
-    found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
-    found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
+    paths = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
+    paths += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
     # Two names of one environment are one; two environments may share the program their links lead to.
-    return list({Path(path).parent: path for path in reversed(found) if Path(path).exists()}.values())[::-1]
+    return list({Path(path).parent: path for path in reversed(paths) if Path(path).exists()}.values())[::-1]
 
 
 MOST_WHEELS = 5000
@@ -150,7 +150,7 @@ def holds_wheels(target: str | Path) -> bool:
     import zipfile
 
     try:
-        return any(True for _ in _stored(path))
+        return any(True for _ in _archived_wheels(path))
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, RuntimeError, NotImplementedError):
         return False
 
@@ -162,8 +162,8 @@ def _is_wheel(name: str) -> bool:
 def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
     """(name, source or why not) of each wheel, in the order of names for a directory, as stored for an archive."""
     if path.is_dir():
-        for one in sorted(path.glob("*.whl"))[:MOST_WHEELS]:
-            yield one.name, _open(one, one.name)
+        for wheel in sorted(path.glob("*.whl"))[:MOST_WHEELS]:
+            yield wheel.name, _open_wheel(wheel, wheel.name)
         return
     import tarfile
     import tempfile
@@ -171,21 +171,21 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
 
     with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
         place = Path(folder) / "wheel.whl"
-        for name, opener in itertools.islice(_stored(path), MOST_WHEELS):
+        for name, opener in itertools.islice(_archived_wheels(path), MOST_WHEELS):
             label = name.replace("\\", "/").rsplit("/", 1)[-1]
             try:
                 with opener() as stream, place.open("wb") as file:
-                    _copy(stream, file, label)
+                    _copy_wheel(stream, file, label)
             except BadInput as error:
                 yield label, error
                 continue
             except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, ValueError, RuntimeError) as error:
                 yield label, BadInput(f"{label} cannot be taken out of {path.name}: {error}")
                 continue
-            yield label, _open(place, label)
+            yield label, _open_wheel(place, label)
 
 
-def _stored(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
+def _archived_wheels(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
     """The name of each wheel in an archive, and how to open it."""
     import tarfile
     import zipfile
@@ -203,7 +203,7 @@ def _stored(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
                 yield info.filename, functools.partial(archive.open, info)  # type: ignore[misc]
 
 
-def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:
+def _copy_wheel(stream: BinaryIO, file: BinaryIO, label: str) -> None:
     import tempfile
 
     done = 0
@@ -215,7 +215,7 @@ def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:
         file.write(piece)
 
 
-def _open(path: Path, label: str) -> WheelSource | BadInput:
+def _open_wheel(path: Path, label: str) -> WheelSource | BadInput:
     try:
         return WheelSource(lambda: path.open("rb"), label, path.stat().st_size)
     except BadInput as error:

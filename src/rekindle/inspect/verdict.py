@@ -20,24 +20,24 @@ _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
 
 def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTrials | None = None) -> Verdict:
-    """``kept`` is what ``verify`` found of this build on such a CPU: what was tried counts more than what was read."""
-    operators = _operators(report, machine, kept)
+    """``kept`` is what ``verify`` tried of this build on such a CPU: that counts more than what was read."""
+    operators = _tried_operators(report, machine, kept)
     axes = [
-        *_system(report, machine),
-        *_python(report, machine),
-        *_cpu(report, machine, operators, kept),
+        *_judge_system(report, machine),
+        *_judge_python(report, machine),
+        *_judge_cpu(report, machine, operators, kept),
         *gpu_verdicts(report, machine),
         *driver_verdicts(report, machine),
-        *_libc(report, machine),
-        *_libraries(report),
-        *_integrity(report),
+        *_judge_libc(report, machine),
+        *_judge_libraries(report),
+        *_judge_integrity(report),
     ]
     axes.sort(key=lambda axis: _WORST[axis.runs])
     runs: bool | None = None
     if any(axis.runs == "no" for axis in axes):
         runs = False
     elif any(axis.runs in ("yes", "partly") and axis.axis in ("gpu", "cpu", "system", "libc") for axis in axes):
-        # What nobody told us about the machine is listed, but does not take the answer away.
+        # Facts missing from the machine's description are listed, but do not take the answer away.
         runs = None if any(axis.runs == "unknown" and not axis.code.endswith("-not-told") for axis in axes) else True
     because = tuple(Reason(code=axis.code, text=axis.text) for axis in axes if axis.runs != "yes" or runs)
     return Verdict(machine=name, runs=runs, because=because, axes=tuple(axes), operators=operators)
@@ -48,7 +48,7 @@ def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = N
     return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
 
 
-def _system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+def _judge_system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     tags = [tag for text in report.tags for tag in text.rsplit("-", 1)[-1].split(".")]
     pairs = [platform_of(tag) for tag in tags]
     platforms = {(system or "linux", processor) for system, processor in pairs if processor in ("x86_64", "aarch64")}
@@ -67,20 +67,19 @@ def _system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     return [verdict("system", "yes", "os", f"the wheel is for {named}")]
 
 
-def _python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
-    wanted = {tag.split("-")[0] for tag in report.tags}
-    interpreters = {one for tags in wanted for one in tags.split(".")}
-    exact = {one for one in interpreters if one.startswith("cp") and not any("abi3" in tag for tag in report.tags)}
+def _judge_python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+    pythons = {python for tag in report.tags for python in tag.split("-")[0].split(".")}
+    exact = {python for python in pythons if python.startswith("cp") and not any("abi3" in tag for tag in report.tags)}
     if not exact:
         return []
-    need = ", ".join(sorted(_dotted(one) for one in exact))
+    need = ", ".join(sorted(map(_dotted, exact)))
     if not machine.pythons:
         return [verdict("python", "unknown", "python-not-told", f"needs Python {need}")]
     have = {"cp" + "".join(python.version.split(".")[:2]) for python in machine.pythons}
     if have & exact:
         return [verdict("python", "yes", "python", f"Python {need} is there")]
-    found = ", ".join(sorted({python.version for python in machine.pythons}))
-    text = f"needs Python {need}; the machine has {found}"
+    versions = ", ".join(sorted({python.version for python in machine.pythons}))
+    text = f"needs Python {need}; the machine has {versions}"
     return [verdict("python", "no", "python", text, f"install Python {need}")]
 
 
@@ -89,14 +88,14 @@ def _dotted(tag: str) -> str:
     return f"{digits[0]}.{digits[1:]}" if digits.isdecimal() and len(digits) > 1 else tag
 
 
-def _operators(report: WheelReport, machine: Machine, kept: KeptTrials | None) -> tuple[OperatorTrial, ...]:
+def _tried_operators(report: WheelReport, machine: Machine, kept: KeptTrials | None) -> tuple[OperatorTrial, ...]:
     features = features_of(machine.cpu, load_facts())
     if kept is not None or features is None or report.cpu.functions is None or report.name not in (None, "torch"):
         return kept.trials if kept is not None else ()
-    return tuple(one.trial() for one in suspicions(report.cpu.evidence, features))
+    return tuple(suspicion.trial() for suspicion in suspicions(report.cpu.evidence, features))
 
 
-def _cpu(
+def _judge_cpu(
     report: WheelReport, machine: Machine, operators: Sequence[OperatorTrial], kept: KeptTrials | None
 ) -> list[AxisVerdict]:
     cpu = report.cpu
@@ -104,22 +103,22 @@ def _cpu(
     facts = load_facts()
     features = features_of(machine.cpu, facts)
     if cpu.functions is None:
-        return _unread(report, features, who)
+        return _judge_unread(report, features, who)
     corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
-    found = code_starts(cpu.required, corners, features, who)
+    answer = code_starts(cpu.required, corners, features, who)
     doubtful = missing([use.isa for use in cpu.untold], features) if features is not None else []
     tried = kept is not None and (kept.crash or kept.verdict == "proven")
-    if doubtful and found.kind != "no" and not tried:
+    if doubtful and answer.kind != "no" and not tried:
         text = f"{who} lacks {', '.join(doubtful)}; whether the code uses it there cannot be told from the file"
         proof = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
         return [verdict("cpu", "unknown", "cpu-cannot-tell", text, proof)]
-    if found.kind == "unknown":
-        return [verdict("cpu", "unknown", found.code, f"the code runs from {_from(cpu)}; {found.text}")]
-    if found.kind == "yes":
-        return [verdict("cpu", "yes", found.code, f"{found.text} ({_from(cpu)})")]
-    short = f"{who} lacks {found.want}: {say(operators)}" if say(operators) else found.text
+    if answer.kind == "unknown":
+        return [verdict("cpu", "unknown", answer.code, f"the code runs from {_oldest_cpu(cpu)}; {answer.text}")]
+    if answer.kind == "yes":
+        return [verdict("cpu", "yes", answer.code, f"{answer.text} ({_oldest_cpu(cpu)})")]
+    short = f"{who} lacks {answer.want}: {say(operators)}" if say(operators) else answer.text
     if kept is not None and kept.crash:
-        text = f"{who} lacks {found.want}: {kept.crash} (tried by verify on {kept.date})"
+        text = f"{who} lacks {answer.want}: {kept.crash} (tried by verify on {kept.date})"
         return [verdict("cpu", "no", "cpu-tried", text, "build from source for this CPU: rekindle plan --build")]
     if kept is not None and kept.verdict == "proven":
         harmed = [trial for trial in operators if trial.outcome not in ("runs", "refuses")]
@@ -127,29 +126,29 @@ def _cpu(
         text = f"{short} (tried by verify on {kept.date})"
         return [verdict("cpu", "partly" if harmed else "yes", "cpu-tried", text, remedy)]
     remedy = f"rekindle verify --wheel FILE --cpu {machine.cpu.microarchitecture or 'NAME'} tries them"
-    lacking = set((found.want or "").split(", "))
-    if found.kind == "partly":
+    lacking = set((answer.want or "").split(", "))
+    if answer.kind == "partly":
         if report.name in (None, "torch"):
-            return [verdict("cpu", "partly", found.code, short, remedy)]
+            return [verdict("cpu", "partly", answer.code, short, remedy)]
         # What the operators of torch are to torch, its libraries are to another package.
         where = sorted({e.file.split(" (")[0].rsplit("/", 1)[-1] for e in cpu.evidence if set(e.isa) & lacking})
-        return [verdict("cpu", "partly", found.code, f"{short} ({', '.join(where)})")]
+        return [verdict("cpu", "partly", answer.code, f"{short} ({', '.join(where)})")]
     shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
-    text = f"{found.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
+    text = f"{answer.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
     early = missing(cpu.at_load, features) if features is not None else []
     if early:
         text = f"{who} lacks {', '.join(early)}, which runs as soon as a library of it is loaded: it does not start"
-    # An official wheel is made to choose at run time, and the planner offers it: that it does not start at all takes
-    # a report of it. What was read then names the places that crash.
+    # An official wheel is made to choose at run time, and the planner offers it: only a report can say that it does
+    # not start at all. What was read then names the places that crash.
     if not early and report.name == "torch" and _is_official(report):
-        seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
-        if seen.kind != "no":
-            named = say([one for one in operators if one.operator]).partition("; ")[2]
-            text = "; ".join([text, *([named] if named else []), f"as a whole: {seen.text}"])
+        reported = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
+        if reported.kind != "no":
+            named = say([trial for trial in operators if trial.operator]).partition("; ")[2]
+            text = "; ".join([text, *([named] if named else []), f"as a whole: {reported.text}"])
             return [verdict("cpu", "partly", "cpu-places", text, remedy)]
     if report.name not in (None, "torch"):
-        return [verdict("cpu", "no", found.code, text, "take an older release, or build it on this machine")]
-    return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
+        return [verdict("cpu", "no", answer.code, text, "take an older release, or build it on this machine")]
+    return [verdict("cpu", "no", answer.code, text, "build from source for this CPU: rekindle plan --build")]
 
 
 def _is_official(report: WheelReport) -> bool:
@@ -160,9 +159,9 @@ def _is_official(report: WheelReport) -> bool:
     return report.version in facts.releases and any("manylinux" in tag for tag in report.tags)
 
 
-def _unread(report: WheelReport, features: frozenset[str] | None, who: str) -> list[AxisVerdict]:
-    """Code that nobody looked at is no yes on a CPU that lacks what compilers may take for granted: AVX2 since 2013,
-    LSE since 2016. Pure Python has none."""
+def _judge_unread(report: WheelReport, features: frozenset[str] | None, who: str) -> list[AxisVerdict]:
+    """Code that was not read is not judged to run on a CPU without AVX2 (2013) or LSE (2016), which compilers may take
+    for granted. Pure Python has no such code."""
     native = any(not tag.endswith("-any") for tag in report.tags) if report.quick else report.cpu.arch is not None
     if features is None or not native:
         return []
@@ -174,11 +173,11 @@ def _unread(report: WheelReport, features: frozenset[str] | None, who: str) -> l
     return [verdict("cpu", "unknown", "cpu-code-not-told", f"the code was not read ({left_out})")]
 
 
-def _from(cpu: WheelCpu) -> str:
+def _oldest_cpu(cpu: WheelCpu) -> str:
     return cpu.runs_from or f"{cpu.at_least} or newer, which cannot be told"
 
 
-def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+def _judge_libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if machine.os.system != "linux":
         return []
     facts = load_facts()
@@ -188,19 +187,19 @@ def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         need = Libc("glibc", report.links.glibc)
     elif not report.quick and (need is None or need.kind == "glibc"):
         need = None
-    found = libc_runs(need, libc_of(machine.os, facts))
-    if not found.reasons:
+    answer = libc_runs(need, libc_of(machine.os, facts))
+    if not answer.reasons:
         return []
     remedy = None
-    if found.kind == "no":
-        what = "torch" if report.name in (None, "torch") else "release"
-        remedy = f"take an older {what}, a container, or build on this machine"
-        if found.code == "libc-musl":
+    if answer.kind == "no":
+        noun = "torch" if report.name in (None, "torch") else "release"
+        remedy = f"take an older {noun}, a container, or build on this machine"
+        if answer.code == "libc-musl":
             remedy = "use a container or a distribution with glibc (Debian, Ubuntu, Fedora)"
-    return [verdict("libc", found.kind, found.code, found.text, remedy)]
+    return [verdict("libc", answer.kind, answer.code, answer.text, remedy)]
 
 
-def _libraries(report: WheelReport) -> list[AxisVerdict]:
+def _judge_libraries(report: WheelReport) -> list[AxisVerdict]:
     unknown = [source for source in report.links.sources if not source.system and source.package is None]
     if unknown:
         names = ", ".join(source.library for source in unknown[:6])
@@ -211,6 +210,6 @@ def _libraries(report: WheelReport) -> list[AxisVerdict]:
     return []
 
 
-def _integrity(report: WheelReport) -> list[AxisVerdict]:
+def _judge_integrity(report: WheelReport) -> list[AxisVerdict]:
     errors: Sequence[str] = [finding.text for finding in report.findings if finding.severity == "error"]
     return [verdict("integrity", "no", "damaged", text, "download it again") for text in errors[:3]]

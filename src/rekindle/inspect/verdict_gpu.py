@@ -69,7 +69,7 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     for gpu in machine.gpus:
         name = f"{gpu.name or gpu.vendor}" + (f" ({gpu.arch})" if gpu.arch else "")
         if gpu.vendor == "intel":
-            out.append(_intel(report, gpu, name, machine, facts))
+            out.append(_judge_intel(report, gpu, name, machine, facts))
             continue
         if not any(library.sets for library in report.gpu.libraries) and not report.gpu.declared:
             text = f"SYCL code only, which runs on Intel's GPUs and CPUs: it leaves {name} unused"
@@ -79,20 +79,20 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
             out.append(gpu_verdict("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
             continue
         threads = machine.cpu.threads or machine.cpu.cores
-        found = _Card(report, gpu.arch, name, machine.os.system, facts, threads).verdict()
-        out.append(found)
+        verdict = _Card(report, gpu.arch, name, machine.os.system, facts, threads).verdict()
+        out.append(verdict)
         if not _is_torch(report):
             continue
-        missing = cudnn_covers(code_of(report, (), facts).cudnn, _short(report.cuda), gpu.arch, facts)
-        if found.runs == "yes" and missing.kind == "partly":
-            remedy = f"a wheel with cuDNN {missing.want} or older: {_plan(gpu.arch)}" if missing.want else None
+        missing = cudnn_covers(code_of(report, (), facts).cudnn, _major_minor(report.cuda), gpu.arch, facts)
+        if verdict.runs == "yes" and missing.kind == "partly":
+            remedy = f"a wheel with cuDNN {missing.want} or older: {_plan_for(gpu.arch)}" if missing.want else None
             out.append(gpu_verdict("partly", missing.code, f"{name}: {missing.text}", remedy))
     # A card of another maker takes nothing from the one that is served: it is left unused.
-    served = any(one.runs in ("yes", "partly") for one in out)
-    return [replace(one, runs="partly") if served and one.code == "gpu-vendor" else one for one in out]
+    served = any(axis.runs in ("yes", "partly") for axis in out)
+    return [replace(axis, runs="partly") if served and axis.code == "gpu-vendor" else axis for axis in out]
 
 
-def _intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Facts) -> AxisVerdict:
+def _judge_intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Facts) -> AxisVerdict:
     """SYCL code: made for the GPU beforehand, or SPIR-V, which Intel's driver compiles for what it drives."""
     kinds = {kind for library in report.gpu.libraries for kind in library.sycl}
     if not kinds:
@@ -104,14 +104,13 @@ def _intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Fa
         return gpu_verdict("unknown", "gpu-sycl", text)
     flavour = find_flavour(report.version, facts) if _is_torch(report) else None
     if flavour and flavour.xpu and platform:
-        found = BACKENDS["xpu"].covers(flavour, platform, gpu, facts)
-        runs: Runs = "yes" if found.kind == "native" else "no"
-        return gpu_verdict(
-            runs, found.code, f"{name}: the wheel {found.text}", None if runs == "yes" else _plan(row.arch)
-        )
-    mine = sorted({one for library in report.gpu.libraries for one in library.ahead if one in row.devices})
-    if mine:
-        return gpu_verdict("yes", "gpu-native", f"code for {name} ({', '.join(mine)}), made beforehand")
+        coverage = BACKENDS["xpu"].covers(flavour, platform, gpu, facts)
+        runs: Runs = "yes" if coverage.kind == "native" else "no"
+        remedy = None if runs == "yes" else _plan_for(row.arch)
+        return gpu_verdict(runs, coverage.code, f"{name}: the wheel {coverage.text}", remedy)
+    devices = sorted({device for library in report.gpu.libraries for device in library.ahead if device in row.devices})
+    if devices:
+        return gpu_verdict("yes", "gpu-native", f"code for {name} ({', '.join(devices)}), made beforehand")
     if "spir64" not in kinds:
         return gpu_verdict("no", "gpu-no-kernels", f"code for other GPUs of Intel's alone, and no SPIR-V for {name}")
     if row.torch is None:
@@ -119,11 +118,11 @@ def _intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Fa
     return gpu_verdict("yes", "gpu-spirv", f"SPIR-V, which Intel's driver compiles for {name} at first use")
 
 
-def _plan(device: object) -> str:
+def _plan_for(device: object) -> str:
     return f"rekindle plan --gpu {device}"
 
 
-def _short(version: str | None) -> str | None:
+def _major_minor(version: str | None) -> str | None:
     return ".".join(version.split(".")[:2]) if version else None
 
 
@@ -141,74 +140,76 @@ class _Card:
         """A plan for the card, and a graft of this very wheel where there is a recipe for it."""
         version = self.report.version if self.report.name == "torch" and self.system == "linux" else None
         graft = graft_hint(version, self.report.cuda, self.card, self.threads, self.facts)
-        return f"{_plan(self.card)}; or {graft}" if graft else _plan(self.card)
+        return f"{_plan_for(self.card)}; or {graft}" if graft else _plan_for(self.card)
 
     def runs(self, archs: Sequence[str]) -> Coverage:
         return covers(code_of(self.report, archs, self.facts), self.card, self.system, self.facts)
 
     def verdict(self) -> AxisVerdict:
-        if not self.report.gpu.libraries:
-            return self._declared()
-        sets = [(library.file.rsplit("/", 1)[-1], one) for library in self.report.gpu.libraries for one in library.sets]
-        mine = [(file, one) for file, one in sets if self._same_maker(one.archs)]
+        libraries = self.report.gpu.libraries
+        if not libraries:
+            return self._judge_declared()
+        sets = [(library.file.rsplit("/", 1)[-1], group) for library in libraries for group in library.sets]
+        mine = [(file, group) for file, group in sets if self._same_maker(group.archs)]
         if not mine:
             maker, other = ("NVIDIA", "AMD") if isinstance(self.card, Gfx) else ("AMD", "NVIDIA")
             kind = "a ROCm" if isinstance(self.card, Gfx) else "a CUDA"
             text = f"the wheel has {maker} code only; {self.name} is {other}"
             return gpu_verdict("no", "gpu-vendor", text, f"take {kind} wheel" if _is_torch(self.report) else None)
         if by_library(self.report):
-            return self._compiled_once(judge_libraries(self.report, self.name, self.runs, self._same_maker))
-        judged = [(file, one, self.runs(one.archs)) for file, one in mine]
+            return self._offer_graft(judge_libraries(self.report, self.name, self.runs, self._same_maker))
+        judged = [(file, group, self.runs(group.archs)) for file, group in mine]
         general = [row for row in judged if isinstance(self.card, Gfx) or row[1].origin in ("own", "other", None)]
         lost = [row for row in general if row[2].kind == "none"]
         if general and len(lost) == len(general):
             return self._no_kernels(general, judged)
         static = [row for row in judged if row not in general and row[1].origin == "static" and row[2].kind == "none"]
         if lost or static:
-            return self._some_kernels([*lost, *static], sum(one.count for _, one in mine))
-        return self._math_library() or self._as_a_whole(general)
+            return self._some_kernels([*lost, *static], sum(group.count for _, group in mine))
+        return self._math_library() or self._worst_left(general)
 
-    def _compiled_once(self, found: AxisVerdict) -> AxisVerdict:
-        """What the driver compiles at first use can be compiled once for all, where it is PTX."""
-        name, sets = self.report.name, [one for library in self.report.gpu.libraries for one in library.sets]
-        if found.code != "gpu-jit" or name is None or self.system != "linux":
-            return found
-        if not any(split_targets(one.archs).ptx for one in sets):
-            return found
+    def _offer_graft(self, verdict: AxisVerdict) -> AxisVerdict:
+        """Where the driver compiles PTX at first use, a graft can compile it once for all."""
+        name, sets = self.report.name, [group for library in self.report.gpu.libraries for group in library.sets]
+        if verdict.code != "gpu-jit" or name is None or self.system != "linux":
+            return verdict
+        if not any(split_targets(group.archs).ptx for group in sets):
+            return verdict
         graft = f"rekindle graft {name}=={self.report.version} --gpu {self.card} compiles it once for all"
-        return replace(found, remedy=graft)
+        return replace(verdict, remedy=graft)
 
     def _same_maker(self, archs: Sequence[str]) -> bool:
         split = split_targets(tuple(archs))
         return bool(split.gfx) if isinstance(self.card, Gfx) else bool(split.sass or split.ptx or split.lto)
 
-    def _declared(self) -> AxisVerdict:
-        found = self.runs(self.report.gpu.declared)
+    def _judge_declared(self) -> AxisVerdict:
+        coverage = self.runs(self.report.gpu.declared)
         listed = " ".join(self.report.gpu.declared)
-        if found.kind == "none":
-            why = found.text if found.code == "gpu-math-library" else f"built for {listed}: nothing for {self.name}"
-            code = found.code if found.code in ("gpu-math-library", "gpu-vendor") else "gpu-declared"
+        if coverage.kind == "none":
+            math = coverage.code == "gpu-math-library"
+            why = coverage.text if math else f"built for {listed}: nothing for {self.name}"
+            code = coverage.code if coverage.code in ("gpu-math-library", "gpu-vendor") else "gpu-declared"
             return gpu_verdict("no", code, why, self.remedy)
-        if found.kind == "unknown":
-            return gpu_verdict("unknown", found.code, f"built for {listed}: it {found.text}")
-        if found.kind == "native":
+        if coverage.kind == "unknown":
+            return gpu_verdict("unknown", coverage.code, f"built for {listed}: it {coverage.text}")
+        if coverage.kind == "native":
             text = f"declared for {listed}, which includes {self.name}; libraries were not read"
             return gpu_verdict("yes", "gpu-declared", text)
-        return self._way(found)
+        return self._verdict_on(coverage)
 
     def _no_kernels(
         self, general: list[tuple[str, ArchSet, Coverage]], judged: list[tuple[str, ArchSet, Coverage]]
     ) -> AxisVerdict:
         kernels = self.report.gpu.kernels
         have = " ".join((kernels.gfx if isinstance(self.card, Gfx) else kernels.sass) or general[0][1].archs)
-        near = [file for file, one, found in judged if one.origin == "static" and found.kind != "none"]
+        near = [file for file, group, coverage in judged if group.origin == "static" and coverage.kind != "none"]
         also = f" (only static libraries inside have it: {near[0]})" if near else ""
         text = f"the kernels are for {have}: no image for {self.name}{also}"
         return gpu_verdict("no", "gpu-no-kernels", text, self.remedy)
 
     def _some_kernels(self, missing: list[tuple[str, ArchSet, Coverage]], total: int) -> AxisVerdict:
-        count = sum(one.count for _, one, _ in missing)
-        where = "; ".join(sorted({f"{file}: {_brief(one)}" for file, one, _ in missing}))
+        count = sum(group.count for _, group, _ in missing)
+        where = "; ".join(sorted({f"{file}: {_describe_group(group)}" for file, group, _ in missing}))
         text = f"{count} of {total} containers have no image for {self.name}: {where}"
         return gpu_verdict("partly", "gpu-some-kernels", text, self.remedy)
 
@@ -219,48 +220,47 @@ class _Card:
             if data.library in ("rocBLAS", "hipBLASLt") and self.runs(data.gfx).kind == "none":
                 runs: Runs = "no" if data.library == "rocBLAS" else "partly"
                 text = f"{data.library} has no kernel files for {self.name} (it has {' '.join(data.gfx)})"
-                return gpu_verdict(runs, "gpu-math-library", text, _plan(self.card))
+                return gpu_verdict(runs, "gpu-math-library", text, _plan_for(self.card))
         return None
 
-    def _as_a_whole(self, general: list[tuple[str, ArchSet, Coverage]]) -> AxisVerdict:
-        """The worst of what is left: not told, under an override, compiled by the driver, as it is."""
+    def _worst_left(self, general: list[tuple[str, ArchSet, Coverage]]) -> AxisVerdict:
+        """The worst of the kinds that run: unknown, under an override, compiled by the driver, native."""
         for kind in ("unknown", "override", "jit"):
-            for file, _, found in general:
-                if found.kind == kind:
-                    return self._way(found, file)
+            for file, _, coverage in general:
+                if coverage.kind == kind:
+                    return self._verdict_on(coverage, file)
         return gpu_verdict("yes", "gpu-native", f"machine code for {self.name} in every kernel that needs it")
 
-    def _way(self, found: Coverage, file: str = "the wheel") -> AxisVerdict:
-        if found.kind == "jit":
+    def _verdict_on(self, coverage: Coverage, file: str = "the wheel") -> AxisVerdict:
+        if coverage.kind == "jit":
             text = f"runs on {self.name} through PTX, which the driver compiles at first use"
-            return self._compiled_once(gpu_verdict("yes", "gpu-jit", text))
-        if found.kind == "override":
-            setting = " ".join(f"{name}={value}" for name, value in found.env)
-            return gpu_verdict(
-                "partly", "gpu-override", f"{file} {found.text}", f"set {setting} before starting Python"
-            )
+            return self._offer_graft(gpu_verdict("yes", "gpu-jit", text))
+        if coverage.kind == "override":
+            setting = " ".join(f"{name}={value}" for name, value in coverage.env)
+            remedy = f"set {setting} before starting Python"
+            return gpu_verdict("partly", "gpu-override", f"{file} {coverage.text}", remedy)
         remedy = "run it there: rekindle verify"
-        if found.code == "gpu-switch":
+        if coverage.code == "gpu-switch":
             remedy = "rocminfo shows it; HSA_XNACK=1 or 0 sets xnack on cards that allow it"
-        return gpu_verdict("unknown", found.code, f"{file} {found.text}", remedy)
+        return gpu_verdict("unknown", coverage.code, f"{file} {coverage.text}", remedy)
 
 
-def _brief(one: ArchSet) -> str:
-    who = f" ({', '.join(one.kernels)})" if one.kernels else ""
-    return f"{one.count} for {' '.join(one.archs)} only{who}"
+def _describe_group(group: ArchSet) -> str:
+    who = f" ({', '.join(group.kernels)})" if group.kernels else ""
+    return f"{group.count} for {' '.join(group.archs)} only{who}"
 
 
 def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     """Floor and ceiling: new enough for the toolkit, and not too new for the card."""
     cards = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
-    cuda = _short(report.cuda)
+    cuda = _major_minor(report.cuda)
     if cuda is None or not cards:
         return []
     facts = load_facts()
     sms = [gpu.arch for gpu in cards if isinstance(gpu.arch, Sm)]
     if is_board(machine.os, sms, facts):
         return []
-    found = driver_runs(
+    answer = driver_runs(
         machine.drivers.nvidia,
         cuda,
         sms,
@@ -269,8 +269,8 @@ def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         ptx=any(_is_jit(report, gpu, machine, facts) for gpu in cards),
         names=[f"{gpu.name or gpu.vendor} ({gpu.arch})" for gpu in cards if isinstance(gpu.arch, Sm)],
     )
-    remedy = f"install driver {found.want}" if found.kind == "no" and found.want else None
-    return [AxisVerdict(axis="driver", runs=found.kind, code=found.code, text=found.text, remedy=remedy)]
+    remedy = f"install driver {answer.want}" if answer.kind == "no" and answer.want else None
+    return [AxisVerdict(axis="driver", runs=answer.kind, code=answer.code, text=answer.text, remedy=remedy)]
 
 
 def _is_jit(report: WheelReport, gpu: Gpu, machine: Machine, facts: Facts) -> bool:
@@ -288,10 +288,12 @@ FAIR_SHARE = 0.5
 LEAST_SHARE = 0.1
 MOST_NAMED = 4
 _BUILD = re.compile(r"(?i)((?:^|[_.-])(?:cuda|cu|rocm|hip))[_-]?\d+(?=[_.-]|$)")
+# Whether images for these targets run on the card in question.
+CoverageOf = Callable[[Sequence[str]], Coverage]
 
 
 @dataclass(frozen=True)
-class Judged:
+class LibraryFit:
     """One library, or one choice of builds: ``runs`` of ``total`` containers have an image for the card."""
 
     name: str
@@ -315,100 +317,97 @@ def by_library(report: WheelReport) -> bool:
 
 def picks(library: LibraryGpu) -> bool:
     """Does the library choose among its images, so that nobody expects each to run everywhere?"""
-    total = sum(one.count for one in library.sets)
-    single = sum(one.count for one in library.sets if len(one.archs) == 1)
-    several = len({one.archs for one in library.sets}) > 1
+    total = sum(group.count for group in library.sets)
+    single = sum(group.count for group in library.sets if len(group.archs) == 1)
+    several = len({group.archs for group in library.sets}) > 1
     return is_vendor(library.file.rsplit("/", 1)[-1]) or (several and single >= MOSTLY_SINGLE * total)
 
 
 def judge_libraries(
-    report: WheelReport,
-    card: str,
-    runs: Callable[[Sequence[str]], Coverage],
-    same_maker: Callable[[Sequence[str]], bool],
+    report: WheelReport, card: str, runs: CoverageOf, same_maker: Callable[[Sequence[str]], bool]
 ) -> AxisVerdict:
-    """One verdict on a card of which the libraries of this maker were judged each."""
-    choices: dict[str, list[Judged]] = {}
+    """One verdict on a card, from a judgement of each library with code for cards of its maker."""
+    choices: dict[str, list[LibraryFit]] = {}
     for library in report.gpu.libraries:
-        mine = [one for one in library.sets if same_maker(one.archs)]
+        mine = [group for group in library.sets if same_maker(group.archs)]
         if mine:
-            choices.setdefault(_BUILD.sub(r"\1", library.file), []).append(_judge(library, mine, runs))
-    found = [_best(builds) for builds in choices.values()]
+            choices.setdefault(_BUILD.sub(r"\1", library.file), []).append(_judge_library(library, mine, runs))
+    judged = [_best_build(builds) for builds in choices.values()]
     chosen = any(len(builds) > 1 for builds in choices.values())
-    return _sum_up(found, card, chosen)
+    return _sum_up(judged, card, chosen)
 
 
-def _best(builds: Sequence[Judged]) -> Judged:
-    """Of several builds, one that runs is enough; all that do are named."""
-    best = max(builds, key=lambda one: ("no", "unknown", "partly", "yes").index(one.word))
-    same = [one.name for one in builds if one.word == best.word]
+def _best_build(builds: Sequence[LibraryFit]) -> LibraryFit:
+    """Of several builds, one that runs is enough; all that run are named."""
+    best = max(builds, key=lambda build: ("no", "unknown", "partly", "yes").index(build.word))
+    same = [build.name for build in builds if build.word == best.word]
     return dataclasses.replace(best, name=", ".join(same[:MOST_NAMED]) + (" …" if len(same) > MOST_NAMED else ""))
 
 
-def _judge(library: LibraryGpu, mine: Sequence[ArchSet], runs: Callable[[Sequence[str]], Coverage]) -> Judged:
+def _judge_library(library: LibraryGpu, mine: Sequence[ArchSet], runs: CoverageOf) -> LibraryFit:
     name = library.file if "*" in library.file else library.file.rsplit("/", 1)[-1]
-    answers = [(one, runs(one.archs)) for one in mine]
-    total = sum(one.count for one in mine)
-    good = [(one, found) for one, found in answers if found.kind in ("native", "jit")]
-    count = sum(one.count for one, _ in good)
-    late = bool(good) and all(found.kind == "jit" for _, found in good)
-    other = next((found for _, found in answers if found.kind in ("unknown", "override")), None)
+    answers = [(group, runs(group.archs)) for group in mine]
+    total = sum(group.count for group in mine)
+    good = [(group, coverage) for group, coverage in answers if coverage.kind in ("native", "jit")]
+    count = sum(group.count for group, _ in good)
+    late = bool(good) and all(coverage.kind == "jit" for _, coverage in good)
+    other = next((coverage for _, coverage in answers if coverage.kind in ("unknown", "override")), None)
     if count == 0 and other is not None:
         setting = " ".join(f"{variable}={value}" for variable, value in other.env) if other.kind == "override" else None
-        return Judged(name, "unknown", 0, total, picking=picks(library), doubt=other.text, setting=setting)
+        return LibraryFit(name, "unknown", 0, total, picking=picks(library), doubt=other.text, setting=setting)
     if picks(library):
-        native = sum(one.count for one, found in good if found.kind == "native")
+        native = sum(group.count for group, coverage in good if coverage.kind == "native")
         best = _best_served(mine)
         share = (native or count) / best if best else float(count > 0)
         # PTX and LTO code run on every newer card and say nothing of who is served well.
         fair = FAIR_SHARE if native else LEAST_SHARE
         word: Runs = "yes" if share >= fair else "partly" if share >= LEAST_SHARE else "no"
-        return Judged(name, word, count, total, native == 0, picking=True)
+        return LibraryFit(name, word, count, total, native == 0, picking=True)
     if count == total:
-        return Judged(name, "yes", count, total, late)
-    return Judged(name, "partly" if count else "no", count, total, late)
+        return LibraryFit(name, "yes", count, total, late)
+    return LibraryFit(name, "partly" if count else "no", count, total, late)
 
 
 def _best_served(sets: Sequence[ArchSet]) -> int:
-    """How many containers the card has that has most; of code for one chip or family alone only where nothing else is
-    there, since others have no use for it."""
-    counts = Counter(arch for one in sets for arch in one.archs * one.count if arch.startswith(("sm_", "gfx")))
+    """The number of containers for the card that has most. Code for a single chip or family counts only where there is
+    nothing else, since other cards have no use for it."""
+    counts = Counter(arch for group in sets for arch in group.archs * group.count if arch.startswith(("sm_", "gfx")))
     plain = [count for arch, count in counts.items() if not arch.endswith(("a", "f")) or arch.startswith("gfx")]
     return max(plain or counts.values(), default=0)
 
 
-def _sum_up(found: Sequence[Judged], card: str, chosen: bool) -> AxisVerdict:
-    good = [one for one in found if one.word == "yes"]
-    bad = [one for one in found if one.word == "no"]
-    unsure = [one for one in found if one.word == "unknown"]
-    if len(bad) == len(found):
-        return gpu_verdict("no", "gpu-no-kernels", f"no image for {card} in {_names(bad)}")
-    if len(unsure) == len(found):
+def _sum_up(rows: Sequence[LibraryFit], card: str, chosen: bool) -> AxisVerdict:
+    good = [row for row in rows if row.word == "yes"]
+    bad = [row for row in rows if row.word == "no"]
+    unsure = [row for row in rows if row.word == "unknown"]
+    if len(bad) == len(rows):
+        return gpu_verdict("no", "gpu-no-kernels", f"no image for {card} in {_list_names(bad)}")
+    if len(unsure) == len(rows):
         text = f"{unsure[0].name} {unsure[0].doubt}"
-        if all(one.setting for one in unsure):
+        if all(row.setting for row in unsure):
             return gpu_verdict("partly", "gpu-override", text, f"set {unsure[0].setting} before starting the program")
         return gpu_verdict("unknown", "gpu-not-told", text)
-    if len(good) == len(found):
-        which = f" (in {_names(good)}; the package picks by toolkit version)" if chosen else ""
-        if all(one.late for one in good):
+    if len(good) == len(rows):
+        which = f" (in {_list_names(good)}; the package picks by toolkit version)" if chosen else ""
+        if all(row.late for row in good):
             return gpu_verdict("yes", "gpu-jit", f"runs on {card} through code that is compiled at first use{which}")
-        if all(one.picking for one in good):
-            some = "; ".join(f"{one.name}: {one.runs} of {one.total} images" for one in good[:MOST_NAMED])
+        if all(row.picking for row in good):
+            some = "; ".join(f"{row.name}: {row.runs} of {row.total} images" for row in good[:MOST_NAMED])
             return gpu_verdict("yes", "gpu-picks", f"code for {card} in {some}; the library picks by card{which}")
         return gpu_verdict("yes", "gpu-native", f"code for {card} in every library{which}")
-    parts = [one for one in found if one.word == "partly"]
-    text = f"{card}: {len(good)} of {len(found)} libraries run in full"
+    parts = [row for row in rows if row.word == "partly"]
+    text = f"{card}: {len(good)} of {len(rows)} libraries run in full"
     if parts:
-        text += "; in part: " + ", ".join(f"{one.name} ({one.runs} of {one.total})" for one in parts[:MOST_NAMED])
+        text += "; in part: " + ", ".join(f"{row.name} ({row.runs} of {row.total})" for row in parts[:MOST_NAMED])
     if bad:
-        text += f"; nothing for it in {_names(bad)}"
+        text += f"; nothing for it in {_list_names(bad)}"
     if unsure:
-        text += f"; not told for {_names(unsure)}"
+        text += f"; not told for {_list_names(unsure)}"
     return gpu_verdict("partly", "gpu-some-kernels", text)
 
 
-def _names(rows: Sequence[Judged]) -> str:
-    names = list(dict.fromkeys(one.name for one in rows))
+def _list_names(rows: Sequence[LibraryFit]) -> str:
+    names = list(dict.fromkeys(row.name for row in rows))
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 

@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 
 from rekindle.formats import x86
-from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of, spreads
+from rekindle.inspect.baseline import (
+    FEW,
+    FEWEST_WINDOWS,
+    LEAST_BYTES,
+    MANY,
+    PER_WINDOW,
+    WINDOWS,
+    spread_of,
+    window_shares,
+)
 from rekindle.inspect.branches import NEAR, Roads, arm64_roads, x86_roads
 from rekindle.inspect.cpu import CpuSurvey, join_cpu
 from rekindle.inspect.declared import arch_lists_in, find_arch_list, read_declared
-from rekindle.inspect.isa_exposure import Exposed, Exposure
+from rekindle.inspect.isa_exposure import ExposedCode, Exposure
 from rekindle.inspect.reader import DirectorySource
 
 START = 0x1000
@@ -149,12 +158,12 @@ def test_arm_roads_end(back: int) -> None:
 def test_windows_of_code_at_their_limits() -> None:
     count = FEWEST_WINDOWS * PER_WINDOW
     size = np.full(count, LEAST_BYTES, np.int64)
-    assert spreads({0: ["avx"]}, size) == {"avx": 1 / FEWEST_WINDOWS}
-    assert spreads({0: ["avx"]}, size[:-1]) == {}
+    assert window_shares({0: ["avx"]}, size) == {"avx": 1 / FEWEST_WINDOWS}
+    assert window_shares({0: ["avx"]}, size[:-1]) == {}
     smaller = size.copy()
     smaller[-1] = LEAST_BYTES - 1
-    assert spreads({0: ["avx"]}, smaller) == {}
-    assert spreads({}, size[:0]) == {}
+    assert window_shares({0: ["avx"]}, smaller) == {}
+    assert window_shares({}, size[:0]) == {}
 
 
 @pytest.mark.parametrize(("windows", "corner"), [(int(WINDOWS * FEW), True), (int(WINDOWS * FEW) + 1, False)])
@@ -220,8 +229,8 @@ def test_lists_of_architectures() -> None:
     assert len(arch_lists_in(b"\0gfx906;gfx90a gfx1100\0")) == 1
 
 
-def exposed(*isa: str) -> Exposed:
-    return Exposed(1, "f", "", 0x10, isa, (), "called")
+def exposed(*isa: str) -> ExposedCode:
+    return ExposedCode(1, "f", "", 0x10, isa, (), "called")
 
 
 def test_sums_over_libraries() -> None:
@@ -234,7 +243,7 @@ def test_sums_over_libraries() -> None:
     assert any("tzcnt" in note for note in cpu.notes)
     arm_ = join_cpu([CpuSurvey("c.so", "aarch64", Exposure(functions=1))], ["aarch64"])
     assert not any("tzcnt" in note for note in arm_.notes)
-    many = [Exposed(n, f"f{n}", "", n, ("avx",), (), "called") for n in range(60)]
+    many = [ExposedCode(n, f"f{n}", "", n, ("avx",), (), "called") for n in range(60)]
     cpu = join_cpu([CpuSurvey("c.so", "x86_64", Exposure(functions=60, unconditional=many))], ["x86_64"])
     assert (len(cpu.evidence), cpu.unconditional[0].functions, len(cpu.unconditional[0].examples)) == (40, 60, 5)
 

@@ -151,14 +151,14 @@ def test_a_question_by_what_it_does_or_by_its_name() -> None:
 def test_what_pointers_lead_to() -> None:
     made = Made({"a": [RET], "b": [RET], "c": [RET]}, pointers={SLOT: "b", SLOT + 8: FIRST + 1}, started=["c"])
     found = graph(made)
-    assert [found.taken(number) for number in range(3)] == [False, True, False]
+    assert [found.is_pointed_to(number) for number in range(3)] == [False, True, False]
     assert found.started == {2}
     assert found.resolvers == set()
     made.resolvers = ["a", FIRST + 1]
     made.started = [FIRST + PAGE, FIRST + 1]
     assert graph(made).resolvers == {0}
     assert graph(made).started == {1}
-    assert not found.taken(-1)
+    assert not found.is_pointed_to(-1)
 
 
 def test_a_library_with_names_of_its_own_functions() -> None:

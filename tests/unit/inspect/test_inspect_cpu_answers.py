@@ -13,7 +13,7 @@ from rekindle.formats.pe import Pe
 from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.cpu import CpuSurvey, join_cpu, survey_cpu
-from rekindle.inspect.isa_exposure import Exposed, Exposure
+from rekindle.inspect.isa_exposure import ExposedCode, Exposure
 from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to
 
 COUNT = WINDOWS * PER_WINDOW
@@ -181,19 +181,19 @@ def test_two_copies_that_a_test_chooses_between() -> None:
 
 
 def test_what_runs_at_load_is_kept_apart() -> None:
-    early = Exposed(1, "f", "", 0x10, ("lse",), (), "runs", at_load=True)
+    early = ExposedCode(1, "f", "", 0x10, ("lse",), (), "runs", at_load=True)
     cpu = join_cpu([CpuSurvey("a.so", "aarch64", Exposure(functions=9, unconditional=[early]))], ["aarch64"])
     assert (cpu.required, cpu.at_load) == (("lse",), ("lse",))
     late = join_cpu([CpuSurvey("a.so", "aarch64", Exposure(functions=9, unconditional=[exposed("lse")]))], ["aarch64"])
     assert (late.required, late.at_load) == (("lse",), ())
 
 
-def survey(**lists: list[Exposed]) -> CpuSurvey:
+def survey(**lists: list[ExposedCode]) -> CpuSurvey:
     return CpuSurvey("a.so", "x86_64", Exposure(functions=9, **lists))  # type: ignore[arg-type]
 
 
-def exposed(*isa: str) -> Exposed:
-    return Exposed(1, "f", "", 0x10, isa, (), "called")
+def exposed(*isa: str) -> ExposedCode:
+    return ExposedCode(1, "f", "", 0x10, isa, (), "called")
 
 
 def test_what_cannot_be_told_takes_the_verdict_away() -> None:
@@ -231,11 +231,11 @@ def test_a_library_chosen_by_its_name(beside: str, asks: bool, level: str | None
 
 def test_what_nothing_in_the_wheel_calls() -> None:
     entries = frozenset({"aes"})
-    one = Exposed(1, "f", "", 0x10, ("avx",), (), "exported", entries=entries)
+    one = ExposedCode(1, "f", "", 0x10, ("avx",), (), "exported", entries=entries)
     for taken, soname, level in ((["aes"], "libs.so", "sandybridge"), (["sum"], "libs.so", "x86-64"),
                                  (["sum"], "other.so", "sandybridge")):  # fmt: skip
         library = CpuSurvey("l/libs.so", "x86_64", Exposure(unconditional=[one]), soname="libs.so")
-        user = CpuSurvey("u.so", "x86_64", Exposure(), needed=(soname,), taken=frozenset(taken))
+        user = CpuSurvey("u.so", "x86_64", Exposure(), needed=(soname,), imports=frozenset(taken))
         assert join_cpu([library, user], ["x86_64"]).runs_from == level
 
 
@@ -245,14 +245,14 @@ def test_what_nothing_in_the_wheel_calls() -> None:
 )
 def test_what_a_part_of_the_wheel_needs(functions: int, takers: int, at_load: bool, part: bool) -> None:
     """As libhighs in OR-Tools: every library links it, one calls it, and the others run without popcnt."""
-    need = Exposed(1, "solve", "", 0x10, ("popcnt",), (), "nothing asks", at_load=at_load)
-    doubt = Exposed(2, "maybe", "", 0x20, ("avx",), (), "called on one road")
+    need = ExposedCode(1, "solve", "", 0x10, ("popcnt",), (), "nothing asks", at_load=at_load)
+    doubt = ExposedCode(2, "maybe", "", 0x20, ("avx",), (), "called on one road")
     solver = CpuSurvey("l/libhighs.so", "x86_64", Exposure(functions=functions, unconditional=[need], untold=[doubt]))
-    solver.soname, solver.offered = "libhighs.so", frozenset({"Highs_run"})
+    solver.soname, solver.exports = "libhighs.so", frozenset({"Highs_run"})
     rest = 100 - functions
     others = [CpuSurvey(f"u{n}.so", "x86_64", Exposure(functions=rest if n == 0 else 0)) for n in range(3)]
     for n, other in enumerate(others):
-        other.needed, other.taken = ("libhighs.so",), frozenset({"Highs_run"} if n < takers else {"memcpy"})
+        other.needed, other.imports = ("libhighs.so",), frozenset({"Highs_run"} if n < takers else {"memcpy"})
     cpu = join_cpu([solver, *others], ["x86_64"])
     assert (cpu.runs_from, cpu.at_least) == (("x86-64", "x86-64") if part else (None, "x86-64-v2"))
     assert [use.isa for use in cpu.unconditional] == ["popcnt"], "it is told all the same"
@@ -260,8 +260,8 @@ def test_what_a_part_of_the_wheel_needs(functions: int, takers: int, at_load: bo
 
 
 def test_where_a_function_was_written() -> None:
-    one = Exposed(1, "f", "kernel.cpp", 0x10, ("avx",), (), "called")
-    two = Exposed(2, "g", "", 0x20, ("avx",), (), "called")
+    one = ExposedCode(1, "f", "kernel.cpp", 0x10, ("avx",), (), "called")
+    two = ExposedCode(2, "g", "", 0x20, ("avx",), (), "called")
     cpu = join_cpu([survey(unconditional=[one, two])], ["x86_64"])
     assert [row.file for row in cpu.evidence] == ["a.so (kernel.cpp)", "a.so"]
 
@@ -295,9 +295,9 @@ def test_a_copy_and_what_is_not_called_are_counted_once_each() -> None:
     copy = CpuSurvey("a/fuzz_avx2.so", "x86_64", Exposure(unconditional=[exposed("avx2")], untold=[exposed("avx")]))
     cpu = join_cpu([copy, CpuSurvey("a/fuzz.so", "x86_64", Exposure())], ["x86_64"])
     assert [row.functions for row in cpu.guards] == [2]
-    rows = [Exposed(n, f"f{n}", "", 0x10 * n, ("avx",), (), "exported", entries=frozenset({"aes"})) for n in (1, 2)]
+    rows = [ExposedCode(n, f"f{n}", "", 0x10 * n, ("avx",), (), "exported", entries=frozenset({"aes"})) for n in (1, 2)]
     library = CpuSurvey("l/libs.so", "x86_64", Exposure(unconditional=rows), soname="libs.so")
-    user = CpuSurvey("u.so", "x86_64", Exposure(), needed=("libs.so",), taken=frozenset({"sum"}))
+    user = CpuSurvey("u.so", "x86_64", Exposure(), needed=("libs.so",), imports=frozenset({"sum"}))
     cpu = join_cpu([library, user], ["x86_64"])
     assert [(row.guard, row.functions) for row in cpu.guards] == [("exported, but nothing in the wheel calls it", 2)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.inspect import isa_exposure
 from rekindle.inspect.guards import Guard, Guards, QuestionNames
-from rekindle.inspect.isa_exposure import LEAKED, TABLES_IN_CODE, Exposed, Exposure, Taking, classify
+from rekindle.inspect.isa_exposure import LEAKED, TABLES_IN_CODE, ExposedCode, Exposure, ForeignCall, classify
 from small_code import DATA, Made
 
 RET, CPUID = "c3", "0fa2"
@@ -45,7 +45,7 @@ def found(made: Made, *uses: str, isa: str = "avx2") -> Exposure:
     return classify(made.scan(), GUARDS)
 
 
-def names(rows: Iterable[Exposed]) -> list[str]:
+def names(rows: Iterable[ExposedCode]) -> list[str]:
     return [row.name for row in rows]
 
 
@@ -340,32 +340,32 @@ def test_a_way_in_circles_and_a_long_one_offer_what_they_meet(monkeypatch: pytes
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_calls_into_another_library(plain: bool) -> None:
-    def takings(code: dict[str, list[str]], symbol: str = "run_avx", **more: object) -> list[Taking]:
+    def foreign_calls(code: dict[str, list[str]], symbol: str = "run_avx", **more: object) -> list[ForeignCall]:
         made = Made(ASKER | code, marked=not plain, stubs={STUB: SLOT}, imports={SLOT: symbol}, **more)  # type: ignore[arg-type]
-        return classify(made.scan(), GUARDS).takings
+        return classify(made.scan(), GUARDS).foreign_calls
 
     code = {"user": [f"call {STUB:#x}", RET], "door": ["call user", RET]}
-    assert takings(code, exported=["door"]) == [Taking("run_avx", ("user", "door"), True)]
-    assert takings(code, exported=["user"]) == [Taking("run_avx", ("user",), True)]
-    assert takings(code, "memcpy", exported=["door"]) == []
-    assert takings(code, "whole_run", exported=["door"]) == []
-    assert takings(code | {"user": [CPUID, f"call {STUB:#x}", RET]}, exported=["door"]) == []
-    assert takings(code) == []
+    assert foreign_calls(code, exported=["door"]) == [ForeignCall("run_avx", ("user", "door"), True)]
+    assert foreign_calls(code, exported=["user"]) == [ForeignCall("run_avx", ("user",), True)]
+    assert foreign_calls(code, "memcpy", exported=["door"]) == []
+    assert foreign_calls(code, "whole_run", exported=["door"]) == []
+    assert foreign_calls(code | {"user": [CPUID, f"call {STUB:#x}", RET]}, exported=["door"]) == []
+    assert foreign_calls(code) == []
     # Without symbols only pointers may lead there: it cannot be told.
-    stripped = takings(code, stripped=["ask", "user", "door"])
+    stripped = foreign_calls(code, stripped=["ask", "user", "door"])
     assert [(one.symbol, one.certain, len(one.chain)) for one in stripped] == [("run_avx", False, 1)]
-    guarded = takings(code | {"user": [CPUID, f"call {STUB:#x}", RET]}, stripped=["ask", "user", "door"])
+    guarded = foreign_calls(code | {"user": [CPUID, f"call {STUB:#x}", RET]}, stripped=["ask", "user", "door"])
     assert guarded == []
     # The library it comes from says whose it is, in whatever letters.
-    assert takings(code, "run", exported=["door"], libraries={SLOT: "Kernels.dll"}) == [
-        Taking("run", ("user", "door"), True)
+    assert foreign_calls(code, "run", exported=["door"], libraries={SLOT: "Kernels.dll"}) == [
+        ForeignCall("run", ("user", "door"), True)
     ]
 
 
 def test_a_long_way_to_a_call_elsewhere_is_cut() -> None:
     steps = {f"s{n}": [f"call s{n + 1}", RET] for n in range(14)} | {"s14": [f"call {STUB:#x}", RET]}
     made = Made(ASKER | steps, exported=["s0"], stubs={STUB: SLOT}, imports={SLOT: "run_avx"})
-    [one] = classify(made.scan(), GUARDS).takings
+    [one] = classify(made.scan(), GUARDS).foreign_calls
     assert one.chain == tuple(f"s{n}" for n in range(14, 2, -1))
 
 

@@ -42,8 +42,8 @@ def test_how_often_and_how_much() -> None:
     assert found.compression == {"none": 2, "lz4": 1}
     assert found.odd == {"kind 5": 1}
     assert sorted(found.sets.values()) == [1, 1], "a container of which nothing is known makes no set"
-    assert found.found
-    assert not surveyed({}).found
+    assert found.has_code
+    assert not surveyed({}).has_code
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_modules_of_sycl() -> None:
     found = surveyed({SYCL + "spir64": module * 3, SYCL: module})
     assert found.sycl == {"spir64": 3, "unknown": 1}
     assert found.ahead == ()
-    assert found.found
+    assert found.has_code
 
 
 def test_what_sycl_code_was_compiled_for_beforehand() -> None:
@@ -145,7 +145,7 @@ def test_images_without_a_kernel_make_no_container() -> None:
     assert names_of(found) == {"sm_52 sm_80": 1}
     assert sum(found.entries.values()) == 5, "the lists stay those of NVIDIA's own tool"
     alone = surveyed({".nv_fatbin": make_fatbin([stub])})
-    assert not alone.found
+    assert not alone.has_code
 
 
 @pytest.mark.parametrize(
@@ -160,14 +160,14 @@ def test_images_without_a_kernel_make_no_container() -> None:
 )
 def test_what_may_hold_a_kernel_counts(image: bytes) -> None:
     kind = 2 if image.startswith(b"\x7fELF") else 1
-    assert surveyed({".nv_fatbin": make_fatbin([make_entry(kind, 80, payload=image)])}).found
+    assert surveyed({".nv_fatbin": make_fatbin([make_entry(kind, 80, payload=image)])}).has_code
 
 
 def test_an_image_as_large_as_a_stub_gets() -> None:
     stub = STUB.ljust(gpu.MOST_EMPTY, b"\0")
-    assert not surveyed({".nv_fatbin": make_fatbin([make_entry(2, 80, payload=stub)])}).found
-    assert surveyed({".nv_fatbin": make_fatbin([make_entry(8, 80, payload=stub)])}).found, "LTO code has other names"
-    assert surveyed({".nv_fatbin": make_fatbin([make_entry(2, 80, LZ4, b"\xff" * 16)])}).found, "damaged: not known"
+    assert not surveyed({".nv_fatbin": make_fatbin([make_entry(2, 80, payload=stub)])}).has_code
+    assert surveyed({".nv_fatbin": make_fatbin([make_entry(8, 80, payload=stub)])}).has_code, "LTO code has other names"
+    assert surveyed({".nv_fatbin": make_fatbin([make_entry(2, 80, LZ4, b"\xff" * 16)])}).has_code, "damaged: not known"
 
 
 def test_relocatable_parts_are_one_with_what_was_linked_from_them() -> None:

@@ -18,7 +18,7 @@ from rekindle.formats.functions import Code
 from rekindle.formats.pe import Pe
 from rekindle.inspect import isa_scan
 from rekindle.inspect.cpu import survey_cpu
-from rekindle.inspect.isa_scan import STRETCH, TLS, LibraryScan, _pieces, _variables, can_scan, scan_code
+from rekindle.inspect.isa_scan import STRETCH, TLS, LibraryScan, _cut_code, _variable_span, can_scan, scan_code
 from small_elf import ALLOC, CODE, OBJECT, RELA, STRTAB, SYMTAB, Part, names, rela, small_elf, symbol
 
 DYNSYM = 11
@@ -171,13 +171,13 @@ def test_where_a_stretch_ends() -> None:
     """The function that begins two megabytes after the first is the next one's."""
     code = [Code(0x1000, 0x200, STRETCH * 4)]
     near, far = 0x1000 + STRETCH - 1, 0x1000 + STRETCH
-    assert _pieces(code, functions((0x1000, 0x1010), (near, near + 8))) == [(0, 2, 0x1000, STRETCH + 7, 0x200)]
-    assert _pieces(code, functions((0x1000, 0x1010), (far, far + 8))) == [
+    assert _cut_code(code, functions((0x1000, 0x1010), (near, near + 8))) == [(0, 2, 0x1000, STRETCH + 7, 0x200)]
+    assert _cut_code(code, functions((0x1000, 0x1010), (far, far + 8))) == [
         (0, 1, 0x1000, 0x10, 0x200),
         (1, 2, far, 8, 0x200 + STRETCH),
     ]
     # One function that is longer than a stretch is not cut.
-    assert _pieces(code, functions((0x1000, far + 99), (far + 100, far + 108))) == [
+    assert _cut_code(code, functions((0x1000, far + 99), (far + 100, far + 108))) == [
         (0, 1, 0x1000, STRETCH + 99, 0x200),
         (1, 2, far + 100, 8, 0x200 + STRETCH + 100),
     ]
@@ -186,13 +186,13 @@ def test_where_a_stretch_ends() -> None:
 def test_functions_belong_to_the_code_they_lie_in() -> None:
     code = [Code(0x1000, 0x100, 0x10), Code(0x2000, 0x900, 0x10)]
     made = functions((0xFFF, 0x1000), (0x1000, 0x1004), (0x1010, 0x1014), (0x2008, 0x2010))
-    assert _pieces(code, made) == [(1, 2, 0x1000, 4, 0x100), (3, 4, 0x2008, 8, 0x908)]
-    assert _pieces(code, functions()) == []
+    assert _cut_code(code, made) == [(1, 2, 0x1000, 4, 0x100), (3, 4, 0x2008, 8, 0x908)]
+    assert _cut_code(code, functions()) == []
 
 
 def test_what_a_library_may_write() -> None:
     def span(*parts: Part) -> Variables:
-        return _variables(small_elf(parts))
+        return _variable_span(small_elf(parts))
 
     text = Part(".text", b"\xc3", TEXT, flags=CODE)
     low, high = Part(".data", bytes(8), 0x3000, flags=WRITE), Part(".bss", bytes(8), 0x5000, flags=WRITE)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rekindle.inspect.baseline import spread_of, spreads
+from rekindle.inspect.baseline import spread_of, window_shares
 from rekindle.inspect.cpu import CpuSurvey, join_cpu
 from rekindle.inspect.declared import find_arch_list, read_declared
-from rekindle.inspect.isa_exposure import Exposed, Exposure
+from rekindle.inspect.isa_exposure import ExposedCode, Exposure
 from rekindle.inspect.reader import DirectorySource
 
 
@@ -20,22 +20,22 @@ def sizes(count: int, size: int = 48) -> np.ndarray[tuple[int], np.dtype[np.int6
 
 def test_windows_of_code() -> None:
     # Sixteen windows of 32 functions at least, 64 at most; functions below 48 bytes are not counted.
-    assert spreads({0: ["avx"]}, sizes(512)) == {"avx": 1 / 16}
-    assert spreads({0: ["avx"]}, sizes(511)) == {}
-    assert spreads({0: ["avx"]}, sizes(512, 47)) == {}
-    assert spreads({0: ["avx"]}, sizes(2048)) == {"avx": 1 / 64}
-    assert spreads({0: ["avx"]}, sizes(2080)) == {"avx": 1 / 64}
-    assert spreads({0: ["avx"]}, sizes(1024)) == {"avx": 1 / 32}
+    assert window_shares({0: ["avx"]}, sizes(512)) == {"avx": 1 / 16}
+    assert window_shares({0: ["avx"]}, sizes(511)) == {}
+    assert window_shares({0: ["avx"]}, sizes(512, 47)) == {}
+    assert window_shares({0: ["avx"]}, sizes(2048)) == {"avx": 1 / 64}
+    assert window_shares({0: ["avx"]}, sizes(2080)) == {"avx": 1 / 64}
+    assert window_shares({0: ["avx"]}, sizes(1024)) == {"avx": 1 / 32}
     small = np.concatenate([sizes(512), sizes(400, 10)])
-    assert spreads({0: ["avx"], 911: ["avx"]}, small) == {"avx": 2 / 16}
+    assert window_shares({0: ["avx"], 911: ["avx"]}, small) == {"avx": 2 / 16}
 
 
 def test_where_a_window_ends() -> None:
     every = sizes(2048)
-    assert spreads({0: ["avx"], 31: ["avx"]}, every) == {"avx": 1 / 64}
-    assert spreads({31: ["avx"], 32: ["avx"]}, every) == {"avx": 2 / 64}
-    assert spreads({number: ["avx"] for number in range(2048)}, every) == {"avx": 1.0}
-    assert spreads({2016: ["avx"], 2047: ["avx"]}, every) == {"avx": 1 / 64}
+    assert window_shares({0: ["avx"], 31: ["avx"]}, every) == {"avx": 1 / 64}
+    assert window_shares({31: ["avx"], 32: ["avx"]}, every) == {"avx": 2 / 64}
+    assert window_shares({number: ["avx"] for number in range(2048)}, every) == {"avx": 1.0}
+    assert window_shares({2016: ["avx"], 2047: ["avx"]}, every) == {"avx": 1 / 64}
 
 
 def test_four_tenths_are_many_and_three_twentieths_few() -> None:
@@ -74,12 +74,12 @@ def test_a_version_file_has_64_kilobytes_at_most(tmp_path: Path, size: int, vers
     assert read_declared(DirectorySource(tmp_path)).version == version
 
 
-def exposed(*isa: str, chain: tuple[str, ...] = ()) -> Exposed:
-    return Exposed(1, "f", "", 0x10, isa, chain, "called")
+def exposed(*isa: str, chain: tuple[str, ...] = ()) -> ExposedCode:
+    return ExposedCode(1, "f", "", 0x10, isa, chain, "called")
 
 
 def test_what_is_said_of_a_whole_wheel() -> None:
-    def wheel(**lists: list[Exposed]) -> CpuSurvey:
+    def wheel(**lists: list[ExposedCode]) -> CpuSurvey:
         return CpuSurvey("a.so", "x86_64", Exposure(functions=9, **lists))  # type: ignore[arg-type]
 
     chain = ("one", "two", "three", "four", "five")

@@ -312,9 +312,9 @@ def test_entries_of_one_container_are_counted_by_target() -> None:
     assert sorted((sorted(one.name for one in names), count) for names, count in found.sets.items()) == [
         (["compute_90", "sm_80"], 1), (["sm_80"], 1),
     ]  # fmt: skip
-    assert (found.found, found.odd.total(), found.newest_ptx) == (True, 1, (1, 7))
+    assert (found.has_code, found.odd.total(), found.newest_ptx) == (True, 1, (1, 7))
     assert {target.name: size for target, size in found.bytes.items()} == {"sm_80": 3 * 16, "compute_90": 16}
-    assert not GpuSurvey("a").found
+    assert not GpuSurvey("a").has_code
 
 
 def test_what_no_package_of_the_system_has_to_bring() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rekindle.inspect import branches
-from rekindle.inspect.baseline import FEW, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of, spreads
+from rekindle.inspect.baseline import FEW, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of, window_shares
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.declared import arch_lists_in, find_arch_list, longest_list, read_declared
 from rekindle.inspect.guards import Guard, Guards, QuestionNames, load_guards, short
@@ -188,8 +188,8 @@ def test_where_code_was_compiled_for_it() -> None:
     assert spread_of(few, size, None).few == frozenset()
     assert spread_of(dict(list(few.items())[:-1]), size, None).few == {"sve"}
     last = WINDOWS * PER_WINDOW - 1
-    assert spreads({0: ["a"], last: ["a"]}, size) == {"a": 2 / WINDOWS}
-    assert spreads({0: ["a"], PER_WINDOW - 2: ["a"], PER_WINDOW: ["a"]}, size) == {"a": 2 / WINDOWS}
+    assert window_shares({0: ["a"], last: ["a"]}, size) == {"a": 2 / WINDOWS}
+    assert window_shares({0: ["a"], PER_WINDOW - 2: ["a"], PER_WINDOW: ["a"]}, size) == {"a": 2 / WINDOWS}
 
 
 def names(*lists: tuple[str, ...]) -> str:

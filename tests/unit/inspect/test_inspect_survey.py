@@ -13,7 +13,7 @@ from rekindle.errors import BadInput
 from rekindle.formats.binary import open_binary
 from rekindle.inspect.libraries import newest, read_library
 from rekindle.inspect.reader import DirectorySource, FileSource, WheelSource, open_local
-from rekindle.inspect.survey import _tell, inspect_source
+from rekindle.inspect.survey import _tell_step, inspect_source
 from rekindle.model.wheel import WheelReport
 
 LIST = make_elf({".rodata": b"\0sm_70 sm_80 sm_90\0"})
@@ -140,7 +140,7 @@ def test_an_installed_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("total", "told"), [(8 << 20, False), ((8 << 20) + 1, True)])
 def test_the_audit_of_a_large_library_says_how_far_it_is(total: int, told: bool) -> None:
     heard = Heard()
-    _tell(heard, "a.so", 5, total)
+    _tell_step(heard, "a.so", 5, total)
     assert heard.steps == ([(5, total, "auditing a.so")] if told else [])
 
 

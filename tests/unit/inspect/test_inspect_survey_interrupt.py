@@ -13,11 +13,11 @@ from rekindle.inspect import survey
 def test_results_come_in_order_and_errors_are_handed_on() -> None:
     ran: list[str] = []
     same: Any = lambda name: name  # noqa: E731
-    assert list(survey._in_turn(same, ["a", "b", "c"], lambda: ran.append("beside"))) == ["a", "b", "c"]  # type: ignore[comparison-overlap]
+    assert list(survey._read_in_order(same, ["a", "b", "c"], lambda: ran.append("beside"))) == ["a", "b", "c"]  # type: ignore[comparison-overlap]
     assert ran == ["beside"]
     broken: Any = lambda name: 1 // 0  # noqa: E731
     with pytest.raises(ZeroDivisionError):
-        list(survey._in_turn(broken, ["a", "b"], None))
+        list(survey._read_in_order(broken, ["a", "b"], None))
 
 
 def test_an_interrupt_waits_for_no_library_and_begins_none() -> None:
@@ -29,7 +29,7 @@ def test_an_interrupt_waits_for_no_library_and_begins_none() -> None:
         if name != "first":
             go_on.wait(60)
 
-    reading: Any = survey._in_turn(read, ["first", "slow", "slower", "later"], None)
+    reading: Any = survey._read_in_order(read, ["first", "slow", "slower", "later"], None)
     next(reading)
     closer = threading.Thread(target=reading.close)  # what a KeyboardInterrupt in the consumer does
     closer.start()

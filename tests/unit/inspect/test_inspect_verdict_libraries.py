@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import pytest
 
 from rekindle.compat.answer import Coverage
-from rekindle.inspect.verdict_gpu import MOST_NAMED, Judged, _best, _names, by_library, judge_libraries, picks
+from rekindle.inspect.verdict_gpu import (
+    MOST_NAMED,
+    LibraryFit,
+    _best_build,
+    _list_names,
+    by_library,
+    judge_libraries,
+    picks,
+)
 from rekindle.model.wheel import ArchSet, AxisVerdict, LibraryGpu, WheelGpu, WheelReport
 
 VENDOR = "x/lib/libcufft.so.11"
@@ -152,19 +160,19 @@ def test_builds_for_toolkits_are_one_choice() -> None:
 def test_the_best_of_several_builds() -> None:
     words = ("no", "unknown", "partly", "yes")
     for low, high in itertools.pairwise(words):
-        rows = [Judged("a", low, 1, 2), Judged("b", high, 1, 2)]  # type: ignore[arg-type]
-        assert (_best(rows).name, _best(rows[::-1]).word) == ("b", high)
-    same = [Judged(str(n), "yes", 1, 1) for n in range(MOST_NAMED)]
-    assert _best(same).name == "0, 1, 2, 3"
-    assert _best([*same, Judged("x", "yes", 1, 1)]).name == "0, 1, 2, 3 …"
+        rows = [LibraryFit("a", low, 1, 2), LibraryFit("b", high, 1, 2)]  # type: ignore[arg-type]
+        assert (_best_build(rows).name, _best_build(rows[::-1]).word) == ("b", high)
+    same = [LibraryFit(str(n), "yes", 1, 1) for n in range(MOST_NAMED)]
+    assert _best_build(same).name == "0, 1, 2, 3"
+    assert _best_build([*same, LibraryFit("x", "yes", 1, 1)]).name == "0, 1, 2, 3 …"
 
 
 def test_only_so_many_are_named() -> None:
-    rows = [Judged(str(n), "no", 0, 1) for n in range(MOST_NAMED)]
-    assert _names(rows) == "0, 1, 2, 3"
-    assert _names([*rows, rows[0]]) == "0, 1, 2, 3"
-    assert _names([*rows, Judged("x", "no", 0, 1)]) == "0, 1, 2, 3 and 1 more"
-    assert _names([*rows, Judged("x", "no", 0, 1), Judged("y", "no", 0, 1)]).endswith("and 2 more")
+    rows = [LibraryFit(str(n), "no", 0, 1) for n in range(MOST_NAMED)]
+    assert _list_names(rows) == "0, 1, 2, 3"
+    assert _list_names([*rows, rows[0]]) == "0, 1, 2, 3"
+    assert _list_names([*rows, LibraryFit("x", "no", 0, 1)]) == "0, 1, 2, 3 and 1 more"
+    assert _list_names([*rows, LibraryFit("x", "no", 0, 1), LibraryFit("y", "no", 0, 1)]).endswith("and 2 more")
     five = [lib(f"libcufft{n}.so", ("good sm_80", 1)) for n in range(5)]
     assert "libcufft3.so" in judged(*five).text
     assert "libcufft4.so" not in judged(*five).text
