@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rekindle import __version__
-from rekindle.compat.proofs import LIST, MAX_RECORD_BYTES, GivenRecord, doubt, weigh_records
+from rekindle.compat.proofs import LIST, MAX_RECORD_BYTES, GivenRecord, find_doubt, weigh_records
 from rekindle.errors import BadInput, has_package
 from rekindle.facts import load_facts
 from rekindle.formats.ranges import read_page
@@ -39,7 +39,7 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
     from rekindle.doctor.examine import examine
 
     record = record_of(report, machine or examine(LiveHost()).examination.machine)
-    if why := doubt(record, load_facts(), redact=redactor_here().text):
+    if why := find_doubt(record, load_facts(), redact=redactor_here().text):
         raise BadInput(f"this cannot be shared as it is: {why}")
     raw = encode(record)
     if sign is not None:

@@ -1,7 +1,7 @@
 """What compat answers: a verdict with its reasons, and what a wheel has for a card.
 
 ``yes``: it works. ``partly``: it starts, and something named does not work. ``no``: it does not work.
-``unknown``: nobody told us, or nobody knows; never to be read as yes or no.
+``unknown``: not given, or not known to anybody; never to be read as yes or no.
 """
 
 from typing import Literal, NamedTuple

@@ -19,7 +19,7 @@ class Backend:
     """One way to make torch fast. ``vendor`` is whose cards it drives, ``arch`` the kind of their architectures: None
     for no card. ``listed`` is the field in which a flavour lists the code it has for them, or its platforms alone.
 
-    A build is told ``switches`` and by ``variable`` the architectures; ``found`` is what the CMake cache must say after
+    A build gets ``switches``, and the architectures in ``variable``; ``asserts`` is what the CMake cache must say after
     configuring.
     """
 
@@ -30,7 +30,7 @@ class Backend:
     variable: str = ""
     separator: str = ";"
     switches: Mapping[str, str] = field(default_factory=dict)
-    found: Mapping[str, str] = field(default_factory=dict)
+    asserts: Mapping[str, str] = field(default_factory=dict)
 
     def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
         """Does a published flavour hold code this card runs? By the code the facts list for this wheel, its math
@@ -50,15 +50,15 @@ class Backend:
         kind = self.arch
         if kind is None:
             return ()
-        found = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, kind)}
-        return tuple(_spelled(arch) for arch in sorted(found))
+        archs = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, kind)}
+        return tuple(_spell_arch(arch) for arch in sorted(archs))
 
     def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
         """The variables that switch this backend on, and the others off."""
         return {**self.switches, **({self.variable: self.separator.join(arch_list)} if arch_list else {})}
 
 
-def _spelled(arch: GpuArch) -> str:
+def _spell_arch(arch: GpuArch) -> str:
     return arch.dotted if isinstance(arch, Sm) else arch.name if isinstance(arch, Xe) else str(arch)
 
 
@@ -83,7 +83,7 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
 
 
 BACKENDS: dict[Name, Backend] = {
-    "cpu": Backend(name="cpu", switches={"USE_CUDA": "0", "USE_ROCM": "0"}, found={"USE_CUDA": "OFF"}),
+    "cpu": Backend(name="cpu", switches={"USE_CUDA": "0", "USE_ROCM": "0"}, asserts={"USE_CUDA": "OFF"}),
     "cuda": Backend(
         name="cuda",
         vendor="nvidia",
@@ -91,7 +91,7 @@ BACKENDS: dict[Name, Backend] = {
         listed="sm",
         variable="TORCH_CUDA_ARCH_LIST",
         switches={"USE_CUDA": "1", "USE_ROCM": "0"},
-        found={"USE_CUDA": "ON", "USE_CUDNN": "ON"},
+        asserts={"USE_CUDA": "ON", "USE_CUDNN": "ON"},
     ),
     "rocm": Backend(
         name="rocm",
@@ -100,7 +100,7 @@ BACKENDS: dict[Name, Backend] = {
         listed="gfx",
         variable="PYTORCH_ROCM_ARCH",
         switches={"USE_ROCM": "1", "USE_CUDA": "0"},
-        found={"USE_ROCM": "ON"},
+        asserts={"USE_ROCM": "ON"},
     ),
     "xpu": Backend(
         name="xpu",
@@ -110,7 +110,7 @@ BACKENDS: dict[Name, Backend] = {
         variable="TORCH_XPU_ARCH_LIST",
         separator=",",
         switches={"USE_XPU": "1", "USE_CUDA": "0", "USE_ROCM": "0"},
-        found={"USE_XPU": "ON"},
+        asserts={"USE_XPU": "ON"},
     ),
 }
 

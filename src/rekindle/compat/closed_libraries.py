@@ -26,35 +26,35 @@ def judge_closed_libraries(
 ) -> tuple[LibraryBeside, ...]:
     """What the libraries of a torch wheel do on the cards: those it requires, and those linked into its release."""
     rows = (*facts.graft.library, *_cudnn(facts))
-    pinned = _pinned(requires)
-    found: list[LibraryBeside] = []
+    pinned = _read_pins(requires)
+    libraries: list[LibraryBeside] = []
     for card in cards:
         for package, version in pinned.items():
             if versions := [row for row in rows if row.package == package]:
-                found.append(_packaged(version, versions, card, facts))
-        found += [told for _, told in judge_linked_libraries(torch, card, facts)]
-    return tuple(found)
+                libraries.append(_judge_packaged(version, versions, card, facts))
+        libraries += [library for _, library in judge_linked_libraries(torch, card, facts)]
+    return tuple(libraries)
 
 
 def judge_linked_libraries(torch: str, card: Sm, facts: Facts) -> list[tuple[ClosedLibrary, LibraryBeside]]:
     """Those that are linked into a release, each with what it does on the card."""
     release = Version(torch.split("+")[0])
     inside = [row for row in facts.graft.library if row.torch and release in SpecifierSet(row.torch)]
-    return [(row, _told(row, card, _judge(row, card, facts))) for row in inside]
+    return [(row, _describe_library(row, card, _judge_row(row, card, facts))) for row in inside]
 
 
-def _pinned(requires: Iterable[str]) -> dict[str, str]:
+def _read_pins(requires: Iterable[str]) -> dict[str, str]:
     """Packages that are required in one version."""
-    found: dict[str, str] = {}
+    pins: dict[str, str] = {}
     for text in requires:
         try:
-            wanted = Requirement(text)
+            wish = Requirement(text)
         except InvalidRequirement:
             continue
-        exact = [part.version for part in wanted.specifier if part.operator == "=="]
+        exact = [part.version for part in wish.specifier if part.operator == "=="]
         if len(exact) == 1:
-            found[canonicalize_name(wanted.name)] = exact[0]
-    return found
+            pins[canonicalize_name(wish.name)] = exact[0]
+    return pins
 
 
 def _cudnn(facts: Facts) -> list[ClosedLibrary]:
@@ -75,44 +75,41 @@ def _cudnn(facts: Facts) -> list[ClosedLibrary]:
     ]
 
 
-def _judge(row: ClosedLibrary, card: Sm, facts: Facts) -> Coverage:
+def _judge_row(row: ClosedLibrary, card: Sm, facts: Facts) -> Coverage:
     return covers(GpuCode((*row.sass, *row.ptx), row.cuda, source=row.source[0]), card, None, facts)
 
 
-def _packaged(version: str, versions: Sequence[ClosedLibrary], card: Sm, facts: Facts) -> LibraryBeside:
+def _judge_packaged(version: str, versions: Sequence[ClosedLibrary], card: Sm, facts: Facts) -> LibraryBeside:
     """The version the wheel asks for; where it lacks native code, the newest that has better and serves every card
     that the wheel's own does."""
-    own = next((row for row in versions if f"{version}.".startswith(f"{row.version}.")), None)
+    required = next((row for row in versions if f"{version}.".startswith(f"{row.version}.")), None)
     first = versions[0]
-    if own is None:
+    if required is None:
         why = f"which cards {first.package} {version} has code for is not in our tables"
         return LibraryBeside(
             name=first.name, package=first.package, version=version, arch=str(card), code="unknown", why=why
         )
-    had = _judge(own, card, facts)
-    served = [parse_sm(name) for name in own.sass]
+    current = _judge_row(required, card, facts)
+    served = [parse_sm(name) for name in required.sass]
     fitting = [
-        (_judge(row, card, facts), row)
+        (_judge_row(row, card, facts), row)
         for row in versions
-        if _major(row) == _major(own) and all(_judge(row, each, facts).kind != "none" for each in served)
+        if _release(row)[0] == _release(required)[0]
+        and all(_judge_row(row, each, facts).kind != "none" for each in served)
     ]
-    better = [(judged, row) for judged, row in fitting if _BETTER.index(judged.kind) < _BETTER.index(had.kind)]
+    better = [(judged, row) for judged, row in fitting if _BETTER.index(judged.kind) < _BETTER.index(current.kind)]
     if not better:
-        return _told(own, card, had)
+        return _describe_library(required, card, current)
     judged, row = min(better, key=lambda pair: (_BETTER.index(pair[0].kind), [-n for n in _release(pair[1])]))
     exchanged = f"{row.version}.*" if len(_release(row)) == 3 else row.version
-    return _told(own, card, judged, exchanged=exchanged, before=had.text)
+    return _describe_library(required, card, judged, exchanged=exchanged, before=current.text)
 
 
 def _release(row: ClosedLibrary) -> tuple[int, ...]:
     return Version(row.version or "0").release
 
 
-def _major(row: ClosedLibrary) -> int:
-    return _release(row)[0]
-
-
-def _told(
+def _describe_library(
     row: ClosedLibrary, card: Sm, judged: Coverage, *, exchanged: str | None = None, before: str = ""
 ) -> LibraryBeside:
     without = judged.kind == "none"

@@ -27,7 +27,7 @@ ChosenRow = CompanionPackageWheel | CompanionSource | CompanionFork
 
 
 class TorchSurroundings(NamedTuple):
-    """What a companion meets: a torch (None: none was found), its toolkit, a Python, a system and cards."""
+    """What a companion meets: a torch (None: there is none), its toolkit, a Python, a system and cards."""
 
     torch: str | None
     cuda: str | None
@@ -50,6 +50,9 @@ class No(NamedTuple):
     source: str
 
 
+RefusedRow = tuple[Bounds, tuple[No, ...]]
+
+
 class CompanionFinding(NamedTuple):
     """``kind`` as in the plan's JSON. ``row`` is what was chosen; ``nos`` why the newest was not; ``pulls`` are torch
     conditions under which a newer one would do."""
@@ -66,33 +69,34 @@ class CompanionFinding(NamedTuple):
 
 def find_package(name: str, facts: Facts) -> str | None:
     """The package people mean by a name: ``flash_attn``, ``FlashAttention``."""
-    plain = _plain(name)
+    plain = _plain_name(name)
     for package, row in facts.beside.package.items():
-        if plain in (_plain(package), *(_plain(other) for other in row.names)):
+        if plain in (_plain_name(package), *(_plain_name(other) for other in row.names)):
             return package
     return None
 
 
 def near_packages(name: str, facts: Facts) -> list[str]:
     """Names that look like this one."""
-    known = {_plain(n): package for package, row in facts.beside.package.items() for n in (package, *row.names)}
-    return list(dict.fromkeys(known[near] for near in difflib.get_close_matches(_plain(name), known, n=3, cutoff=0.6)))
+    by_name = {_plain_name(n): package for package, row in facts.beside.package.items() for n in (package, *row.names)}
+    near = difflib.get_close_matches(_plain_name(name), by_name, n=3, cutoff=0.6)
+    return list(dict.fromkeys(map(by_name.__getitem__, near)))
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.lower().replace("_", "-").replace("-", "").replace(" ", "")
 
 
 def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "") -> CompanionFinding:
     """The best way to ``package`` beside ``at``; ``version`` is a condition of the user's own."""
     about = facts.beside.package[package]
-    if (beyond := _beyond(package, about, version)) is not None:
+    if (beyond := _missing_version(package, about, version)) is not None:
         return CompanionFinding(package, "none", None, None, (beyond,))
     wheels, sources = _newest_first(package, facts)
     forks = [row for row in facts.beside.fork if row.package == package]
     stand_ins = tuple(row for row in forks if row.stands_in and not refusals(row, at, facts))
-    refused: list[tuple[Bounds, tuple[No, ...]]] = []
-    away: list[tuple[Bounds, tuple[No, ...]]] = []
+    refused: list[RefusedRow] = []
+    away: list[RefusedRow] = []
 
     def finding(
         kind: FindingKind, row: ChosenRow | None, name: str | None, notes: tuple[str, ...] = ()
@@ -101,32 +105,33 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
         free = [
             row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= {"torch", "python", "cuda"}
         ]
-        return CompanionFinding(package, kind, name, row, _worst(refused), notes, tuple(dict.fromkeys(free)), stand_ins)
+        pulls = tuple(dict.fromkeys(free))
+        return CompanionFinding(package, kind, name, row, _main_refusals(refused), notes, pulls, stand_ins)
 
-    fit = _first(wheels, at, facts, version, refused)
+    fit = _first_fitting(wheels, at, facts, version, refused)
     if fit is not None:
         chosen, notes = fit
-        last = chosen.version != about.last and _dropped(chosen, refused)
+        last = chosen.version != about.last and _is_dropped(chosen, refused)
         return finding("last" if last else "runs", chosen, chosen_version(chosen, version), notes)
     ready = [row for row in forks if not row.stands_in]
-    early = _first([row for row in ready if row.first], at, facts, "", away)
+    early = _first_fitting([row for row in ready if row.first], at, facts, "", away)
     if early is not None and not version:
         return finding("alternative", early[0], early[0].version, early[1])
-    compiled = _first(sources, at, facts, version, refused)
+    compiled = _first_fitting(sources, at, facts, version, refused)
     if compiled is not None:
-        made, notes = compiled
-        newest = chosen_version(made, version) == about.last or not _dropped(made, refused)
-        return finding("build" if newest else "last", made, chosen_version(made, version), notes)
-    late = _first([row for row in ready if not row.first], at, facts, "", away)
+        source, notes = compiled
+        newest = chosen_version(source, version) == about.last or not _is_dropped(source, refused)
+        return finding("build" if newest else "last", source, chosen_version(source, version), notes)
+    late = _first_fitting([row for row in ready if not row.first], at, facts, "", away)
     if late is not None and not version:
         return finding("alternative", late[0], late[0].version, late[1])
     if not version:
         refused += away
-    unknown = not refused or all(no.axis == "unknown" for no in _worst(refused))
+    unknown = not refused or all(no.axis == "unknown" for no in _main_refusals(refused))
     return finding("unknown" if unknown else "none", None, None)
 
 
-def _beyond(package: str, about: CompanionPackage, version: str) -> No | None:
+def _missing_version(package: str, about: CompanionPackage, version: str) -> No | None:
     """A version that does not exist, as far as the tables know."""
     exact = version.removeprefix("==")
     if not version.startswith("==") or "*" in exact or compare(about.first, exact) <= 0 <= compare(about.last, exact):
@@ -137,10 +142,10 @@ def _beyond(package: str, about: CompanionPackage, version: str) -> No | None:
     return No("version", text, about.source[0])
 
 
-def chosen_version(row: Bounds, wanted: str) -> str:
-    """The version proposed: the row's newest, or the very one that was asked for."""
-    exact = wanted.removeprefix("==").strip()
-    return exact if wanted.startswith("==") and exact[:1].isdigit() and "*" not in exact else row.version
+def chosen_version(row: Bounds, condition: str) -> str:
+    """The version proposed: the row's newest, or the exact version that was asked for."""
+    exact = condition.removeprefix("==").strip()
+    return exact if condition.startswith("==") and exact[:1].isdigit() and "*" not in exact else row.version
 
 
 @functools.lru_cache(maxsize=256)
@@ -151,12 +156,8 @@ def _newest_first(package: str, facts: Facts) -> tuple[list[CompanionPackageWhee
     return rows(facts.beside.wheel), rows(facts.beside.source)
 
 
-def _first(
-    rows: Sequence[_Some],
-    at: TorchSurroundings,
-    facts: Facts,
-    version: str,
-    refused: list[tuple[Bounds, tuple[No, ...]]],
+def _first_fitting(
+    rows: Sequence[_Some], at: TorchSurroundings, facts: Facts, version: str, refused: list[RefusedRow]
 ) -> tuple[_Some, tuple[str, ...]] | None:
     for row in rows:
         nos = refusals(row, at, facts, version)
@@ -166,7 +167,7 @@ def _first(
     return None
 
 
-def _dropped(chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> bool:
+def _is_dropped(chosen: Bounds, refused: Sequence[RefusedRow]) -> bool:
     """Newer versions exist, and it is the machine, not a choice, that forbids every one of them.
 
     Builds for another maker's cards are not newer versions of this one.
@@ -179,8 +180,8 @@ def _dropped(chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -
     return bool(newer) and all(any(no.axis not in CHOICES for no in nos) for nos in newer)
 
 
-def _worst(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[No, ...]:
-    """Why the newest was refused, by its strongest reason, and what keeps the one that came nearest away."""
+def _main_refusals(refused: Sequence[RefusedRow]) -> tuple[No, ...]:
+    """The strongest reason against the newest row, and the one against the row that came nearest."""
     if not refused:
         return ()
     # A version nobody asked for is no obstacle worth telling, unless there is no other.
@@ -195,13 +196,13 @@ def _weakness(no: No) -> int:
 
 
 def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = "") -> tuple[No, ...]:
-    """Every reason why this row does not do, none hidden by another."""
+    """All reasons why this row does not do, none hidden by another."""
     source = row.source[0]
     who = f"{row.package} {row.version}"
-    found: list[No] = []
+    nos: list[No] = []
 
     def no(axis: Axis, text: str) -> None:
-        found.append(No(axis, text, source))
+        nos.append(No(axis, text, source))
 
     if version and not _in_span(row, version):
         no("version", f"{who} is not {version}.")
@@ -215,23 +216,23 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
         serves = " and ".join(vendor[name] for name in row.backends)
         no("backend", f"{who} is made for {serves}, not for {vendor[at.backend]}.")
     else:
-        found += _card_nos(row, at, facts, who, source)
+        nos += _card_refusals(row, at, facts, who, source)
     if isinstance(row, CompanionPackageWheel):
         pythons = row.pythons.get(at.platform)
         if pythons is None:
-            no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {_words(at.platform)}.")
+            no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {_platform_words(at.platform)}.")
         elif at.python and "any" not in pythons and at.python.removesuffix("t") not in pythons:
             no("python", f"{who} has no wheel for Python {at.python} (it has {pythons[0]} to {pythons[-1]}).")
         floor = row.glibc.get(at.platform)
         if floor and at.glibc and compare(at.glibc, floor) < 0:
             no("libc", f"{who} needs glibc {floor} or newer, and this system has {at.glibc}.")
     elif isinstance(row, CompanionSource | CompanionFork) and row.platforms and at.platform not in row.platforms:
-        no("platform", f"{who} is not known to work on {_words(at.platform)}.")
+        no("platform", f"{who} is not known to work on {_platform_words(at.platform)}.")
     if row.python and at.python and not matches(at.python.removesuffix("t"), row.python):
         no("python", f"{who} wants Python {row.python}.")
-    if row.cuda and at.backend == "cuda" and at.cuda and not any(same_prefix(at.cuda, one) for one in row.cuda):
+    if row.cuda and at.backend == "cuda" and at.cuda and not any(same_prefix(at.cuda, cuda) for cuda in row.cuda):
         no("cuda", f"{who} goes with a torch for CUDA {' or '.join(row.cuda)}, and this one is for CUDA {at.cuda}.")
-    if row.rocm and at.backend == "rocm" and at.rocm and not any(same_prefix(at.rocm, one) for one in row.rocm):
+    if row.rocm and at.backend == "rocm" and at.rocm and not any(same_prefix(at.rocm, rocm) for rocm in row.rocm):
         no("cuda", f"{who} goes with a torch for ROCm {' or '.join(row.rocm)}, and this one is for ROCm {at.rocm}.")
     if row.torch and at.torch is None:
         no("torch", f"{who} wants torch {row.torch}, and there is none for this machine.")
@@ -240,7 +241,7 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
     oldest = row.cuda_min if isinstance(row, CompanionSource) and at.backend == "cuda" else None
     if oldest and at.cuda and compare(at.cuda, oldest) < 0:
         no("cuda", f"{who} compiles with CUDA {oldest} or newer, and torch's is {at.cuda}.")
-    return tuple(found)
+    return tuple(nos)
 
 
 def _in_span(row: Bounds, version: str) -> bool:
@@ -250,7 +251,7 @@ def _in_span(row: Bounds, version: str) -> bool:
     return matches(row.version, version)
 
 
-def _card_nos(row: Bounds, at: TorchSurroundings, facts: Facts, who: str, source: str) -> Iterable[No]:
+def _card_refusals(row: Bounds, at: TorchSurroundings, facts: Facts, who: str, source: str) -> Iterable[No]:
     targets = row.targets.get(at.platform, row.targets.get("any", ()))
     for card in at.cards:
         if isinstance(card, Sm):
@@ -286,7 +287,7 @@ def _card_nos(row: Bounds, at: TorchSurroundings, facts: Facts, who: str, source
 def _notes(row: Bounds, at: TorchSurroundings, facts: Facts) -> Iterable[str]:
     """What does not work on these cards though the package does, and variables an override needs."""
     for limit, text in row.limits.items():
-        if limit in (at.backend, at.platform, at.system) or any(_limited(card, limit) for card in at.cards):
+        if limit in (at.backend, at.platform, at.system) or any(_is_limited(card, limit) for card in at.cards):
             yield text
     targets = row.targets.get(at.platform, row.targets.get("any", ()))
     for card in at.cards:
@@ -304,14 +305,14 @@ def accepted_arch(sm: Sm, row: CompanionSource, facts: Facts) -> Sm:
     return parse_sm(target) if target else sm
 
 
-def _limited(card: GpuArch, limit: str) -> bool:
+def _is_limited(card: GpuArch, limit: str) -> bool:
     """``sm_75`` limits what is older, ``gfx803`` only itself."""
     if limit.startswith("sm_"):
         return isinstance(card, Sm) and card < parse_sm(limit)
     return isinstance(card, Gfx) and card.name == limit
 
 
-def _words(platform: Platform) -> str:
+def _platform_words(platform: Platform) -> str:
     return {
         "linux_x86_64": "Linux x86-64",
         "linux_aarch64": "Linux aarch64",

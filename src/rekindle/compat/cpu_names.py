@@ -77,16 +77,16 @@ def _number_fits(mask: str, suffix: tuple[str, ...] | None, model: str) -> bool:
         digits = re.match(r"\d+", model)
         if digits is None or len(digits[0]) != len(low) or not low <= digits[0] <= high:
             return False
-        rest = model[len(low) :]
+        tail = model[len(low) :]
     else:
         if len(model) < len(mask) or not all(map(_char_fits, mask, model)):
             return False
-        rest = model[len(mask) :]
-    return rest in suffix if suffix is not None else not rest[:1].isdigit()
+        tail = model[len(mask) :]
+    return tail in suffix if suffix is not None else not tail[:1].isdigit()
 
 
-def _char_fits(wanted: str, char: str) -> bool:
-    return char.isdigit() if wanted == "#" else char.isalpha() if wanted == "?" else wanted == char
+def _char_fits(mask: str, char: str) -> bool:
+    return char.isdigit() if mask == "#" else char.isalpha() if mask == "?" else mask == char
 
 
 def find_cpu(text: str, facts: Facts) -> str:
@@ -142,7 +142,7 @@ def match_microarchitecture(
     }
     if not fitting:
         return None
-    lines = {name: _line(name, facts) for name in fitting}
+    lines = {name: _ancestry(name, facts) for name in fitting}
     generic = max(
         (name for name in fitting if table[name].vendor == "generic"), key=lambda n: len(lines[n]), default=None
     )
@@ -154,7 +154,7 @@ def match_microarchitecture(
     return max(sorted(fitting), key=lambda name: (len(lines[name]), len(table[name].features)))
 
 
-def _line(name: str, facts: Facts) -> set[str]:
+def _ancestry(name: str, facts: Facts) -> set[str]:
     """A microarchitecture and all that it descends from."""
     row = facts.cpu.microarchitecture.get(name)
-    return {name}.union(*(_line(parent, facts) for parent in (row.parents if row else ())))
+    return {name}.union(*(_ancestry(parent, facts) for parent in (row.parents if row else ())))

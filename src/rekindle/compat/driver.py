@@ -53,8 +53,8 @@ def toolkit_driver(cuda: str, side: Side, facts: Facts) -> ToolkitDriver:
         own = str(branch(row.driver_linux))
     floor = row.minor_driver_windows if windows else row.minor_driver_linux
     # Of 11.0 the toolkit's own driver is older than the floor of minor-version compatibility: the lower one counts.
-    known = [driver for driver in (own, floor) if driver]
-    return ToolkitDriver(own, min(known, key=key, default=None), row.driver_source or row.source[0])
+    drivers = [driver for driver in (own, floor) if driver]
+    return ToolkitDriver(own, min(drivers, key=key, default=None), row.driver_source or row.source[0])
 
 
 class CardDrivers(NamedTuple):
@@ -116,11 +116,11 @@ def common_driver(cards: Iterable[Sm], side: Side, facts: Facts) -> CommonDriver
     """The drivers that all these cards share: none for a K40c beside an H200."""
     first = newest = last = below = oldest = source = None
     for sm in cards:
-        mine = card_drivers(sm, side, facts)
-        if mine.first and (first is None or key(mine.first) > key(first)):
-            first, newest = mine.first, sm
-        if mine.below is not None and (below is None or mine.below < below):
-            last, below, oldest, source = mine.last, mine.below, sm, mine.source
+        span = card_drivers(sm, side, facts)
+        if span.first and (first is None or key(span.first) > key(first)):
+            first, newest = span.first, sm
+        if span.below is not None and (below is None or span.below < below):
+            last, below, oldest, source = span.last, span.below, sm, span.source
     return CommonDriver(first, last, below, newest, oldest, source)
 
 
@@ -129,22 +129,22 @@ def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Fact
     cards = tuple(cards)
     both = common_driver(cards, side, facts)
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
-    floors = [one for one in (need.own if ptx else need.floor, both.first) if one]
+    floors = [driver for driver in (need.own if ptx else need.floor, both.first) if driver]
     floor = max(floors, key=key, default=None)
     if both.last is None:
         return f"{floor} or newer" if floor else None
-    newest = _spelled(both.last, both.below, side)
+    newest = _spell_branch(both.last, both.below, side)
     if floor is None:
         return f"{newest} or older"
     return newest if branch(floor) >= both.last else f"{floor} to {newest}"
 
 
-def _spelled(last: int | None, below: int | None, side: Side) -> str:
+def _spell_branch(last: int | None, below: int | None, side: Side) -> str:
     """A branch for people; on Windows its drivers go by higher numbers too."""
     return f"{last}.x" if side == "linux" else f"R{last} (below {below})"
 
 
-def _called(sm: Sm | None, names: Mapping[Sm, str]) -> str:
+def _card_name(sm: Sm | None, names: Mapping[Sm, str]) -> str:
     return str(sm) if sm is None else names.get(sm, str(sm))
 
 
@@ -181,33 +181,33 @@ def _driver_runs(
     both = common_driver(cards, side, facts)
     want = wanted_driver(cuda, cards, side, facts, ptx=ptx)
     if not both.exists:
-        old, new = _called(both.oldest, called), _called(both.newest, called)
+        old, new = _card_name(both.oldest, called), _card_name(both.newest, called)
         text = f"no driver serves both {old} (R{both.last} is its last branch) and {new} (needs {both.first} or newer)"
         return answer("no", "driver-none-for-all", text, both.source)
     floor = need.own if ptx else need.floor
     if cuda and floor and both.below is not None and branch(floor) >= both.below:
-        old = _called(both.oldest, called)
-        what = "compile its PTX" if ptx and need.floor and branch(need.floor) < both.below else f"run CUDA {cuda}"
-        text = f"driver {floor} is needed to {what}, and R{both.last} is the last driver branch for {old}"
+        old = _card_name(both.oldest, called)
+        task = "compile its PTX" if ptx and need.floor and branch(need.floor) < both.below else f"run CUDA {cuda}"
+        text = f"driver {floor} is needed to {task}, and R{both.last} is the last driver branch for {old}"
         return answer("no", "driver-branch-ended", text, both.source)
     if driver is None or not is_version(driver):
         if want is None:
             return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
-        subject = f"CUDA {cuda}" if cuda else _called(cards[0], called)
+        subject = f"CUDA {cuda}" if cuda else _card_name(cards[0], called)
         return answer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
     for sm in cards:
-        mine, name = card_drivers(sm, side, facts), _called(sm, called)
-        if mine.below is not None and branch(driver) >= mine.below:
-            text = f"R{mine.last} is the last driver branch for {name}; driver {driver} does not drive it"
-            return answer("no", "driver-too-new", text, mine.source, _spelled(mine.last, mine.below, side))
+        span, name = card_drivers(sm, side, facts), _card_name(sm, called)
+        if span.below is not None and branch(driver) >= span.below:
+            text = f"R{span.last} is the last driver branch for {name}; driver {driver} does not drive it"
+            return answer("no", "driver-too-new", text, span.source, _spell_branch(span.last, span.below, side))
         # Where the toolkit asks for more than the card, its number is the one to give: that of the card would not do.
-        toolkit_asks_more = floor is not None and mine.first is not None and branch(floor) > branch(mine.first)
-        if mine.first is not None and branch(driver) < branch(mine.first) and not toolkit_asks_more:
+        toolkit_asks_more = floor is not None and span.first is not None and branch(floor) > branch(span.first)
+        if span.first is not None and branch(driver) < branch(span.first) and not toolkit_asks_more:
             text = (
-                f"{name} itself needs a driver of branch {branch(mine.first)} or newer"
-                f" (CUDA {mine.toolkit} introduced it); this one is {driver}"
+                f"{name} itself needs a driver of branch {branch(span.first)} or newer"
+                f" (CUDA {span.toolkit} introduced it); this one is {driver}"
             )
-            return answer("no", "driver-older-than-card", text, mine.source, want)
+            return answer("no", "driver-older-than-card", text, span.source, want)
     if cuda is None:
         return answer("yes", "driver", f"driver {driver} drives the cards", both.source)
     if need.floor is None:
@@ -232,7 +232,7 @@ def intel_driver(row: XeGeneration, side: Side) -> str | None:
 
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:
     """The newest CUDA whose own driver is no newer than this one; None for a driver older than our tables."""
-    return _newest(side, facts, lambda own: reaches(driver, own))
+    return _newest_fitting(side, facts, lambda own: reaches(driver, own))
 
 
 def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
@@ -248,10 +248,10 @@ def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
         return None
     # On Windows a branch goes by higher numbers too (R470 up to 475): it ends where the next one begins.
     below = drivers.below or drivers.last + 1
-    return _newest(side, facts, lambda own: branch(own) < below)
+    return _newest_fitting(side, facts, lambda own: branch(own) < below)
 
 
-def _newest(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None:
+def _newest_fitting(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None:
     """The newest CUDA whose own driver fits."""
     drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
     return max((minor(cuda) for cuda, own in drivers if own is not None and fits(own)), key=key, default=None)
@@ -259,11 +259,11 @@ def _newest(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None
 
 @functools.lru_cache(maxsize=128)
 def distinct_drivers(card: Sm, side: Side, facts: Facts) -> tuple[str, ...]:
-    """The drivers from which on a card runs something else than with the one before, oldest first: the first stands for
-    all that are older. Floors of toolkits and ends of branches are looked at; what lies between is alike."""
-    own = card_drivers(card, side, facts)
-    ends = [str(number) for number in (branch(own.first) if own.first else None, own.below) if number]
-    found = {"1.0"}
+    """The drivers with which a card begins to run something else than with older ones, oldest first: the first stands
+    for all that are older. Only floors of toolkits and ends of branches are tried; drivers between them are alike."""
+    span = card_drivers(card, side, facts)
+    ends = [str(number) for number in (branch(span.first) if span.first else None, span.below) if number]
+    drivers = {"1.0"}
     for kit in facts.toolkits:
         need = toolkit_driver(kit, side, facts)
         # A bare branch would mean the newest of it.
@@ -272,7 +272,7 @@ def distinct_drivers(card: Sm, side: Side, facts: Facts) -> tuple[str, ...]:
             before = None
             for driver in ("1.0", *sorted(names, key=key)):
                 answer = driver_runs(driver, kit, (card,), side, facts, ptx=ptx)
-                said = (answer.kind, *(reason.code for reason in answer.reasons))
-                found |= {driver} if said != before else set()
-                before = said
-    return tuple(sorted(found, key=key))
+                reply = (answer.kind, *(reason.code for reason in answer.reasons))
+                drivers |= {driver} if reply != before else set()
+                before = reply
+    return tuple(sorted(drivers, key=key))

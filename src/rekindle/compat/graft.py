@@ -39,13 +39,13 @@ def find_recipe(version: str, facts: Facts, package: str = "torch", *, measured:
     except ValueError:  # no version, or a number of more digits than Python reads
         return None
     rows = {recipe.releases: recipe for recipe in facts.graft.recipe if recipe.package == package}
-    found = next((recipe for spec, recipe in rows.items() if release in SpecifierSet(spec)), None)
-    if found is None or (measured and found.how == "inferred"):
+    row = next((recipe for spec, recipe in rows.items() if release in SpecifierSet(spec)), None)
+    if row is None or (measured and row.how == "inferred"):
         return None
-    if found.like is None:
-        return found
-    own = {name: value for name, value in msgspec.structs.asdict(found).items() if value}
-    return msgspec.structs.replace(rows[found.like], **own)
+    if row.like is None:
+        return row
+    fields = {name: value for name, value in msgspec.structs.asdict(row).items() if value}
+    return msgspec.structs.replace(rows[row.like], **fields)
 
 
 @functools.lru_cache(maxsize=512)
@@ -54,11 +54,11 @@ def graft_cost(torch: str, facts: Facts) -> GraftCost | None:
     release = Version(torch.split("+")[0])
     rows = facts.costs.graft
     same = next((row for row in rows if release in SpecifierSet(row.torch)), None)
-    place = _place(str(release), facts)
-    return same or min(rows, key=lambda row: abs(_place(row.torch, facts) - place), default=None)
+    place = _minor_place(str(release), facts)
+    return same or min(rows, key=lambda row: abs(_minor_place(row.torch, facts) - place), default=None)
 
 
-def _place(text: str, facts: Facts) -> int:
+def _minor_place(text: str, facts: Facts) -> int:
     """Of a release, or of the lowest of a specifier, among all minor releases."""
     lowest = minor(text.split(",")[0].lstrip("<>=~ "))
     return facts.minors.get(lowest, len(facts.minors))
@@ -122,7 +122,7 @@ def unit_seconds(unit: str | None, arch: Sm, row: GraftCost) -> float:
 
 
 def graft_time(seconds: Sequence[float], jobs: int, row: GraftCost) -> GraftTime:
-    """The longest first, each where a core is free: so they are started, too."""
+    """The longest first, each on the core that is free first, which is how a graft starts them."""
     ends = [0.0] * max(1, jobs)
     for each in sorted(seconds, reverse=True):
         heapq.heapreplace(ends, ends[0] + each)
@@ -136,10 +136,10 @@ def planned_time(torch: str, archs: tuple[Sm, ...], jobs: int, facts: Facts) -> 
     row, recipe = graft_cost(torch, facts), find_recipe(torch, facts)
     if row is None:
         return None
-    own = [seconds for name, seconds in row.seconds.items() if "." not in name]
+    listed = [seconds for name, seconds in row.seconds.items() if "." not in name]
     every: list[float] = []
     for arch in archs:
-        every += own + [row.rest_seconds] * max(0, row.units - len(own))
+        every += listed + [row.rest_seconds] * max(0, row.units - len(listed))
         number = str(arch).removeprefix("sm_")
         chips = [name for name, more in (recipe.extra_archs if recipe else {}).items() if number in more]
         every += [row.seconds.get(f"{name}.a", row.rest_seconds) for name in chips]
@@ -153,8 +153,8 @@ def graft_jobs(threads: int, memory_gib: float | None, row: GraftCost) -> int:
 
 
 def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int | None, facts: Facts) -> str | None:
-    """That a graft would serve, in a sentence for who has a ``torch`` of ``cuda`` without code for the card; None where
-    there is no recipe or no toolkit for it."""
+    """A sentence that offers a graft of a ``torch`` of ``cuda`` that has no code for the card; None where there is no
+    recipe or no toolkit for it."""
     if torch is None or cuda is None or not isinstance(card, Sm):
         return None
     if find_recipe(torch, facts, measured=True) is None:
@@ -173,23 +173,23 @@ def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int |
 @functools.lru_cache(maxsize=512)
 def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:
     """What will not work on the card though the wheel was grafted: the vendor's libraries stay as they are."""
-    found: list[str] = []
-    seen = cudnn_covers(cudnn, cuda, card, facts)
-    if seen.kind == "partly":
-        found.append(seen.text)
+    losses: list[str] = []
+    cudnn_fit = cudnn_covers(cudnn, cuda, card, facts)
+    if cudnn_fit.kind == "partly":
+        losses.append(cudnn_fit.text)
     inside = judge_linked_libraries(torch, card, facts)
     for row, judged in inside:
         if judged.code == "none":
-            found.append(f"{judged.why}: {', '.join(row.operators)} fail")
+            losses.append(f"{judged.why}: {', '.join(row.operators)} fail")
         elif judged.code == "jit":
-            found.append(f"{judged.why} at first use: {', '.join(row.operators)} start late")
+            losses.append(f"{judged.why} at first use: {', '.join(row.operators)} start late")
     kit = facts.toolkit(cuda)
     if not inside and kit is not None and emits_for(cuda, card, facts) is None:
         side = "older than" if card > kit.sass[-1] else "newer than"
-        found.append(
+        losses.append(
             f"cuBLAS, cuFFT, cuSPARSE, cuSOLVER and NCCL of CUDA {cuda} are {side} {card}: what they have no code for"
             " fails, or their PTX is compiled at first use (matrix products, FFT, sparse and linear algebra)"
         )
     if not any(row.name == "MAGMA" for row, _ in inside):
-        found.append("MAGMA and other parts whose code names no source file stay without code for the card")
-    return tuple(found)
+        losses.append("MAGMA and other parts whose code names no source file stay without code for the card")
+    return tuple(losses)

@@ -49,7 +49,7 @@ def machine_meets(hazard: Hazard, machine: Surroundings, *, any_cpu: bool = Fals
     """The conditions on the machine alone; with ``any_cpu``, whatever its CPU can do."""
     if (hazard.os and machine.system not in hazard.os) or (hazard.arch and machine.arch not in hazard.arch):
         return False
-    if not _version(hazard.glibc, machine.glibc):
+    if not _version_fits(hazard.glibc, machine.glibc):
         return False
     if not any_cpu and not cpu_meets(hazard, machine.cpu_features):
         return False
@@ -64,35 +64,35 @@ def machine_meets(hazard: Hazard, machine: Surroundings, *, any_cpu: bool = Fals
 
 def cpu_meets(hazard: Hazard, features: Collection[str] | None) -> bool:
     """The condition on the CPU: it is known to lack one of the features, where the hazard names any."""
-    known = features is not None and any(feature not in features for feature in hazard.cpu_lacks)
-    return known or not hazard.cpu_lacks
+    is_lacking = features is not None and any(feature not in features for feature in hazard.cpu_lacks)
+    return is_lacking or not hazard.cpu_lacks
 
 
-def torch_meets(hazard: Hazard, made: Combination) -> bool:
+def torch_meets(hazard: Hazard, combo: Combination) -> bool:
     """The conditions on the torch and its toolchain alone."""
-    if not _version(hazard.torch, made.torch):
+    if not _version_fits(hazard.torch, combo.torch):
         return False
-    if hazard.backend and made.backend not in hazard.backend:
+    if hazard.backend and combo.backend not in hazard.backend:
         return False
-    if hazard.flavour and made.flavour not in hazard.flavour:
+    if hazard.flavour and combo.flavour not in hazard.flavour:
         return False
-    spans = ((hazard.cuda, made.cuda), (hazard.rocm, made.rocm), (hazard.python, made.python))
-    if not all(_version(span, version) for span, version in spans):
+    spans = ((hazard.cuda, combo.cuda), (hazard.rocm, combo.rocm), (hazard.python, combo.python))
+    if not all(_version_fits(span, version) for span, version in spans):
         return False
-    if any(folder in hazard.spares for folder in made.toolkit_folders):
+    if any(folder in hazard.spares for folder in combo.toolkit_folders):
         return False
-    return hazard.compiler is None or _compiler(hazard, made.compiler)
+    return hazard.compiler is None or _compiler_fits(hazard, combo.compiler)
 
 
-def _version(spec: str | None, value: str | None) -> bool:
+def _version_fits(spec: str | None, value: str | None) -> bool:
     return spec is None or (value is not None and matches(value, spec))
 
 
-def _compiler(hazard: Hazard, compiler: str | None) -> bool:
+def _compiler_fits(hazard: Hazard, compiler: str | None) -> bool:
     if compiler is None:
         return False
     kind, _, version = compiler.partition("-")
-    return kind == hazard.compiler and _version(hazard.compiler_version, version or None)
+    return kind == hazard.compiler and _version_fits(hazard.compiler_version, version or None)
 
 
 def lost_rows(sm: Sm, torch: str, facts: Facts) -> tuple[SmFeature, ...]:

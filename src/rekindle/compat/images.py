@@ -38,7 +38,7 @@ def flavour_code(flavour: Flavour, platform: Platform) -> GpuCode:
     return GpuCode(targets, flavour.cuda, flavour.rocm, flavour.cudnn, flavour.publisher, flavour.source[0])
 
 
-class Split(NamedTuple):
+class SplitTargets(NamedTuple):
     """Targets by kind; ``odd`` are those nobody here can read, ``lto`` is linked and compiled at run time."""
 
     sass: tuple[Sm, ...]
@@ -49,7 +49,7 @@ class Split(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def split_targets(targets: tuple[str, ...]) -> Split:
+def split_targets(targets: tuple[str, ...]) -> SplitTargets:
     """``("8.6", "12.0+PTX")`` → machine code (8.6, 12.0) and PTX (12.0)."""
     sass: list[Sm] = []
     ptx: list[Sm] = []
@@ -73,7 +73,7 @@ def split_targets(targets: tuple[str, ...]) -> Split:
             sass.append(arch)
         if name.startswith("compute_") or name.endswith("+PTX"):
             ptx.append(arch)
-    return Split(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd), tuple(lto))
+    return SplitTargets(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd), tuple(lto))
 
 
 def covers(code: GpuCode, card: GpuArch | None, system: str | None, facts: Facts) -> Coverage:
@@ -89,46 +89,46 @@ def _covers(code: GpuCode, card: GpuArch, system: str | None, facts: Facts) -> C
     if not code.targets:
         return Coverage("unknown", "which cards it has code for is not known", code.source, code="gpu-targets-not-told")
     if isinstance(card, Sm):
-        found = _nvidia(code, split, card, facts)
+        coverage = _nvidia_coverage(code, split, card, facts)
     elif isinstance(card, Xe):
         return Coverage("none", f"has no code for Intel's GPUs, and {card} is one", code.source, code="gpu-vendor")
     else:
         assert isinstance(card, Gfx)
-        found = _amd(code, split, card, system, facts)
-    if found.kind == "none" and split.odd:
+        coverage = _amd_coverage(code, split, card, system, facts)
+    if coverage.kind == "none" and split.odd:
         text = f"has code for {' '.join(split.odd)}, which is not in our tables"
         return Coverage("unknown", text, code.source, code="gpu-targets-odd")
-    return found
+    return coverage
 
 
-def _nvidia(code: GpuCode, split: Split, card: Sm, facts: Facts) -> Coverage:
+def _nvidia_coverage(code: GpuCode, split: SplitTargets, card: Sm, facts: Facts) -> Coverage:
     if not split.sass and not split.ptx and not split.lto:
         return Coverage("none", f"has AMD code only, and {card} is NVIDIA", code.source, code="gpu-vendor")
-    answers = [(sass_runs(one, card, code.cuda, facts), one) for one in split.sass]
-    fitting = [one for runs, one in answers if runs]
+    answers = [(sass_runs(sm, card, code.cuda, facts), sm) for sm in split.sass]
+    fitting = [sm for runs, sm in answers if runs]
     if fitting:
         best = max(fitting)
         way = "holds" if best == card else f"holds {best} code, which runs on"
         return Coverage("native", f"{way} {card}", code.source, code="gpu-native", target=str(best))
-    jit = [one for one in split.ptx if ptx_runs(one, card)]
+    jit = [sm for sm in split.ptx if ptx_runs(sm, card)]
     if jit:
         best = max(jit)
         text = f"holds only PTX ({best.compute}), which the driver must compile for {card}"
         return Coverage("jit", text, code.source, code="gpu-only-ptx", target=best.compute)
-    late = [one for one in split.lto if ptx_runs(one, card)]
+    late = [sm for sm in split.lto if ptx_runs(sm, card)]
     if late:
         text = f"holds only LTO code ({max(late).lto}), which nvJitLink compiles for {card} at run time"
         return Coverage("jit", text, code.source, code="gpu-only-lto", target=max(late).lto)
-    doubtful = [one for runs, one in answers if runs is None]
+    doubtful = [sm for runs, sm in answers if runs is None]
     if doubtful:
         text = f"holds {max(doubtful)} code; whether {card} runs it depends on the CUDA that made it, not known here"
         return Coverage("unknown", text, code.source, code="gpu-toolkit-not-told", target=str(max(doubtful)))
-    listed = " ".join(sorted(code.targets, key=_in_order))
+    listed = " ".join(sorted(code.targets, key=_arch_order))
     text = f"has code for {listed}, none of which runs on {card} ({card.dotted})"
     return Coverage("none", text, code.source, code="gpu-no-code")
 
 
-def _in_order(target: str) -> tuple[int, ...]:
+def _arch_order(target: str) -> tuple[int, ...]:
     """Wheels list their targets in the order of their build scripts; people read 3.7 before 5.0."""
     try:
         sm = parse_sm(target.removesuffix("+PTX"))
@@ -137,7 +137,7 @@ def _in_order(target: str) -> tuple[int, ...]:
     return sm.major, sm.minor
 
 
-def _amd(code: GpuCode, split: Split, card: Gfx, system: str | None, facts: Facts) -> Coverage:
+def _amd_coverage(code: GpuCode, split: SplitTargets, card: Gfx, system: str | None, facts: Facts) -> Coverage:
     if not split.gfx:
         return Coverage("none", f"has NVIDIA code only, and {card} is AMD", code.source, code="gpu-vendor")
     runs = facts.gfx_rule.runs(split.gfx, card)
@@ -161,12 +161,12 @@ def _amd(code: GpuCode, split: Split, card: Gfx, system: str | None, facts: Fact
             "override", text, row.source[0], env, row.risk is not None, code="gpu-override", target=str(row.runs)
         )
     if runs is None:
-        return _amd_doubt(code, split, card, facts)
+        return _amd_unknown(code, split, card, facts)
     return Coverage("none", f"has no code for {card}", code.source, code="gpu-no-code")
 
 
-def _amd_doubt(code: GpuCode, split: Split, card: Gfx, facts: Facts) -> Coverage:
-    """Why it cannot be told: a switch, SPIR-V alone, or a generic target newer than our tables."""
+def _amd_unknown(code: GpuCode, split: SplitTargets, card: Gfx, facts: Facts) -> Coverage:
+    """Why it is unknown: a switch, SPIR-V alone, or a generic target newer than our tables."""
     near = [name for name in split.gfx if facts.gfx_rule.runs((name,), card) is None]
     switched = [name for name in near if ":" in name]
     if switched:

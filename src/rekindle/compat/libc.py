@@ -50,27 +50,27 @@ def find_distro(text: str, facts: Facts) -> Distro | None:
     words = _WORDS.findall(text.lower())
     for row in facts.distros.distro:
         name, _, number = row.name.partition(" ")
-        said = not number or any(word == number or word.startswith(number + ".") for word in words)
-        if said and not {name, *row.names}.isdisjoint(words):
+        fits = not number or any(word == number or word.startswith(number + ".") for word in words)
+        if fits and not {name, *row.names}.isdisjoint(words):
             return row
     return None
 
 
 def tag_libc(tags: Iterable[str], facts: Facts) -> Libc | None:
     """What platform tags promise to run on: the oldest of them; None for tags that promise nothing (linux_x86_64)."""
-    found: list[Libc] = []
+    promises: list[Libc] = []
     for tag in tags:
         for platform in tag.rsplit("-", 1)[-1].split("."):
             if match := _TAG.match(platform):
-                found.append(Libc("glibc" if match[1] == "many" else "musl", f"{match[2]}.{match[3]}"))
+                promises.append(Libc("glibc" if match[1] == "many" else "musl", f"{match[2]}.{match[3]}"))
             elif old := facts.distros.manylinux.get(platform.partition("_")[0]):
-                found.append(Libc("glibc", old.glibc))
-    if not found:
+                promises.append(Libc("glibc", old.glibc))
+    if not promises:
         return None
-    oldest = found[0]
-    for one in found:
-        if one.kind == oldest.kind and compare(one.version or "0", oldest.version or "0") < 0:
-            oldest = one
+    oldest = promises[0]
+    for libc in promises:
+        if libc.kind == oldest.kind and compare(libc.version or "0", oldest.version or "0") < 0:
+            oldest = libc
     return oldest
 
 
@@ -97,17 +97,17 @@ def libc_runs(need: Libc | None, have: Libc | None) -> CompatAnswer:
     """Does a wheel that wants ``need`` run on a system that has ``have``?"""
     if need is None or have is None or need.kind is None:
         return CompatAnswer("yes")
-    wanted = f"{need.kind} {need.version}" if need.version else need.kind
+    named = f"{need.kind} {need.version}" if need.version else need.kind
     if have.kind is None:
-        return answer("unknown", f"{need.kind}-not-told", f"needs {wanted}", TAG_SOURCE, wanted)
+        return answer("unknown", f"{need.kind}-not-told", f"needs {named}", TAG_SOURCE, named)
     if have.kind != need.kind:
-        text = f"needs {wanted}, and this system uses {have.kind}"
-        return answer("no", f"libc-{have.kind}", text, TAG_SOURCE, wanted)
+        text = f"needs {named}, and this system uses {have.kind}"
+        return answer("no", f"libc-{have.kind}", text, TAG_SOURCE, named)
     if need.version is None:
         return answer("unknown", "libc-need-not-known", f"which {need.kind} it needs is not known")
     if have.version is None:
-        return answer("unknown", f"{need.kind}-not-told", f"needs {wanted}", TAG_SOURCE, wanted)
+        return answer("unknown", f"{need.kind}-not-told", f"needs {named}", TAG_SOURCE, named)
     if compare(have.version, need.version) >= 0:
-        return answer("yes", need.kind, f"needs {wanted}, the machine has {have.version}", TAG_SOURCE)
-    text = f"needs {wanted}, the machine has {have.version}"
-    return answer("no", f"{need.kind}-too-old", text, TAG_SOURCE, f"{wanted} or newer")
+        return answer("yes", need.kind, f"needs {named}, the machine has {have.version}", TAG_SOURCE)
+    text = f"needs {named}, the machine has {have.version}"
+    return answer("no", f"{need.kind}-too-old", text, TAG_SOURCE, f"{named} or newer")

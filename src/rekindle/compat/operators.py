@@ -35,8 +35,9 @@ class OperatorCall(Row, frozen=True, kw_only=True):
     avoid: str | None = None
 
     def covers(self, evidence: CodeEvidence) -> bool:
-        """Does this call reach what the audit found?"""
-        return any(re.search(one, name) for one in self.reaches for name in (evidence.function, *evidence.callers))
+        """Does this call reach the code that the audit names?"""
+        names = (evidence.function, *evidence.callers)
+        return any(re.search(pattern, name) for pattern in self.reaches for name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,28 +67,28 @@ def load_operators() -> tuple[OperatorCall, ...]:
 
 
 def suspicions(evidence: Iterable[CodeEvidence], features: Iterable[str]) -> list[Suspicion]:
-    """What an audit found and this CPU lacks, as operators; what no call is known for stands at the end."""
+    """Code with instructions that this CPU lacks, as operators; code that no known call reaches stands at the end."""
     have = frozenset(features)
-    known: dict[str, list[CodeEvidence]] = {}
-    unknown: dict[str, CodeEvidence] = {}
-    for one in evidence:
-        if set(missing(one.isa, have)) <= SILENT:
+    reached: dict[str, list[CodeEvidence]] = {}
+    unreached: dict[str, CodeEvidence] = {}
+    for code in evidence:
+        if set(missing(code.isa, have)) <= SILENT:
             continue
-        rows = [row for row in load_operators() if row.covers(one)]
+        rows = [row for row in load_operators() if row.covers(code)]
         for row in rows:
-            known.setdefault(row.id, []).append(one)
+            reached.setdefault(row.id, []).append(code)
         if not rows:
-            unknown.setdefault(one.function, one)
-    found = []
+            unreached.setdefault(code.function, code)
+    suspects = []
     for row in load_operators():
-        if row.id in known:
-            functions = dict.fromkeys(one.function for one in known[row.id])
-            lacking = dict.fromkeys(isa for one in known[row.id] for isa in missing(one.isa, have))
-            found.append(Suspicion(call=row, functions=tuple(functions), isa=tuple(lacking)))
-    found += [
-        Suspicion(call=None, functions=(name,), isa=tuple(missing(one.isa, have))) for name, one in unknown.items()
+        if row.id in reached:
+            functions = dict.fromkeys(code.function for code in reached[row.id])
+            lacking = dict.fromkeys(isa for code in reached[row.id] for isa in missing(code.isa, have))
+            suspects.append(Suspicion(call=row, functions=tuple(functions), isa=tuple(lacking)))
+    suspects += [
+        Suspicion(call=None, functions=(name,), isa=tuple(missing(code.isa, have))) for name, code in unreached.items()
     ]
-    return found
+    return suspects
 
 
 def usual_suspects(package: str, arch: str, features: Iterable[str]) -> list[Suspicion]:
@@ -100,8 +101,8 @@ def usual_suspects(package: str, arch: str, features: Iterable[str]) -> list[Sus
     ]
 
 
-def say(trials: Sequence[OperatorTrial]) -> str:
-    """The one sentence of both reports; empty where there is nothing to say. Only what was tried is said to run."""
+def describe_trials(trials: Sequence[OperatorTrial]) -> str:
+    """The sentence of both reports; empty where there is nothing to say. Only what was tried is reported to run."""
     named = {
         "crashes": "these operators crash",
         "suspected": "these operators should crash",
@@ -111,16 +112,16 @@ def say(trials: Sequence[OperatorTrial]) -> str:
     parts = []
     for outcome, words in named.items():
         if names := [trial.operator for trial in trials if trial.outcome == outcome and trial.operator]:
-            parts.append(f"{words}: {_list(names)}")
+            parts.append(f"{words}: {_list_names(names)}")
     if names := [trial.operator for trial in trials if trial.outcome == "runs" and trial.operator]:
-        parts.append(f"looked unguarded, tried, and run: {_list(names)}")
+        parts.append(f"looked unguarded, tried, and run: {_list_names(names)}")
     untried = [trial for trial in trials if trial.outcome == "not-tried"]
     if names := [name for trial in untried for name in ([trial.operator] if trial.operator else trial.functions)]:
-        parts.append(f"not tried, no known call reaches it: {_list(names)}")
+        parts.append(f"not tried, no known call reaches it: {_list_names(names)}")
     tried = any(trial.outcome not in ("suspected", "not-tried") for trial in trials)
     return ("runs; " if tried else "should run; ") + "; ".join(parts) if parts else ""
 
 
-def _list(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

@@ -102,20 +102,20 @@ def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | No
     if arch != "x86_64":
         return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
     kinds = choosing(have)
-    equal_or_less = [row for row in facts.cpu.run if _kinds(row.cpu, facts) <= kinds]
-    equal_or_more = [row for row in facts.cpu.run if _kinds(row.cpu, facts) >= kinds]
+    equal_or_less = [row for row in facts.cpu.run if _cpu_kinds(row.cpu, facts) <= kinds]
+    equal_or_more = [row for row in facts.cpu.run if _cpu_kinds(row.cpu, facts) >= kinds]
     crashing = [row for row in equal_or_more if row.result == "partly"]
     # A CPU that can do the same says more than one that can do more.
-    crash = _nearest([row for row in crashing if row in equal_or_less], torch) or _nearest(crashing, torch)
+    crash = _nearest_run([row for row in crashing if row in equal_or_less], torch) or _nearest_run(crashing, torch)
     if crash is not None and not any(row.torch == torch and row.result == "passes" for row in equal_or_less):
         more = "" if crash in equal_or_less else ", which can do more"
         text = f"{crash.detail} (torch {crash.torch} on an emulated {crash.cpu}{more})"
-        if _nearest(equal_or_less, torch) is None:
+        if _nearest_run(equal_or_less, torch) is None:
             # A CPU that can do less crashes there too; that it gets so far was not seen.
             text = f"whether it starts is not known, and where it does, {text}"
             return answer("unknown", "cpu-not-seen", text, crash.source[0])
         return answer("partly", "cpu-seen-crashing", f"starts, but {text}", crash.source[0])
-    good = _nearest([row for row in equal_or_less if row.result == "passes"], torch)
+    good = _nearest_run([row for row in equal_or_less if row.result == "passes"], torch)
     if good is not None:
         text = f"seen running on an emulated {good.cpu}, which can do no more: torch {good.torch}"
         return answer("yes", "cpu-seen-running", text, good.source[0])
@@ -123,7 +123,7 @@ def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | No
 
 
 @functools.lru_cache(maxsize=256)
-def _kinds(name: str, facts: Facts) -> frozenset[str]:
+def _cpu_kinds(name: str, facts: Facts) -> frozenset[str]:
     return choosing(frozenset(facts.cpu.microarchitecture[name].features))
 
 
@@ -132,7 +132,7 @@ def choosing(features: Iterable[str]) -> frozenset[str]:
     return frozenset(CHOOSING) - frozenset(missing(CHOOSING, features))
 
 
-def _nearest(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
+def _nearest_run(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
     """The row of this release; else the newest older one if a newer one says the same, so that it lies between."""
     exact = next((row for row in rows if compare(row.torch, torch) == 0), None)
     if exact is not None:
@@ -152,13 +152,13 @@ def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:
     Of those that archspec knows: each of them is followed by newer ones that have all it has. The small cores that we
     add are lines of their own, so "from bonnell on" would say too much.
     """
-    wanted = list(isa)
+    needed = list(isa)
     out = []
     for vendor in _VENDORS:
         fitting = [
             (len(row.features), name)
             for name, row in archspec_microarchitectures().items()
-            if row.vendor == vendor and row.family == machine and not missing(wanted, row.features)
+            if row.vendor == vendor and row.family == machine and not missing(needed, row.features)
         ]
         out += [min(fitting)[1]] if fitting else []
     return tuple(out)
@@ -166,14 +166,14 @@ def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:
 
 def runs_from(isa: Iterable[str], machine: str) -> str | None:
     """The lowest x86-64 level with all of it; a microarchitecture's name where a level would ask too much."""
-    wanted = list(isa)
+    needed = list(isa)
     if machine == "aarch64":
-        return "armv8-a" + "".join(f"+{name}" for name in sorted(wanted))
+        return "armv8-a" + "".join(f"+{name}" for name in sorted(needed))
     if machine != "x86_64":
         return None
     table = archspec_microarchitectures()
-    intel = _oldest_intel(wanted)
-    level = next((name for name in _LEVELS if not missing(wanted, table[name].features)), None)
+    intel = _oldest_intel(needed)
+    level = next((name for name in _LEVELS if not missing(needed, table[name].features)), None)
     if level is not None:
         have = set(table[level].features)
         of_level = [name for name, features in FEATURES.items() if have.intersection(features)]
@@ -189,8 +189,8 @@ def _oldest_intel(isa: Iterable[str]) -> str | None:
 
 def beyond(isa: Iterable[str], level: str | None, machine: str) -> frozenset[str]:
     """What a CPU of this level need not have."""
-    wanted = set(isa)
+    needed = set(isa)
     if machine == "aarch64" or level is None:
-        return frozenset(wanted - set((level or "").split("+")))
+        return frozenset(needed - set((level or "").split("+")))
     row = archspec_microarchitectures()[level.replace("x86-64", "x86_64").replace("-v", "_v")]
-    return frozenset(missing(wanted, row.features))
+    return frozenset(missing(needed, row.features))

@@ -1,8 +1,8 @@
-"""Records of proofs that people share: weighed against what is known, told in few words.
+"""Records of proofs that people share: weighed against the facts and summed up in a few words.
 
-Nothing here decides what runs: a plan is made first, and records only speak about it. What no believed key signed
-counts for nothing, however much of it there is; what contradicts itself or the bytes of the wheel is doubtful, whoever
-signed it. So a flood of forged records turns no answer.
+Nothing here decides what runs: a plan is made first, and records only speak about it. A record counts for nothing
+unless a trusted key signed it, however many there are; one that contradicts itself or the bytes of the wheel is
+doubtful, whoever signed it. So a flood of forged records changes no answer.
 """
 
 import json
@@ -56,7 +56,7 @@ def read_record(given: GivenRecord, check: CheckSignature) -> WeighedRecord:
 
 
 def weigh_records(
-    given: Iterable[GivenRecord],
+    records: Iterable[GivenRecord],
     check: CheckSignature,
     facts: Facts,
     *,
@@ -66,16 +66,16 @@ def weigh_records(
     """Each record with its standing. ``redact`` takes names and secrets out of text: a record in which it finds any is
     doubtful. ``wheels`` is what was read in wheels themselves, by their digests."""
     weighed = []
-    for one in given:
-        read = read_record(one, check)
-        if read.record is not None:
-            why = doubt(read.record, facts, (wheels or {}).get(read.record.wheel_sha256), redact=redact)
-            read = msgspec.structs.replace(read, standing="doubtful", why=why) if why else read
-        weighed.append(read)
-    return _with_outliers(weighed)
+    for record in records:
+        weighing = read_record(record, check)
+        if weighing.record is not None:
+            why = find_doubt(weighing.record, facts, (wheels or {}).get(weighing.record.wheel_sha256), redact=redact)
+            weighing = msgspec.structs.replace(weighing, standing="doubtful", why=why) if why else weighing
+        weighed.append(weighing)
+    return _mark_outliers(weighed)
 
 
-def doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None, *, redact: Callable[[str], str]) -> str:
+def find_doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None, *, redact: Callable[[str], str]) -> str:
     """Why a record cannot be right as it stands; empty where nothing speaks against it.
 
     ``code`` is what was read in that very wheel; without it, what our tables say of the published one.
@@ -124,43 +124,44 @@ def _subject(record: ProofRecord) -> tuple[object, ...]:
     return (record.package, record.version, record.system, tuple(sorted({card.arch for card in record.cards})))
 
 
-def _with_outliers(weighed: Sequence[WeighedRecord]) -> tuple[WeighedRecord, ...]:
-    """Among what counts about one wheel and card: whoever says otherwise than at least twice as many."""
+def _mark_outliers(weighed: Sequence[WeighedRecord]) -> tuple[WeighedRecord, ...]:
+    """Mark the records that count, but contradict at least twice as many people about the same wheel and card."""
     people: dict[tuple[object, ...], dict[bool, set[str]]] = {}
-    for one in weighed:
-        if one.standing == "counts" and one.record is not None and one.signer:
-            sides = people.setdefault(_subject(one.record), {True: set(), False: set()})
-            sides[one.record.verdict == "proven"].add(one.signer)
+    for entry in weighed:
+        if entry.standing == "counts" and entry.record is not None and entry.signer:
+            sides = people.setdefault(_subject(entry.record), {True: set(), False: set()})
+            sides[entry.record.verdict == "proven"].add(entry.signer)
     marked = []
-    for one in weighed:
-        if one.standing == "counts" and one.record is not None:
-            sides = people[_subject(one.record)]
-            mine, others = (sides[one.record.verdict == "proven"], sides[one.record.verdict != "proven"])
-            one = msgspec.structs.replace(one, outlier=len(others) >= 2 * len(mine))
-        marked.append(one)
+    for entry in weighed:
+        if entry.standing == "counts" and entry.record is not None:
+            sides = people[_subject(entry.record)]
+            agreeing, others = (sides[entry.record.verdict == "proven"], sides[entry.record.verdict != "proven"])
+            entry = msgspec.structs.replace(entry, outlier=len(others) >= 2 * len(agreeing))
+        marked.append(entry)
     return tuple(marked)
 
 
 def speak_of_plan(plan: Plan, archs: Sequence[str], weighed: Sequence[WeighedRecord], source: str) -> Plan:
     """The plan with what records say of its torch on such a card: reasons and warnings. Its answer stays as it is; a
     build that nobody was known to have tried becomes ``reported`` where somebody believed has proven it."""
-    about = [one for one in weighed if one.record is not None and _is_about(one.record, plan, archs)]
-    good = [one for one in about if one.standing == "counts" and one.record and one.record.verdict == "proven"]
-    bad = [one for one in about if one.standing == "counts" and one.record and one.record.verdict == "failed"]
-    hearsay = [one for one in about if one.standing == "hearsay"]
-    doubtful = [one for one in about if one.standing == "doubtful"]
+    about = [entry for entry in weighed if entry.record is not None and _is_about(entry.record, plan, archs)]
+    counting = [entry for entry in about if entry.standing == "counts"]
+    good = [entry for entry in counting if entry.record and entry.record.verdict == "proven"]
+    bad = [entry for entry in counting if entry.record and entry.record.verdict == "failed"]
+    hearsay = [entry for entry in about if entry.standing == "hearsay"]
+    doubtful = [entry for entry in about if entry.standing == "doubtful"]
     because, warnings = list(plan.because), list(plan.warnings)
     if good:
-        failed = f"; failed for {_people(bad)} ({_failures(bad)})" if bad else ""
-        crashes = dict.fromkeys(name for one in good if one.record for name in one.record.crashes)
+        failed = f"; failed for {_count_people(bad)} ({_list_failures(bad)})" if bad else ""
+        crashes = dict.fromkeys(name for entry in good if entry.record for name in entry.record.crashes)
         but = f", but it crashes in {', '.join(list(crashes)[:3])}" if crashes else ""
-        text = f"Proven by {_people(good)} on {_places(good)}{but}{failed}."
+        text = f"Proven by {_count_people(good)} on {_list_places(good)}{but}{failed}."
         because.append(Reason(code="proven-by-people", text=text, source=source))
     elif bad:
-        text = f"Failed for {_people(bad)} on {_places(bad)} ({_failures(bad)})."
+        text = f"Failed for {_count_people(bad)} on {_list_places(bad)} ({_list_failures(bad)})."
         warnings.append(Reason(code="failed-for-people", text=text, source=source))
     if hearsay:
-        works = sum(one.record is not None and one.record.verdict == "proven" for one in hearsay)
+        works = sum(entry.record is not None and entry.record.verdict == "proven" for entry in hearsay)
         text = f"{len(hearsay)} records that no key believed here signed count for nothing: {works} say that it works."
         because.append(Reason(code="proofs-not-believed", text=text, source=source))
     if doubtful:
@@ -186,19 +187,20 @@ def _is_about(record: ProofRecord, plan: Plan, archs: Sequence[str]) -> bool:
     return bool(cards & set(archs)) if archs else not cards
 
 
-def _people(records: Sequence[WeighedRecord]) -> str:
-    count = len({one.signer for one in records})
+def _count_people(records: Sequence[WeighedRecord]) -> str:
+    count = len({entry.signer for entry in records})
     return f"{count} {'person' if count == 1 else 'people'}"
 
 
-def _places(records: Sequence[WeighedRecord]) -> str:
-    where = dict.fromkeys(one.record.where for one in records if one.record)
-    drivers = dict.fromkeys(one.record.driver.split(".")[0] for one in records if one.record and one.record.driver)
+def _list_places(records: Sequence[WeighedRecord]) -> str:
+    proofs = [entry.record for entry in records if entry.record]
+    where = dict.fromkeys(proof.where for proof in proofs)
+    drivers = dict.fromkeys(proof.driver.split(".")[0] for proof in proofs if proof.driver)
     with_driver = f" with driver {', '.join(list(drivers)[:3])}" if drivers else ""
     return f"{', '.join(list(where)[:3])}{with_driver}"
 
 
-def _failures(records: Sequence[WeighedRecord]) -> str:
-    failed = (check for one in records if one.record for check in one.record.checks if check.status == "failed")
+def _list_failures(records: Sequence[WeighedRecord]) -> str:
+    failed = (check for entry in records if entry.record for check in entry.record.checks if check.status == "failed")
     words = dict.fromkeys(f"{check.id}: {check.why}"[:120] if check.why else check.id for check in failed)
     return "; ".join(list(words)[:2])

@@ -1,7 +1,7 @@
-"""Who replaced a package: read from what pip noted about each one. Pure; the notes are somebody else's business.
+"""Who replaced a package: read from pip's records of each package. Pure: the caller reads those records.
 
 pip installs dependencies before what asked for them, so the culprit is dated after the package it replaced, and its
-own metadata says which versions it takes. Where that forbids the one that was there, nothing is left to guess.
+own metadata says which versions it takes. Where that forbids the earlier version, nothing is left to guess.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,27 +20,27 @@ SAME_RUN_SECONDS = 1800.0
 def find_replaced(
     expected: Mapping[str, str], records: Sequence[PackageRecord], contents: Mapping[str, str] | None = None
 ) -> tuple[Replaced, ...]:
-    """Everything that is not what was meant, with who did it; ``restore`` is left to the caller.
+    """The packages that are not as expected, with who replaced them; ``restore`` is left to the caller.
 
-    ``contents`` are digests of the files that were meant; where there is none, they are held against the wheel's list.
+    ``contents`` are digests of the expected files; where there is none, files are compared with the wheel's list.
     """
-    by_name = {canonicalize_name(one.name): one for one in records}
-    found = []
+    by_name = {canonicalize_name(record.name): record for record in records}
+    replaced = []
     for name, was in expected.items():
         now = by_name.get(canonicalize_name(name))
         if now is None:
-            found.append(Replaced(name=name, was=was, why=f"{name} {was} is gone: somebody uninstalled it."))
+            replaced.append(Replaced(name=name, was=was, why=f"{name} {was} is gone: somebody uninstalled it."))
         elif not same_build(was, now.version):
             culprits = tuple(find_culprits(name, was, now, records))
-            why = _why(name, was, now, culprits)
-            found.append(Replaced(name=name, was=was, now=now.version, culprits=culprits, why=why))
-        elif why := _changed(now, (contents or {}).get(name, "")):
-            found.append(Replaced(name=name, was=was, now=now.version, why=why))
-    return tuple(found)
+            why = _explain_replaced(name, was, now, culprits)
+            replaced.append(Replaced(name=name, was=was, now=now.version, culprits=culprits, why=why))
+        elif why := _describe_change(now, (contents or {}).get(name, "")):
+            replaced.append(Replaced(name=name, was=was, now=now.version, why=why))
+    return tuple(replaced)
 
 
 def same_build(was: str, now: str) -> bool:
-    """The same release; and the same build of it, where the one that was meant names its build (``+cu126``)."""
+    """The same release; and the same build of it, where the expected version names its build (``+cu126``)."""
     try:
         left, right = Version(was), Version(now)
     except ValueError:  # no version, or a number of more digits than Python reads
@@ -50,8 +50,8 @@ def same_build(was: str, now: str) -> bool:
     return left.local is None or left.local == right.local
 
 
-def _changed(now: PackageRecord, meant: str) -> str:
-    """In words, where the version is the same but the files are others than were ``meant``; else empty."""
+def _describe_change(now: PackageRecord, meant: str) -> str:
+    """In words, where the version is the same but the files are not those with the digest ``meant``; else empty."""
     if meant == now.contents or not (meant or now.edited):
         return ""
     if not now.edited:
@@ -64,25 +64,24 @@ def _changed(now: PackageRecord, meant: str) -> str:
 def find_culprits(name: str, was: str, now: PackageRecord, records: Iterable[PackageRecord]) -> list[Culprit]:
     """Packages whose own metadata forbids ``was``; without any, those asked for in the run that brought ``now``."""
     forbids, nearby = [], []
-    for one in records:
-        wants = _wants(one, name)
-        if wants is None or canonicalize_name(one.name) == canonicalize_name(name):
+    for record in records:
+        wants = _wanted_versions(record, name)
+        if wants is None or canonicalize_name(record.name) == canonicalize_name(name):
             continue
-        culprit = Culprit(
-            name=one.name, version=one.version, wants=f"{name}{wants}", asked=one.asked, certain=not _takes(wants, was)
-        )
-        if culprit.certain:
-            forbids.append((one, culprit))
-        elif one.asked and 0 <= one.when - now.when <= SAME_RUN_SECONDS:
-            nearby.append((one, culprit))
+        certain, wish = not _accepts(wants, was), f"{name}{wants}"
+        culprit = Culprit(name=record.name, version=record.version, wants=wish, asked=record.asked, certain=certain)
+        if certain:
+            forbids.append((record, culprit))
+        elif record.asked and 0 <= record.when - now.when <= SAME_RUN_SECONDS:
+            nearby.append((record, culprit))
     # Of several that forbid it, one that came with the change did it; those before it were broken by it.
     chosen = sorted(forbids or nearby, key=lambda pair: (pair[0].when < now.when, not pair[0].asked, pair[0].when))
     return [culprit for _, culprit in chosen]
 
 
-def _wants(one: PackageRecord, name: str) -> str | None:
+def _wanted_versions(record: PackageRecord, name: str) -> str | None:
     """The versions of ``name`` that a package takes; None where it does not ask for it."""
-    for text in one.requires:
+    for text in record.requires:
         try:
             wish = Requirement(text)
         except InvalidRequirement:
@@ -93,17 +92,17 @@ def _wants(one: PackageRecord, name: str) -> str | None:
     return None
 
 
-def _takes(wants: str, version: str) -> bool:
+def _accepts(wants: str, version: str) -> bool:
     try:
         return SpecifierSet(wants).contains(Version(version), prereleases=True)
     except ValueError:  # no version, or a number of more digits than Python reads
         return True
 
 
-def _why(name: str, was: str, now: PackageRecord, culprits: Sequence[Culprit]) -> str:
+def _explain_replaced(name: str, was: str, now: PackageRecord, culprits: Sequence[Culprit]) -> str:
     by = f" by {now.installer}" if now.installer else ""
     head = f"{name} {was} was replaced with {now.version}{by}."
-    if now.asked and not any(one.certain for one in culprits):
+    if now.asked and not any(culprit.certain for culprit in culprits):
         return f"{head} {name} itself was asked for by name: a command or a list of requirements said so."
     if not culprits:
         return f"{head} No package that is here now asks for it: what did it is gone again, or it came as a file."

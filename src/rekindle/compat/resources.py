@@ -53,7 +53,7 @@ class Shortage(NamedTuple):
     free: int
 
 
-def measured(
+def measured_bytes(
     phase: DiskPhase, project: str, torch: str, facts: Facts, *, gpu: bool, origin: str | None = None
 ) -> int | None:
     """What this phase left on the disk where it was measured; None where it was not."""
@@ -73,10 +73,10 @@ def first_shortage(demands: Iterable[Demand], room: Callable[[str], Room | None]
     file system cannot be told counts by itself."""
     used: dict[object, int] = {}
     for demand in demands:
-        found = room(demand.place)
-        if found is None or demand.bytes is None:
+        reply = room(demand.place)
+        if reply is None or demand.bytes is None:
             continue
-        device, free = found
+        device, free = reply
         disk = demand.place if device is None else device
         before = used.get(disk, 0)
         if before + demand.bytes > free:

@@ -20,21 +20,21 @@ def parts_for(
 ) -> tuple[ThirdParty, ...]:
     """One row per third party of this release; the first that fits counts. ``cuda`` and ``processor``: what is built
     with and for; where nobody has said so, every row fits."""
-    found: dict[str, ThirdParty] = {}
+    parts: dict[str, ThirdParty] = {}
     for row in (facts or load_facts()).supply.part:
         fits = row.toolkit is None or cuda is None or matches(cuda, row.toolkit)
-        if row.name not in found and fits and matches(release, row.torch):
-            own = _for_processor(row, processor)
-            found |= {row.name: own} if own else {}
-    return tuple(found.values())
+        if row.name not in parts and fits and matches(release, row.torch):
+            part = _for_processor(row, processor)
+            parts |= {row.name: part} if part else {}
+    return tuple(parts.values())
 
 
 def _for_processor(row: ThirdParty, processor: str | None) -> ThirdParty | None:
     """The row with the file for this processor; None where the package has none."""
     if row.index is None or not row.index.processors or processor in (None, "x86_64"):
         return row
-    own = row.index.processors.get(processor or "")
-    return replace(row, index=replace(row.index, file=own.file, sha256=own.sha256)) if own else None
+    variant = row.index.processors.get(processor or "")
+    return replace(row, index=replace(row.index, file=variant.file, sha256=variant.sha256)) if variant else None
 
 
 def needs_for(release: str, facts: Facts | None = None, *, backend: str | None = None) -> tuple[SupplyNeed, ...]:
@@ -56,11 +56,11 @@ def companion_downloads(project: str, release: str, facts: Facts | None = None) 
 
 
 def settings_of(rows: Iterable[SupplyNeed], backend: str) -> dict[str, str]:
-    """What the tree is told about these rows in a build with ``backend`` (cpu, cuda, rocm)."""
-    told: dict[str, str] = {}
+    """The variables that these rows set in a build with ``backend`` (cpu, cuda, rocm)."""
+    settings: dict[str, str] = {}
     for row in rows:
-        told |= row.settings | _gpu_settings(row, backend)
-    return told
+        settings |= row.settings | _gpu_settings(row, backend)
+    return settings
 
 
 def _gpu_settings(row: SupplyNeed, backend: str) -> dict[str, str]:

@@ -11,27 +11,27 @@ from rekindle.model.version import at_least, compare, key, minor
 
 
 @functools.lru_cache(maxsize=4)
-def _alone(facts: Facts) -> dict[tuple[int, int], str | None]:
+def _lone_archs(facts: Facts) -> dict[tuple[int, int], str | None]:
     return {(row.sm.major, row.sm.minor): row.lifted for row in facts.cuda.sm_alone}
 
 
 @functools.lru_cache(maxsize=4)
-def _same(facts: Facts) -> tuple[frozenset[tuple[int, int]], ...]:
+def _same_groups(facts: Facts) -> tuple[frozenset[tuple[int, int]], ...]:
     return tuple(frozenset((sm.major, sm.minor) for sm in row.sm) for row in facts.cuda.sm_same)
 
 
 @functools.lru_cache(maxsize=16384)
 def sass_runs(code: Sm, card: Sm, cuda: str | None, facts: Facts) -> bool | None:
     """Machine code ``code``, made by toolkit ``cuda``, on ``card``; None where the toolkit decides and is not known."""
-    here, there = (code.major, code.minor), (card.major, card.minor)
-    for group in _same(facts):
-        if here in group or there in group:
-            return here in group and there in group
-    alone = _alone(facts)
-    if here == there or (here not in alone and there not in alone):
+    code_pair, card_pair = (code.major, code.minor), (card.major, card.minor)
+    for group in _same_groups(facts):
+        if code_pair in group or card_pair in group:
+            return code_pair in group and card_pair in group
+    alone = _lone_archs(facts)
+    if code_pair == card_pair or (code_pair not in alone and card_pair not in alone):
         return sass_runs_on(code, card)
-    lifted = alone.get(there)
-    if here in alone or lifted is None or not sass_runs_on(code, card):
+    lifted = alone.get(card_pair)
+    if code_pair in alone or lifted is None or not sass_runs_on(code, card):
         return False
     return None if cuda is None else at_least(cuda, lifted)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rekindle.compat.backends import find_flavour
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
-from rekindle.compat.operators import say, suspicions
+from rekindle.compat.operators import describe_trials, suspicions
 from rekindle.compat.processor import Corner, code_starts, features_of, missing, wheel_starts
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
@@ -116,7 +116,7 @@ def _judge_cpu(
         return [verdict("cpu", "unknown", answer.code, f"the code runs from {_oldest_cpu(cpu)}; {answer.text}")]
     if answer.kind == "yes":
         return [verdict("cpu", "yes", answer.code, f"{answer.text} ({_oldest_cpu(cpu)})")]
-    short = f"{who} lacks {answer.want}: {say(operators)}" if say(operators) else answer.text
+    short = f"{who} lacks {answer.want}: {describe_trials(operators)}" if describe_trials(operators) else answer.text
     if kept is not None and kept.crash:
         text = f"{who} lacks {answer.want}: {kept.crash} (tried by verify on {kept.date})"
         return [verdict("cpu", "no", "cpu-tried", text, "build from source for this CPU: rekindle plan --build")]
@@ -143,7 +143,7 @@ def _judge_cpu(
     if not early and report.name == "torch" and _is_official(report):
         reported = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if reported.kind != "no":
-            named = say([trial for trial in operators if trial.operator]).partition("; ")[2]
+            named = describe_trials([trial for trial in operators if trial.operator]).partition("; ")[2]
             text = "; ".join([text, *([named] if named else []), f"as a whole: {reported.text}"])
             return [verdict("cpu", "partly", "cpu-places", text, remedy)]
     if report.name not in (None, "torch"):

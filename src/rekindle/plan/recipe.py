@@ -99,7 +99,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     # Kernels as planned, and on Linux OpenMP: without it torch computes with one thread, and configure only warns.
     openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
     kernels = {name: value for name, value in draft.cmake.items() if name.startswith("CXX_")}
-    draft.asserts = {**backend.found, **openmp, **kernels, **blas.asserts}
+    draft.asserts = {**backend.asserts, **openmp, **kernels, **blas.asserts}
     rows = inputs.third_parties(candidate.torch, candidate.cuda)
     third_parties = tuple(row for row in rows if is_planned_cudnn(row, cudnn))
     settle_third_parties(draft, third_parties, candidate, question.machine)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rekindle.compat import Name, backend_of
-from rekindle.compat.resources import Demand, build_cost, first_shortage, measured, use_disk_gib
+from rekindle.compat.resources import Demand, build_cost, first_shortage, measured_bytes, use_disk_gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.ninja import has_objects
@@ -73,7 +73,7 @@ def demands_of(plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | 
             continue
         if phase == "compile" and _is_begun(tree):
             continue
-        size = measured(phase, plan.project, release, facts, gpu=bool(plan.cuda or plan.rocm), origin=origin)
+        size = measured_bytes(phase, plan.project, release, facts, gpu=bool(plan.cuda or plan.rocm), origin=origin)
         demands.append(Demand(phase, str(places[phase]), size))
     return tuple(demands)
 

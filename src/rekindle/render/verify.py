@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rekindle.compat.operators import say
+from rekindle.compat.operators import describe_trials
 from rekindle.model.guard import GuardReport
 from rekindle.model.proof import RecordReview
 from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
@@ -33,7 +33,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     if harmed:
         count = count.replace(" failed,", f" failed, {harmed} operator{'s' * (harmed > 1)} crashed,")
     if report.verdict == "proven" and harmed:
-        screen.verdict("warn", f"{what} ({report.level}{part}): {say(report.operators)}; {count}")
+        screen.verdict("warn", f"{what} ({report.level}{part}): {describe_trials(report.operators)}; {count}")
     elif report.verdict == "proven":
         screen.verdict("ok", f"{what} is proven to work ({report.level}{part}): {count}")
     elif report.verdict == "failed":

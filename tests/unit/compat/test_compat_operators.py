@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from rekindle.compat.operators import load_operators, say, suspicions, usual_suspects
+from rekindle.compat.operators import describe_trials, load_operators, suspicions, usual_suspects
 from rekindle.compat.processor import FEATURES, features_of
 from rekindle.facts import load_facts
 from rekindle.model.machine import Cpu
@@ -64,7 +64,7 @@ def test_what_no_call_is_known_for_is_said_plainly() -> None:
     assert [one.call is None for one in found] == [False, True], "what can be tried comes first"
     trial = found[-1].trial()
     assert trial.outcome == "not-tried" and trial.operator is None
-    assert "not tried, no known call reaches it: somebody::fresh" in say([trial])
+    assert "not tried, no known call reaches it: somebody::fresh" in describe_trials([trial])
 
 
 def test_wrong_numbers_are_no_crash() -> None:
@@ -91,13 +91,13 @@ def test_the_sentence_names_operators_by_what_came_of_them() -> None:
         OperatorTrial(operator="torch.c", outcome="refuses"),
         OperatorTrial(operator=None, functions=("f::g",), outcome="not-tried"),
     ]
-    assert say(trials) == (
+    assert describe_trials(trials) == (
         "runs; these operators crash: torch.a; these operators refuse with an error: torch.c; "
         "looked unguarded, tried, and run: torch.b; not tried, no known call reaches it: f::g"
     )
-    assert say([]) == ""
-    assert say(trials[3:]).startswith("should run; "), "nobody tried"
-    assert say([OperatorTrial(operator="torch.a")]) == "should run; these operators should crash: torch.a"
+    assert describe_trials([]) == ""
+    assert describe_trials(trials[3:]).startswith("should run; "), "nobody tried"
+    assert describe_trials([OperatorTrial(operator="torch.a")]) == "should run; these operators should crash: torch.a"
     many = [OperatorTrial(operator=f"torch.f{n}", outcome="crashes") for n in range(7)]
-    assert say(many).endswith("torch.f5 and 1 more") and "torch.f6" not in say(many)
-    assert "more" not in say(many[:6])
+    assert describe_trials(many).endswith("torch.f5 and 1 more") and "torch.f6" not in describe_trials(many)
+    assert "more" not in describe_trials(many[:6])

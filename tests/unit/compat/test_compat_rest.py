@@ -361,9 +361,9 @@ def test_backends_spell_their_lists() -> None:
     assert BACKENDS["rocm"].build_environment(("gfx906", "gfx90a")) == {**rocm, "PYTORCH_ROCM_ARCH": "gfx906;gfx90a"}
     assert BACKENDS["rocm"].build_environment(()) == rocm
     assert BACKENDS["cpu"].build_environment(()) == {"USE_CUDA": "0", "USE_ROCM": "0"}
-    assert BACKENDS["cuda"].found == {"USE_CUDA": "ON", "USE_CUDNN": "ON"}
-    assert BACKENDS["rocm"].found == {"USE_ROCM": "ON"}
-    assert BACKENDS["cpu"].found == {"USE_CUDA": "OFF"}
+    assert BACKENDS["cuda"].asserts == {"USE_CUDA": "ON", "USE_CUDNN": "ON"}
+    assert BACKENDS["rocm"].asserts == {"USE_ROCM": "ON"}
+    assert BACKENDS["cpu"].asserts == {"USE_CUDA": "OFF"}
 
 
 def test_a_backend_for_every_wheel() -> None:

@@ -15,7 +15,7 @@ import needs
 from rekindle.api.plan import plan
 from rekindle.api.proofs import find_records, record_of, review_records, share_proof
 from rekindle.compat.images import GpuCode
-from rekindle.compat.proofs import GivenRecord, doubt, read_record, speak_of_plan, weigh_records
+from rekindle.compat.proofs import GivenRecord, find_doubt, read_record, speak_of_plan, weigh_records
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.statement import IN_TOTO, PROOF_RECORD, seal
@@ -145,7 +145,7 @@ def test_hearsay_counts_for_nothing_and_is_told_as_that() -> None:
     ],
 )
 def test_what_contradicts_itself_or_the_wheel_is_doubtful(one: ProofRecord, why: str) -> None:
-    assert why in doubt(one, FACTS, redact=STRANGER)
+    assert why in find_doubt(one, FACTS, redact=STRANGER)
     (weighed,) = weigh_records([signed(one, "ann")], believing_all, FACTS, redact=STRANGER)
     assert weighed.standing == "doubtful" and why in weighed.why, "whoever signed it"
 
@@ -153,12 +153,12 @@ def test_what_contradicts_itself_or_the_wheel_is_doubtful(one: ProofRecord, why:
 def test_what_nothing_speaks_against_is_not_doubtful() -> None:
     private = record(version="1.13.1+rekindle.cu118.sm35", cuda="11.8", cards=(ProofCard(name="K40c", arch="sm_35"),))
     for one in (record(), failing(), private, record(driver=None), record(verdict="not-proven", checks=GOOD[:1])):
-        assert doubt(one, FACTS, redact=STRANGER) == ""
+        assert find_doubt(one, FACTS, redact=STRANGER) == ""
 
 
 def test_the_bytes_of_the_wheel_itself_are_asked_first() -> None:
     held = GpuCode(("sm_35",), cuda="12.6")
-    assert "that wheel" in doubt(record(), FACTS, held, redact=STRANGER)
+    assert "that wheel" in find_doubt(record(), FACTS, held, redact=STRANGER)
     weighed = weigh_records([signed(record(), "ann")], believing_all, FACTS, redact=STRANGER, wheels={"a" * 64: held})
     assert weighed[0].standing == "doubtful"
 

@@ -90,7 +90,7 @@ def test_a_release_older_than_the_card_has_no_code_for_it() -> None:
     spirv = backend.covers(rows["2.13"], "windows", Gpu(vendor="intel", arch=Xe("arls")), FACTS)
     assert spirv.kind == "native" and spirv.target == "spirv"
     assert backend.arch_list((card,)) == ("bmg",) and backend.build_environment(("bmg",))["USE_XPU"] == "1"
-    assert backend.found == {"USE_XPU": "ON"}
+    assert backend.asserts == {"USE_XPU": "ON"}
 
 
 def test_a_build_for_intel_is_not_promised() -> None:

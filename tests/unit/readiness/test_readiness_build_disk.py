@@ -11,7 +11,7 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.compat.resources import Demand, Shortage, first_shortage, measured
+from rekindle.compat.resources import Demand, Shortage, first_shortage, measured_bytes
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
@@ -87,14 +87,14 @@ def test_what_stays_on_one_file_system_adds_up(
 
 def test_only_what_was_measured_counts() -> None:
     facts = load_facts()
-    assert measured("compile", "torch", "1.13.1", facts, gpu=False) == int(2.8 * GIB)
-    assert measured("compile", "torch", "1.13.1", facts, gpu=True) is None, "a CUDA build's tree was never measured"
-    assert measured("fetch", "torch", "1.13.1", facts, gpu=False, origin="git") is None
+    assert measured_bytes("compile", "torch", "1.13.1", facts, gpu=False) == int(2.8 * GIB)
+    assert measured_bytes("compile", "torch", "1.13.1", facts, gpu=True) is None, "no CUDA build's tree was measured"
+    assert measured_bytes("fetch", "torch", "1.13.1", facts, gpu=False, origin="git") is None
     older, newer = (
-        measured("fetch", "torch", version, facts, gpu=True, origin="debian") for version in ("2.5.1", "2.6.0")
+        measured_bytes("fetch", "torch", version, facts, gpu=True, origin="debian") for version in ("2.5.1", "2.6.0")
     )
     assert older and newer and older < newer, "each release by the newest row that counts for it"
-    assert measured("compile", "torch-scatter", "2.6.0", facts, gpu=False) is None
+    assert measured_bytes("compile", "torch-scatter", "2.6.0", facts, gpu=False) is None
 
 
 @needs.posix()

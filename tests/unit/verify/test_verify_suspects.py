@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.compat.operators import OperatorCall, Suspicion, say
+from rekindle.compat.operators import OperatorCall, Suspicion, describe_trials
 from rekindle.inspect.verdict import verdict_for
 from rekindle.model.document import load_kept
 from rekindle.model.machine import Cpu, Machine, Os
@@ -107,7 +107,7 @@ def test_inspect_says_what_verify_found(tmp_path: Path, required: tuple[str, ...
     kept = load_kept(place, KeptTrials)
     verdict, axis = cpu_axis(wheel(required=required), kept)
     assert verdict.operators == report.operators
-    assert say(report.operators) in axis.text and axis.runs == "partly" and axis.remedy == "y"
+    assert describe_trials(report.operators) in axis.text and axis.runs == "partly" and axis.remedy == "y"
     assert verdict.runs is True, "verify said proven"
 
 

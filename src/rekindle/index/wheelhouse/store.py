@@ -22,7 +22,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from rekindle.compat.images import GpuCode
-from rekindle.compat.proofs import GivenRecord, doubt, read_record
+from rekindle.compat.proofs import GivenRecord, find_doubt, read_record
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, read_statement, signed_by
@@ -316,7 +316,7 @@ def take_record(raw: bytes, place: str, sha256: str, report: WheelReport | None,
     kernels = report.gpu.kernels if report is not None and not report.quick else None
     targets = (*kernels.sass, *kernels.ptx, *kernels.gfx) if kernels is not None else ()
     code = GpuCode(targets, report.cuda, report.rocm) if report is not None and targets else None
-    if why := doubt(record, load_facts(), code, redact=Redactor().text):
+    if why := find_doubt(record, load_facts(), code, redact=Redactor().text):
         raise BadInput(f"{place} is doubtful: {why}", remedy="leave it out")
     return SharedRecord(line=json.dumps(json.loads(raw), ensure_ascii=True), signer=read.signer)
 
