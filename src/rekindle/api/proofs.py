@@ -110,7 +110,7 @@ def _installed_digest(python: str) -> str | None:
     from rekindle.model.journey import Installation
 
     kept = load_kept(workspace_at(None).reports / "install.json", Installation)
-    if kept is None or not python or kept.python != python or not kept.fingerprint:
+    if kept is None or kept.python != python or not kept.fingerprint:
         return None
     return kept.wheel_sha256 if look_into(LiveHost(), python).fingerprint == kept.fingerprint else None
 

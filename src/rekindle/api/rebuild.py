@@ -85,9 +85,12 @@ def rebuild(
         built = build_one(chosen, progress, trust=True)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
-    letter = next((letter for letter in '="\\$;<>' if letter in tree.root), None)
-    doubt = f"the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
-    return _compared(statement, built.wheel, built.wheel_sha256, original, sha256, [doubt] if letter else [])
+    doubts = [
+        f"the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
+        for letter in '="\\$;<>'
+        if letter in tree.root
+    ]
+    return _compared(statement, built.wheel, built.wheel_sha256, original, sha256, doubts)
 
 
 def _compared(

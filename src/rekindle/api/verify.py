@@ -15,9 +15,9 @@ from rekindle.doctor.cpu import probe_cpu
 from rekindle.emulate.qemu import machine_of_cpu
 from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
-from rekindle.formats.wheel import check_wheel
+from rekindle.formats.wheel import MAX_SMALL, check_wheel
 from rekindle.host.asking import Asking
-from rekindle.host.files import write_for_user
+from rekindle.host.files import read_head, write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.made import own_directories
 from rekindle.interpreters.search import usual_python
@@ -84,17 +84,17 @@ def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
     """What a grafted wheel, or the grafted torch that is installed, says of itself that it cannot do."""
     from rekindle.inspect.targets import installed_in
 
-    name, most = "rekindle-graft.json", 32 << 20
+    name = "rekindle-graft.json"
     if options.wheel is not None:
         try:
             wheel = check_wheel(options.wheel)
-            return foretell(wheel.find(f"{wheel.dist_info}/{name}", most) or b"")
+            return foretell(wheel.find(f"{wheel.dist_info}/{name}") or b"")
         except RekindleError:
             return ()  # what cannot be read is refused by the run itself, with its own words
     package = options.package or "torch"
     folder = installed_in(package, options.python or usual_python(LiveHost()))
-    found = sorted(folder.glob(f"{package}-*.dist-info/{name}")) if folder else []
-    return foretell(found[0].read_bytes()) if found and found[0].stat().st_size <= most else ()
+    files = folder.glob(f"{package}-*.dist-info/{name}") if folder else ()
+    return next((foretell(read_head(file, MAX_SMALL)) for file in files), ())
 
 
 def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:

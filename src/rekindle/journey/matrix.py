@@ -208,7 +208,7 @@ def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     # Every cell's Ninja has one job of its own besides what it takes from the common pool.
     most, budget = lock.defaults.jobs or cores_here(), memory_budget(size) if size else None
     # A farm's build governs its own compilers: one at a time.
-    at_once = max(1, min(4, cores_here())) if options.farm is None else 1
+    at_once = min(4, cores_here()) if options.farm is None else 1
     with governed_jobs(root / "history.json", f"matrix {lock.root}", most, budget) as jobs:
         engine = LocalEngine(
             msgspec.structs.replace(this_worker(), slots=options.slots or at_once),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ from rekindle.compat.proofs import GivenRecord, find_doubt, read_record, speak_o
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.statement import IN_TOTO, PROOF_RECORD, seal
+from rekindle.host.files import write_atomically
 from rekindle.host.keys import checker, new_key, read_private
+from rekindle.host.live import LiveHost
 from rekindle.host.redact import Redactor
+from rekindle.host.workspace import workspace_at
+from rekindle.interpreters.packages import look_into
 from rekindle.model.document import encode, load
+from rekindle.model.journey import Installation
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.proof import ProofCard, ProofCheck, ProofRecord, card_of
 from rekindle.model.verify import VerifyCheck, VerifyReport
@@ -371,6 +377,26 @@ def test_sharing_writes_a_record_that_can_be_read_again(tmp_path: Path, monkeypa
     bare = msgspec.structs.replace(REPORT, wheel_sha256=None)
     with pytest.raises(BadInput, match="names no wheel"):
         share_proof(bare, tmp_path / "r.json", machine=MACHINE)
+
+
+def test_what_up_installed_is_shared_by_the_digest_of_its_wheel_until_something_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    told = {**REPORT.environment, "executable": sys.executable}
+    ran = msgspec.structs.replace(REPORT, wheel_sha256=None, environment=told)
+    now = look_into(LiveHost(), sys.executable).fingerprint
+
+    def keep(python: str, fingerprint: str) -> None:
+        kept = Installation(python=python, wheel_sha256="b" * 64, fingerprint=fingerprint)
+        write_atomically(workspace_at(None).reports / "install.json", encode(kept))
+
+    keep(sys.executable, now)
+    assert record_of(ran, MACHINE).wheel_sha256 == "b" * 64
+    for python, fingerprint in (("/another/python", now), (sys.executable, "another"), (sys.executable, "")):
+        keep(python, fingerprint)
+        with pytest.raises(BadInput, match="names no wheel"):
+            record_of(ran, MACHINE)
 
 
 def test_cards_as_checks_name_them() -> None:

@@ -23,6 +23,7 @@ from rekindle.formats.offload import (
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.hip import HipLibrary, HipSourceWay, TwinWay, judge_chip_files
+from rekindle.host.files import sha256_of
 from rekindle.model.arch import parse_gfx
 from tiny_wheels import make_wheel
 
@@ -170,6 +171,25 @@ def test_the_whole_way(tmp_path: Path) -> None:
     assert any(name.endswith("rekindle-graft.json") for name in check_wheel(Path(report.out)).members)
     again = api.graft_apply(wheel, report.graft, out=tmp_path / "again", workspace=tmp_path / "ws")
     assert again.same_bytes and again.sha256 == report.sha256
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_a_wheel_by_its_name_comes_from_the_folder_or_the_index_that_is_named(tmp_path: Path, offline: bool) -> None:
+    wheel = _wheel(tmp_path / "house", _bundle(gfx1030=GFX1030))
+    page = tmp_path / "simple" / "pkg" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="{wheel.as_uri()}#sha256={sha256_of(wheel)}">{wheel.name}</a>')
+    told: dict[str, Any] = {"python": "3.12", "platform": "linux_x86_64", "workspace": tmp_path / "ws"}
+    told |= {"offline": True, "links": [str(wheel.parent)]} if offline else {"index": page.parents[1].as_uri()}
+    report: Any = api.graft("pkg==1.0", gpu="gfx1031", **told)
+    assert sha256_of(tmp_path / "ws" / "official" / wheel.name) == sha256_of(wheel)
+    assert Path(report.out).parent == tmp_path / "ws" / "wheels"
+    again = api.graft_apply("pkg==1.0", report.graft, **told)
+    assert again.sha256 == report.sha256 and again.out == report.out
+    beside = api.graft_apply(wheel, report.graft)
+    alone: Any = api.graft(str(wheel), gpu="gfx1031", only_file=True, workspace=tmp_path / "ws")
+    assert alone.out is None and Path(alone.graft).name == f"{wheel.stem}.gfx1031.graft"
+    assert Path(beside.out or "").parent == Path(alone.graft).parent == wheel.parent, "beside a wheel that is a file"
 
 
 def test_what_cannot_be_done_is_refused(tmp_path: Path) -> None:

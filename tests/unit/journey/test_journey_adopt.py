@@ -22,7 +22,8 @@ from rekindle.journey import adopt_forecast
 from rekindle.journey.adopt_swap import finish_restoring, kept_environments, own_root, recover_environment
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.plan import BuildRecipe, Plan, Reason
+from rekindle.model.journey import Package
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 
@@ -82,8 +83,29 @@ def test_a_wheel_that_was_built_before_is_what_comes(
         ("torch", "2.7.1+cu118", "the wheel that was given"),
         ("torchvision", "0.22.1+cu118", "the wheel that was given"),
     }
+    assert told.card is not None and told.card.places == (str(tmp_path),) and told.card.new is False
+    assert told.card.network is None, "nothing but the folder is asked"
     with pytest.raises(BadInput, match="names no torch"):
         api.adopt(app, wheel=wheels[1:], dry_run=True)
+
+
+def test_what_an_index_would_bring_is_asked_only_where_it_answers(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(name="torch", version="2.7.1", index="https://index.example")
+    stand_in(monkeypatch, Plan(answer="install", torch="2.7.1", requests=(request,)))
+    package = Package(name="torch", version="2.7.1", bytes=7)
+    asked: list[dict[str, object]] = []
+
+    def foresee(*_words: object, **told: object) -> tuple[tuple[Package, ...]]:
+        asked.append(told)
+        return ((package,),)
+
+    monkeypatch.setattr(adopting.installing, "foresee", foresee)
+    for why, packages in (("it is silent", None), (None, 1)):
+        monkeypatch.setattr(adopting, "look_for_network", lambda places, why=why: why)
+        card = api.adopt(app, dry_run=True).card
+        assert card is not None and (card.network, card.packages) == (why, packages)
+        assert card.places == ("https://index.example",) and card.into == str(app / "venv" / "bin" / "python")
+    assert asked == [{"fresh": False, "substituted": False}]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from rekindle.journey.matrix import (
     matrix_watch,
 )
 from rekindle.matrix.folder import CellFolder, claimed
-from rekindle.model.matrix import CellState, MatrixLock, RunOptions
+from rekindle.model.matrix import CellState, MatrixLock, RunOptions, Worker
 from tiny_wheels import make_wheel
 
 HERE = machine_from_flags(os="linux", arch="x86_64", compiler="gcc-11", cuda="11.8", python="3.10", memory="64")
@@ -152,6 +153,40 @@ def test_a_run_takes_its_options_by_value_or_by_name(table: Path, monkeypatch: p
 def test_an_engine_that_is_none_is_refused(engine: str, why: str, table: Path) -> None:
     with pytest.raises(BadInput, match=why):
         verbs.matrix_run(table, engine=engine)
+
+
+@pytest.mark.parametrize(
+    ("given", "defaults", "memory", "slots", "jobs"),
+    [
+        ({}, "", None, 4, 9),
+        ({"memory": "2G", "slots": 3}, 'memory = "1G"\njobs = 5\n', 2 << 30, 3, 5),
+        ({"farm": "here"}, 'memory = "1G"\n', 1 << 30, 1, 9),
+    ],
+)
+def test_the_cells_of_this_machine_share_its_cores_and_the_memory_that_was_given(
+    given: dict[str, Any], defaults: str, memory: int | None, slots: int, jobs: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    table = tmp_path / "matrix.toml"
+    table.write_text(f"{TEXT}[defaults]\n{defaults}", encoding="utf-8")
+    matrix_plan(table, workspace=tmp_path / "work", machine=HERE)
+    asked: list[object] = []
+
+    @contextlib.contextmanager
+    def governed(history: Path, name: str, *told: object) -> Iterator[Any]:
+        asked.extend(told)
+        yield SimpleNamespace(env={"MAKEFLAGS": "-j"}, governor=SimpleNamespace(look="look"))
+
+    monkeypatch.setattr("rekindle.build.governor.governed_jobs", governed)
+    monkeypatch.setattr(verbs, "cores_here", lambda: 9)
+    monkeypatch.setattr(verbs, "this_worker", lambda: Worker(name="here", system="linux-x86_64"))
+    monkeypatch.setattr(
+        verbs, "LocalEngine", lambda worker, **told: SimpleNamespace(worker=worker, close=lambda: None, **told)
+    )
+    with verbs._engine(load_lock(table), RunOptions(**given)) as made:
+        engine: Any = made
+    assert asked == [jobs, memory] and engine.worker.slots == slots
+    assert engine.tick == (None if "farm" in given else "look"), "a farm's build governs its own compilers"
 
 
 def test_paths_of_a_table_are_relative_to_the_table(tmp_path: Path) -> None:
