@@ -114,18 +114,19 @@ class _Adopting:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
         record = kept_environments(self.root)[0].record
-        pins: dict[str, str] = json.loads(record.notes.get("pins", "{}")) if record else {}
-        if record is not None and is_same_torch(pins.get("torch", ""), self.forecast.torch):
+        # None for an adoption that was cut short, which only a run that may change something takes back.
+        was: str | None = json.loads(record.notes.get("pins", "{}")).get("torch") if record else None
+        if record and was and is_same_torch(was, self.forecast.torch):
             report = guard(python=self.python)
             if report.good:
-                verdict = f"{self.found.words} keeps torch {pins['torch']}"
+                verdict = f"{self.found.words} keeps torch {was}"
                 return self._told("already", verdict, files=tuple(record.files))
             for replaced in report.replaced:
                 self.progress.note(replaced.why)
         if (why := self._why_not()) is not None:
             return self._told("no", why, next=self._steps_after_no())
         self.progress.note(summarise_plan(self.plan))
-        if record is not None and not is_same_torch(was := pins.get("torch", ""), self.forecast.torch):
+        if was and not is_same_torch(was, self.forecast.torch):
             raise NotReady(
                 f"{self.found.words} was adopted with torch {was}, and {self.forecast.torch} would be chosen now",
                 remedy=f"{self.line} --undo, then adopt it anew; or keep what is there with --torch {was}",

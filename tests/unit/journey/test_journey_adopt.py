@@ -19,6 +19,7 @@ from rekindle.interpreters.app_folder import AppFolder, find_app
 from rekindle.interpreters.kept_places import ChangeRecord, KeptPlaces
 from rekindle.journey import adopt as adopting
 from rekindle.journey import adopt_forecast
+from rekindle.journey import install as installing
 from rekindle.journey.adopt_swap import finish_restoring, kept_environments, own_root, recover_environment
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.interpreter import Interpreter
@@ -99,7 +100,7 @@ def test_what_an_index_would_bring_is_asked_only_where_it_answers(app: Path, mon
         asked.append(told)
         return ((package,),)
 
-    monkeypatch.setattr(adopting.installing, "foresee", foresee)
+    monkeypatch.setattr(installing, "foresee", foresee)
     for why, packages in (("it is silent", None), (None, 1)):
         monkeypatch.setattr(adopting, "look_for_network", lambda places, why=why: why)
         card = api.adopt(app, dry_run=True).card
