@@ -111,7 +111,7 @@ def decision_table(
 
 def _pythons(facts: Facts) -> tuple[str, ...]:
     """Those that any of the newer releases has wheels for."""
-    rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 5)]
+    rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 8)]
     found = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
     return tuple(sorted((python for python in found if not python.endswith("t")), key=key))
 
@@ -132,12 +132,10 @@ def export_table(out: Path | None = None, *, progress: Progress | None = None) -
     path, beside = out, {}
     if out is not None and out.is_dir():
         path = out / "torch-table.json"
-        beside = {
-            "torch-table.schema.json": msgspec.json.format(msgspec.json.encode(msgspec.json.schema(DecisionTable))),
-            READER: reader_text().encode(),
-        }
-        for name, content in beside.items():
-            write_for_user(out / name, content)
+        schema = msgspec.json.format(msgspec.json.encode(msgspec.json.schema(DecisionTable)))
+        beside = {out / "torch-table.schema.json": schema, out / READER: reader_text().encode()}
+        for other, content in beside.items():
+            write_for_user(other, content)
     if path is not None:
         write_for_user(path, raw)
     return Exported(
@@ -147,7 +145,7 @@ def export_table(out: Path | None = None, *, progress: Progress | None = None) -
         text=raw.decode("utf-8"),
         run=f"node -e \"console.log(require('./{READER}').chooseTorch(require('./torch-table.json'), "
         "{pci: '10de:1b80', system: 'windows', driver: null, python: '3.12'}))\"",
-        beside=tuple(str(out / name) for name in beside) if out else (),
+        beside=tuple(map(str, beside)),
     )
 
 

@@ -40,16 +40,16 @@ def export(
     patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in wanted} if wanted else {}
     recipe = make_recipe(plan, patches)
     system, arch = _machine_of(plan, format, system, arch)
-    apart = format == "dockerfile" and out is not None and out.is_dir()
-    others = files_beside(recipe) if apart else {}
+    folder = out if format == "dockerfile" and out is not None and out.is_dir() else None
+    others = {folder / name: content for name, content in files_beside(recipe).items()} if folder else {}
     text = render(recipe, format, system=system, image=image, arch=arch, distro=distro, apart=bool(others))
     raw = encode(text, format)
     path = None
     if out is not None:
         path = choose_path(out, format, recipe)
         check_overwriting(path, raw)
-        for name, content in others.items():
-            write_for_user(out / name, content)
+        for other, content in others.items():
+            write_for_user(other, content)
         write_for_user(path, raw)
         if format in ("sh", "slurm"):
             path.chmod(path.stat().st_mode | 0o111)
@@ -59,7 +59,7 @@ def export(
         path=str(path) if path else None,
         text=raw.decode("utf-8"),
         run=run_line(recipe, format, path, arch),
-        beside=tuple(str(out / name) for name in others) if out is not None else (),
+        beside=tuple(map(str, others)),
     )
 
 

@@ -105,7 +105,7 @@ def _torch_include(
     companion: WheelZip, headers: Sequence[Path], place: Workspace, progress: Progress
 ) -> tuple[str, Path]:
     """The torch that a companion's wheel requires, and its headers: in one of ``headers``, else out of its wheel."""
-    text = companion.read(f"{companion.dist_info}/METADATA", 1 << 20).decode("utf-8", "replace")
+    text = companion.read(f"{companion.dist_info}/METADATA").decode("utf-8", "replace")
     required = re.search(r"^Requires-Dist: torch \(?==([\d.]+)\)?\s*$", text, re.MULTILINE)
     if required is None:
         raise BadInput(f"{companion.what} does not say for which torch it was compiled", remedy="take its PTX alone")

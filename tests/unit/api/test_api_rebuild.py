@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def test_the_miniature_is_built_again_from_its_own_source(
     done = api.rebuild(state(original.parent, original), workspace=tmp_path / "w", trust=True)
     ((options, trusted),) = built
     assert trusted is True and options.as_is is True and isinstance(options.source, SourceTree)
+    assert options.pythons == (sys.executable,)
     assert Path(options.source.root) == tmp_path / "w" / "source" / "spark"
     assert isinstance(options.plan, Plan) and options.plan.build is not None
     assert options.plan.build.source == options.source.root, "the place of whoever repeats it"
@@ -83,8 +85,8 @@ def test_a_plan_with_packages_of_its_own_gets_an_environment(
     original: Path, built: list[tuple[BuildOptions, bool]], tmp_path: Path
 ) -> None:
     plan = {**PLAN, "build": {"source": "x", "pins": {"numpy": "1.26"}}}
-    api.rebuild(state(original.parent, original, plan=plan), workspace=tmp_path / "w=x", trust=True)
-    assert built[0][0].as_is is False
+    api.rebuild(state(original.parent, original, plan=plan), workspace=tmp_path / "w", python="3.12", trust=True)
+    assert built[0][0].as_is is False and built[0][0].pythons == ("3.12",)
 
 
 @pytest.mark.parametrize("letter", ["=", "$", ";", ""])

@@ -154,5 +154,8 @@ def test_bad_files(tmp_path: Path) -> None:
     empty.write_text("# nothing\n", encoding="utf-8")
     with pytest.raises(BadInput, match="names no version"):
         api.guard(python=sys.executable, keep=empty)
+    empty.write_text("#" * (1 << 20) + "\ntorch==2.6.0\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="names no version"):
+        api.guard(python=sys.executable, keep=empty)
     with pytest.raises(BadInput, match="does not tell"):
         api.guard(python=str(tmp_path / "no-python"))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.api import machine_from_flags, variant_environment
+from rekindle.api.variant import _old_uv
 from rekindle.api.variant_plugin import RekindlePlugin, supported_by
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.host.protocol import Completed
 from rekindle.index.variants import MAX_LABEL, Variant, variant_file, variants_of, write_variant
 from rekindle.model.wheelhouse import WheelRow
 from tiny_wheels import make_wheel
@@ -135,6 +139,26 @@ def test_the_variables_come_from_the_machine(cards: list[str], driver: str | Non
     found = variant_environment(machine)
     assert found.variables == {f"NV_VARIANT_PROVIDER_FORCE_{name}": value for name, value in variables.items()}
     assert bool(found.notes) is (len(cards) > 1 or driver is None or "K40c" in cards[0])
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("uv 0.12.0", True),
+        ("uv 0.13.5 (x86_64)", True),
+        ("uv 0.13.6", False),
+        ("uv", False),
+        ("uv new", False),
+        ("", False),
+    ],
+)
+def test_a_uv_that_is_too_old_to_choose_is_named(said: str, told: bool) -> None:
+    class UvHost(BareHost):
+        def run(self, argv: Sequence[str], **_: object) -> Completed:
+            return Completed(argv=tuple(argv), code=0, out=said)
+
+    notes = _old_uv(UvHost())
+    assert [said.split()[1] in note for note in notes] == [True] * told
 
 
 def test_another_card_may_decide() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
 from pathlib import Path
 
 import pytest
 
+from rekindle import api
 from rekindle.api.inspect import _MUCH_BYTES, _ask_before_much
 from rekindle.cli.inspect import _platform
 from rekindle.errors import BadInput
@@ -40,6 +43,15 @@ def test_any_macos_of_an_architecture_will_do() -> None:
 
 def source(path: Path, size: int, *, remote: bool) -> WheelSource:
     return WheelSource(lambda: io.BytesIO(path.read_bytes()), path.name, size, fetched=(lambda: 0) if remote else None)
+
+
+def test_a_quick_look_and_a_program_are_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = source(make_wheel(tmp_path, "torch", "1.0"), _MUCH_BYTES, remote=True)
+    opened = contextlib.nullcontext(far)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.inspect"), "open_target", lambda *_, **__: opened)
+    with pytest.raises(BadInput, match="was not read"):
+        api.inspect("torch", confirm=lambda *_: False)
+    assert api.inspect("torch", quick=True, confirm=lambda *_: False).name == api.inspect("torch").name == "torch"
 
 
 def test_much_over_a_network_is_asked_for_and_nothing_else(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_what_was_compiled_for_the_old_torch_goes_where_nothing_fits_the_new_one
     one = forecast(app, plan, held)
     assert set(one.goes) == {"torchvision", "xformers"} and one.goes["xformers"] == "xformers: none"
     assert ("torchvision", "0.20.0", None) in changes(one) and ("xformers", "0.0.28", None) in changes(one)
+    assert one.beside == {"xformers": "xformers"}, "torch and its pair are no companions, nor is what no table names"
     same = forecast(app, plan, {**held, "torch": "2.7.1+cu126"})
     assert same.goes == {}, "it stays what it was compiled for"
 
@@ -88,6 +89,12 @@ def test_who_wants_another_torch_is_told_with_the_way_around_it(app: Path) -> No
     by_package = forecast(app, plan, {"peft": "0.1"}, requires=("torch<2.7", "numpy")).conflicts()
     assert any("peft 0.1 wants torch<2.7" in line and "--leave-out" not in line for line in by_package)
     assert not any("torch" in line for line in forecast(app, plan, {"torch": "2.5.0"}, ("torch<2",)).conflicts()[1:])
+
+
+def test_what_comes_is_known_where_its_version_is(app: Path) -> None:
+    numpy = Request(name="NumPy", specifier="<2")
+    one = forecast(app, Plan(answer="install", torch="2.7.1", requests=(TORCH, numpy)), {"numpy": "2.1"})
+    assert one.coming == {"torch": "2.7.1+cu126"} and changes(one) == [("torch", None, "2.7.1+cu126")]
 
 
 def test_the_torch_that_will_be_there_is_that_of_the_request_then_of_the_plan(app: Path) -> None:

@@ -40,6 +40,7 @@ class Environment(Silent):
         self.python = str(self.root / "bin" / "python")
         self.proof, self.torch = PROVEN, "2.7.1"
         self.told: list[str] = []
+        self.refused: list[Adoption] = []
         self.asked: list[dict[str, Any]] = []
         self.removed: list[str] = []
         for name, version in (("torch", "2.5.0"), ("torchvision", "0.20.0"), ("xformers", "0.0.28")):
@@ -47,6 +48,10 @@ class Environment(Silent):
 
     def note(self, text: str) -> None:
         self.told.append(text)
+
+    def refuse(self, planned: Adoption) -> bool:
+        self.refused.append(planned)
+        return False
 
     def put(self, name: str, version: str) -> None:
         for old in self.site.glob(f"{name}-*"):
@@ -104,10 +109,9 @@ def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
 
 def test_nothing_is_done_without_a_yes_and_the_question_tells_all(env: Environment) -> None:
     before = env.state()
-    seen: list[Adoption] = []
     with pytest.raises(Declined, match=r"ComfyUI .*needs a yes for torch 2\.7\.1"):
-        env.adopt(confirm=lambda planned: bool(seen.append(planned)))
-    for planned in (*seen, env.adopt(dry_run=True)):
+        env.adopt(confirm=env.refuse)
+    for planned in (*env.refused, env.adopt(dry_run=True)):
         assert (planned.state, planned.torch, planned.before, planned.undo) == ("planned", "2.7.1", "2.5.0", None)
         assert {(one.name, one.from_, one.to) for one in planned.changes} == {
             ("torch", "2.5.0", "2.7.1"),
@@ -138,10 +142,9 @@ def test_adopted_kept_and_given_back(env: Environment) -> None:
         env.adopt()
     for name in ("came-since", "xformers"):
         env.put(name, "9.0")
-    seen: list[Adoption] = []
     with pytest.raises(Declined, match="nothing was undone"):
-        env.adopt(undo=True, confirm=lambda planned: bool(seen.append(planned)))
-    for planned in (*seen, env.adopt(undo=True, dry_run=True)):
+        env.adopt(undo=True, confirm=env.refuse)
+    for planned in (*env.refused, env.adopt(undo=True, dry_run=True)):
         assert planned.state == "planned" and planned.verdict.endswith("go as well: came-since, xformers")
         assert planned.plan is None and planned.before == "2.7.1"
     undone = env.adopt(undo=True)

@@ -14,6 +14,7 @@ import needs
 from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
+from rekindle.journey import card as cards
 from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.target import (
     InstallTarget,
@@ -28,6 +29,7 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.interpreter import is_version
 from rekindle.model.journey import Card, Package, UpOptions
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request
+from rekindle.model.spoken import GIB
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.render.journey import show_card
 from rekindle.render.screen import Screen
@@ -82,6 +84,14 @@ def test_the_card_names_the_index_without_its_password() -> None:
     card = make_card(PLAN, REQUESTS, PACKAGES, target, places=(place,), network=None, installer="pip")
     assert card.places == ("https://redacted@10.1.2.3/simple",)
     assert "hunter2" not in shown(card)
+
+
+@pytest.mark.parametrize(("free", "gib"), [(3 * GIB, 3.0), (GIB // 4, 0.2), (None, None)])
+def test_the_room_is_that_of_the_place_it_goes_to(
+    free: int | None, gib: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "free_bytes", lambda place: free if place == Path("/e") else 1)
+    assert card_of().disk_free_gib == gib
 
 
 def test_a_build_tells_its_hours_and_its_memory() -> None:
