@@ -1,7 +1,7 @@
 """A farm for people: what runs, the lines for others to paste, who compiled what, and what failed."""
 
 from rekindle.model.farm import FarmDown, FarmFailure, FarmJoin, FarmMachine, FarmReport, FarmUp
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, widest
 from rekindle.scripts.quoting import pasted
 from rekindle.toolkits.sccache import farm_at
 
@@ -62,7 +62,7 @@ def show_join(document: FarmJoin, screen: Screen) -> None:
 
 
 def _show_join_checks(document: FarmJoin, screen: Screen) -> None:
-    width = max((len(check.id) for check in document.checks), default=0)
+    width = widest(check.id for check in document.checks)
     for check in document.checks:
         if check.status == "ok" and not screen.verbosity and document.state != "checked":
             continue

@@ -36,7 +36,7 @@ def render_html(document: object) -> str:
         text = html.escape(encode(document).decode("utf-8"))
     else:
         stream = io.StringIO()
-        view(document, Screen(stream, color="always", width=100))
+        view(document, Screen(stream, color="always"))
         text = _spans(stream.getvalue())
     return f'<pre style="line-height:1.4">{text}</pre>{_page_of(document)}'
 

@@ -3,7 +3,7 @@
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Card, Journey, Leg
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
-from rekindle.render.screen import Screen, printable
+from rekindle.render.screen import Screen, printable, widest
 
 _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
 
@@ -12,8 +12,8 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     """The verdict, the legs, and where everything lies."""
     screen.verdict("ok" if journey.arrived else "fail", journey.verdict)
     screen.section("The way")
-    width = max((len(leg.name) for leg in journey.legs), default=0)
-    longest = max((len(_time_taken(leg)) for leg in journey.legs), default=0)
+    width = widest(leg.name for leg in journey.legs)
+    longest = widest(map(_time_taken, journey.legs))
     for leg in journey.legs:
         screen.entry(f"{leg.name:<{width}}  {_time_taken(leg):>{longest}} ", leg.detail, status=_MARK[leg.status])
     if journey.card is not None and journey.report is None:  # a dry run

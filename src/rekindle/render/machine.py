@@ -9,7 +9,7 @@ from rekindle.host.redact import Redactor, redactor_for
 from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine, Ready
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import sentence
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, widest
 from rekindle.render.summary import summarise_plan
 
 
@@ -136,7 +136,7 @@ def _torch(torch: InstalledTorch) -> str:
 
 def _show_checks(checks: Sequence[Check], screen: Screen) -> None:
     screen.section("Needed to use / to build")
-    width = max((len(check.id) for check in checks), default=0)
+    width = widest(check.id for check in checks)
     for check in checks:
         what = "+".join(check.needed_for)
         said = check.found or "missing"
@@ -174,7 +174,7 @@ def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> Non
     wrong = [check for check in document.checks if check.status in ("warn", "fail")]
     if wrong:
         screen.section("Missing, or to know")
-        wide = max(len(check.id) for check in wrong)
+        wide = widest(check.id for check in wrong)
         for check in wrong:
             said = private(check.why or f"{check.found or 'missing'}" + (f", want {check.want}" if check.want else ""))
             screen.entry(check.id.ljust(wide), f"{said} (to {' and '.join(check.needed_for)})", status=check.status)

@@ -19,7 +19,7 @@ from rekindle.model.matrix import (
 )
 from rekindle.model.spoken import spoken_seconds
 from rekindle.render.build import size
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, widest
 from rekindle.scripts.quoting import pasted
 
 _MARKS = {"proven": "ok", "built": "ok", "failed": "fail", "running": "warn", "waiting": "skip", "cancelled": "skip"}
@@ -55,7 +55,7 @@ def render_status(status: MatrixStatus, screen: Screen) -> None:
     """What became of each cell, and whether the next run builds it."""
     words = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
     screen.verdict("ok" if status.good else "warn", words)
-    width = min(60, max((len(row.name) for row in status.rows), default=10))
+    width = min(60, widest(row.name for row in status.rows))
     for row in status.rows[:MAX_ROWS]:
         screen.entry(row.name.ljust(width), _words(row), status=_MARKS[row.state.stage])
     screen.rest(len(status.rows) - MAX_ROWS, _ALL)
@@ -187,15 +187,15 @@ class Live:
 
     def _draw(self, status: MatrixStatus) -> None:
         columns, lines = shutil.get_terminal_size()
-        order = {"running": 0, "failed": 1, "waiting": 2, "cancelled": 3, "built": 4, "proven": 5}
-        rows = sorted(status.rows, key=lambda row: order[row.state.stage])[: max(3, lines - 4)]
+        order = ("running", "failed", "waiting", "cancelled", "built", "proven")
+        rows = sorted(status.rows, key=lambda row: order.index(row.state.stage))[: max(3, lines - 4)]
         text = [", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items()))]
         for row in rows:
             state = row.state
-            begun = state.attempts[-1].started if state.attempts else 0.0
-            since = spoken_seconds(time.time() - begun) if state.stage == "running" and begun else ""
-            words = " ".join(filter(None, (state.stage, state.phase if state.stage == "running" else "", since)))
-            text.append(f"{row.name[:50]:<50}  {words}")
+            words: list[str] = [state.stage]
+            if state.stage == "running":
+                words += [state.phase, *(spoken_seconds(time.time() - last.started) for last in state.attempts[-1:])]
+            text.append(f"{row.name[:50]:<50}  {' '.join(filter(None, words))}")
         up = f"\x1b[{self._height}A" if self._height else ""
         body = "".join(f"\x1b[K{line[: columns - 1]}\n" for line in text)
         self._stream.write(f"{up}{body}\x1b[J")

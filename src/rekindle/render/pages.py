@@ -144,7 +144,7 @@ def wheel_page(report: WheelReport) -> str:
         long=_LONG,
         facts=_facts(report),
         cards=[(str(card), *families().get(str(card), ("", ""))) for card in cards_of(report)],
-        grid=[(_file_name(library.file), _cover(report, library)) for library in report.gpu.libraries],
+        grid=[(Path(library.file).name, _cover(report, library)) for library in report.gpu.libraries],
         kernels=_kernels(report),
         counts=counts,
         count_marks=[["none" if cell == "·" else "some" for cell in row[1:]] for row in counts[1:]],
@@ -158,10 +158,6 @@ def wheel_page(report: WheelReport) -> str:
     )
     top = header(f"{title}: {judged}" if judged else title, headline(report), good=good)
     return page(title, f"{top}\n{body}")
-
-
-def _file_name(path: str) -> str:
-    return path.rsplit("/", 1)[-1]
 
 
 def _facts(report: WheelReport) -> list[tuple[str, str]]:
@@ -195,7 +191,7 @@ def _kernels(report: WheelReport) -> list[list[str]]:
     for library in report.gpu.libraries:
         for one in library.sets:
             which = "" if one.origin == "own" else ", ".join(one.kernels)
-            rows.append([_file_name(library.file), str(one.count), one.origin or "", which, " ".join(one.archs)])
+            rows.append([Path(library.file).name, str(one.count), one.origin or "", which, " ".join(one.archs)])
     return rows
 
 

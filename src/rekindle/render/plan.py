@@ -67,7 +67,7 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         doubt = any(warning.code in _BUILD_DOUBTS for warning in plan.warnings)
         good = plan.as_asked and plan.evidence != "untried" and not doubt
         return ("ok" if good else "warn"), f"Build {name} from source{kit}{python}{asked}{grade}"
-    if plan.answer == "graft" and plan.graft is not None:
+    if plan.graft is not None:
         asked = "" if plan.as_asked else "; not quite as asked" if plan.asked else ", with changes"
         minutes = f" in about {spoken_minutes(*plan.graft.minutes)}" if plan.graft.minutes else ""
         text = f"Graft {name}{python}: the official wheel gets code for {', '.join(plan.graft.archs)}{minutes}{asked}"

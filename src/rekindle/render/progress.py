@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
-from rekindle.render.screen import printable, said, speaks_unicode, wants_color
+from rekindle.render.screen import printable, said, speaks_unicode, wants_color, widest
 
 if TYPE_CHECKING:
     from rekindle.model.progress import BuildView, JobView
@@ -33,7 +33,7 @@ def panel_lines(view: BuildView, *, columns: int, rows: int, unicode: bool = Tru
         lines.append(line + next((text for text in _remarks(job) if len(line) + len(text) < columns), ""))
     if len(view.jobs) > room > 0:
         lines.append(f"  and {len(view.jobs) - room} more")
-    return [line[: max(1, columns - 1)] for line in lines]
+    return [line[: columns - 1] for line in lines]
 
 
 def _head(bar: str, words: list[str], columns: int) -> list[str]:
@@ -44,7 +44,7 @@ def _head(bar: str, words: list[str], columns: int) -> list[str]:
             lines.append([])
         lines[-1].append(word)
     below = ["  ".join(line) for line in lines[1:]]
-    room = max(2, min(len(bar) + 2, columns - 1 - max(map(len, below), default=0)))
+    room = max(2, min(len(bar) + 2, columns - 1 - widest(below)))
     return ["  ".join(lines[0]), *(" " * room + line for line in below)]
 
 
@@ -73,9 +73,8 @@ class LineProgress:
         self._quiet = quiet
         self._live = stream.isatty() and not quiet
         self._color = wants_color(stream, color)
-        self._last = 0.0
-        self._drawn = False
-        self._height = 1
+        self._last = float("-inf")
+        self._height = 0  # lines that are drawn in place
         self._name = ""
 
     def stage(self, name: str, detail: str = "") -> None:
@@ -92,14 +91,7 @@ class LineProgress:
         self._last = now
         share = f"{100 * done / total:3.0f} %  " if total else f"{done:g}  " if done else ""
         if self._live:
-            import shutil
-
-            text = printable(f"  {share}{detail}")[: shutil.get_terminal_size().columns - 1]
-            if self._height > 1:
-                self.close()
-            self._stream.write(f"\r\x1b[K{text}")
-            self._stream.flush()
-            self._drawn = True
+            self._draw([f"  {share}{detail}"[: shutil.get_terminal_size().columns - 1]])
         else:
             name = "" if detail.startswith(self._name) else f"{self._name} " if share else f"{self._name}: "
             self._say(f"  {name}{share}{detail}")
@@ -114,13 +106,7 @@ class LineProgress:
             return
         self._last = now
         size = shutil.get_terminal_size()
-        lines = panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream))
-        # Over the old one in one write, so that nothing flickers; what is left of a taller one is cleared.
-        text = self._back() + "\n".join(f"{printable(line)}\x1b[K" for line in lines) + "\x1b[J"
-        self._stream.write(text)
-        self._stream.flush()
-        self._drawn = True
-        self._height = len(lines)
+        self._draw(panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream)))
 
     def note(self, text: str) -> None:
         """A remark, indented."""
@@ -128,15 +114,15 @@ class LineProgress:
 
     def close(self) -> None:
         """Clears what is drawn in place."""
-        if self._drawn:
-            self._stream.write(self._back() + "\x1b[J" if self._height > 1 else "\r\x1b[K")
-            self._stream.flush()
-            self._drawn = False
-            self._height = 1
+        if self._height:
+            self._draw([])
 
-    def _back(self) -> str:
-        """To the first column of the first line that is drawn."""
-        return "\r" + (f"\x1b[{self._height - 1}A" if self._height > 1 else "")
+    def _draw(self, lines: list[str]) -> None:
+        """Over what is drawn, in one write, so that nothing flickers; what is left of a taller one is cleared."""
+        back = f"\r\x1b[{self._height - 1}A" if self._height > 1 else "\r"
+        self._stream.write(back + "\n".join(f"{printable(line)}\x1b[K" for line in lines) + "\x1b[J")
+        self._stream.flush()
+        self._height = len(lines)
 
     def _say(self, text: str, *, bold: int = 0) -> None:
         if self._quiet:

@@ -7,6 +7,7 @@ them through ``Screen`` so that all verbs look alike. (The library rich would co
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import re
 import shutil
@@ -53,19 +54,12 @@ def printable(text: str) -> str:
 
 def spelled(text: str, encoding: str) -> str:
     """Text as an old code page (437, 850, 1252, 936 …) can say it: our own signs as ASCII, the rest as it goes."""
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        text = "".join(c if _says(encoding, c) else _ASCII_SIGNS.get(c, "?") for c in text)
-    return text
+    return "".join(c if c.encode(encoding, "ignore") else _ASCII_SIGNS.get(c, "?") for c in text)
 
 
-def _says(encoding: str, character: str) -> bool:
-    try:
-        character.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
+def widest(texts: Iterable[str]) -> int:
+    """The width of the column that they stand in."""
+    return len(max(texts, key=len, default=""))
 
 
 # Documents whose view stands in a module of another name.
@@ -78,7 +72,7 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
     A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` (or of the module named
     in ``_ELSEWHERE``) that takes it and a screen.
     """
-    name = kind.__module__.rsplit(".", 1)[-1]
+    name = kind.__module__.rpartition(".")[2]
     try:
         module = importlib.import_module(f"rekindle.render.{_ELSEWHERE.get(name, name)}")
     except ModuleNotFoundError:
@@ -110,11 +104,11 @@ class Screen:
     def __init__(self, stream: TextIO, *, color: str = "auto", width: int | None = None, verbosity: int = 0) -> None:
         self.stream = stream
         self.color = wants_color(stream, color)
-        columns = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
-        self.width = width or max(40, min(columns, 120))
-        self.verbosity = verbosity
         # A pipe gets each row on one line, for grep and scripts; a person's screen is never wider than it is.
         self._live = stream.isatty()
+        columns = shutil.get_terminal_size().columns if self._live else 100
+        self.width = width or max(40, min(columns, 120))
+        self.verbosity = verbosity
         self._unicode = speaks_unicode(stream)
 
     def style(self, text: str, *styles: str) -> str:
@@ -131,7 +125,7 @@ class Screen:
     def line(self, text: str = "") -> None:
         """One line as it is."""
         if not self._unicode:
-            text = spelled(text, getattr(self.stream, "encoding", None) or "ascii")
+            text = spelled(text, self.stream.encoding)
         self.stream.write(text.rstrip() + "\n")
 
     def verdict(self, status: str, text: str) -> None:
@@ -204,14 +198,14 @@ class Screen:
 
     def labels(self, rows: Sequence[tuple[str, str]]) -> None:
         """Labels of one width, each with its text hanging beside it."""
-        width = max(len(name) for name, _ in rows)
+        width = widest(name for name, _ in rows)
         for name, text in rows:
             self.hanging(name.ljust(width), text)
 
     def places(self, rows: Iterable[tuple[str, str]]) -> None:
         """Labels with whole paths, which can be copied, and clicked on terminals that are known to show links."""
         table = list(rows)
-        width = max((len(name) for name, _ in table), default=0)
+        width = widest(name for name, _ in table)
         linked = self._live and self.color and any(os.environ.get(name) for name in _LINKING)
         for name, place in table:
             shown = printable(place)
@@ -226,10 +220,9 @@ class Screen:
             return
         if title:
             self.section(title)
-        widths = [max(len(row[i]) if i < len(row) else 0 for row in table) for i in range(max(map(len, table)))]
+        widths = [widest(column) for column in itertools.zip_longest(*table, fillvalue="")]
         for row in table:
-            cells = [cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])]
-            lead = " " * indent + "".join(cell + " " * gap for cell in cells)
+            lead = " " * indent + "".join(cell.ljust(widths[i]) + " " * gap for i, cell in enumerate(row[:-1]))
             room = self.width - len(lead)
             pieces = self._wrapped(row[-1], room) if self._live and room >= _NARROWEST else row[-1:]
             self._hang(lead, pieces, len(lead))

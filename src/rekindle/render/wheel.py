@@ -1,6 +1,7 @@
 """The inspect document for people: what it is, a table of libraries × architectures, links, verdict."""
 
 from collections import Counter
+from pathlib import Path
 
 from rekindle.model.arch import parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelDiff, WheelGpu, WheelReport, WheelShelf
@@ -100,7 +101,7 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
             what = "a module" if count == 1 else f"{count} modules"
             if target.endswith("_gen"):
                 what = f"code for {', '.join(library.ahead) or 'devices that are not told'}"
-            screen.bullet(f"{library.file.rsplit('/', 1)[-1]}: SYCL ({target}), {what}")
+            screen.bullet(f"{Path(library.file).name}: SYCL ({target}), {what}")
     if not any(library.sets for library in gpu.libraries):
         return
     screen.section("Containers with code for each architecture")
@@ -109,7 +110,7 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
     for library in gpu.libraries:
         for one in library.sets:
             who = f" ({', '.join(one.kernels)})" if one.kernels and one.origin != "own" else ""
-            screen.bullet(f"{library.file.rsplit('/', 1)[-1]}: {one.count} × {one.origin}{who}: {' '.join(one.archs)}")
+            screen.bullet(f"{Path(library.file).name}: {one.count} × {one.origin}{who}: {' '.join(one.archs)}")
 
 
 def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
@@ -123,7 +124,7 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
     rows = [["", *(short(arch) for arch in columns)]]
     for library in libraries:
         counts = Counter(arch for one in library.sets for arch in one.archs * one.count)
-        rows.append([library.file.rsplit("/", 1)[-1], *(str(counts[arch] or "·") for arch in columns)])
+        rows.append([Path(library.file).name, *(str(counts[arch] or "·") for arch in columns)])
     return rows
 
 

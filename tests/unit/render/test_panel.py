@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rekindle.model.progress import BuildView, JobView, Silent, show_build
 from rekindle.render.progress import LineProgress, panel_lines
+from views import expected_views
 
 JOBS = tuple(
     JobView(
@@ -61,7 +66,10 @@ def test_it_is_drawn_over_itself_and_cleared_before_a_note(monkeypatch: pytest.M
     monkeypatch.setattr("rekindle.render.progress.LIVE_EVERY_SECONDS", -1.0)
     progress.step(1, 2, "x")
     progress.close()
-    assert out.getvalue().endswith("\r\x1b[K")
+    assert out.getvalue().endswith("\r   50 %  x\x1b[K\x1b[J\r\x1b[J")
+    cleared = out.getvalue()
+    progress.close()
+    assert out.getvalue() == cleared, "what is cleared is not cleared again"
 
 
 def test_a_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,12 +128,15 @@ def test_a_long_note_breaks_between_words_on_a_terminal_only(monkeypatch: pytest
         progress = LineProgress(stream, color="always" if stream is out else "never")
         progress.note("no official wheel has code for it, so it is built")
         progress.stage("build", "C++ libraries, Python extension, wheel")
+        progress.note(f"--no-such-option-at-all-here {'x' * 40}")
     assert out.getvalue().splitlines() == [
         "  no official wheel has code", "    for it, so it is built",
         "\x1b[1mbuild\x1b[0m: C++ libraries, Python", "  extension, wheel",
+        "  --no-such-option-at-all-here", f"    {'x' * 40}",
     ]  # fmt: skip
     assert pipe.getvalue().splitlines() == [
         "  no official wheel has code for it, so it is built", "build: C++ libraries, Python extension, wheel",
+        f"  --no-such-option-at-all-here {'x' * 40}",
     ]  # fmt: skip
 
 
@@ -135,3 +146,53 @@ def test_remarks_get_shorter_before_they_go() -> None:
     for columns, told in ((84, full), (83, about), (75, about), (74, giant), (66, giant), (65, "")):
         last = panel_lines(BuildView(done=1, total=2, jobs=(job,)), columns=columns, rows=9)[-1]
         assert last[54:] == told, columns
+
+
+@pytest.mark.parametrize(
+    ("live", "what", "every"),
+    [(True, "step", 0.1), (True, "panel", 0.25), (False, "step", 15.0), (False, "panel", 15.0)],
+)
+def test_it_is_shown_at_once_and_then_not_too_often(
+    live: bool, what: str, every: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 0.9 * every, every, 1.9 * every, 2 * every))
+    monkeypatch.setattr("rekindle.render.progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    out = Terminal() if live else io.StringIO()
+    progress = LineProgress(out, color="never")
+    shown = []
+    for moment in (0.0, 0.9 * every, every, 1.9 * every, 2 * every):
+        before = out.getvalue()
+        progress.step(1, 2, "x") if what == "step" else progress.panel(VIEW)
+        shown.append(out.getvalue() != before)
+    assert shown == [True, False, True, False, True]
+
+
+SIZES = ((200, 40), (81, 24), (66, 7), (62, 6), (58, 5), (60, 4), (60, 3), (24, 9))
+LATE = (
+    JobView(name="late.cpp.o", seconds=95.0, expected=95.0),
+    JobView(name="unknown.cpp.o", seconds=90.0),
+    JobView(name="small.cpp.o", seconds=2.0, expected=3.0),
+)
+PICTURES = {
+    **{f"{columns} {rows}": (VIEW, columns, rows) for columns, rows in SIZES},
+    "late": (BuildView(done=3, total=3, jobs=LATE), 80, 24),
+    "begun": (BuildView(done=0, total=0), 80, 24),
+}
+PANELS = expected_views(Path(__file__).parent / "views" / "panels.txt")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_build_is_seen_as_it_was_drawn(name: str) -> None:
+    view, columns, rows = PICTURES[name]
+    lines = panel_lines(view, columns=columns, rows=rows)
+    assert "".join(f"{line.rstrip()}\n" for line in lines) == PANELS[name], (
+        "if the new one is better, write it into panels.txt"
+    )
+
+
+def test_no_word_of_the_head_is_cut_and_no_line_is_begun_too_early() -> None:
+    for columns in range(65, 130):
+        lines = panel_lines(dataclasses.replace(VIEW, jobs=()), columns=columns, rows=24)
+        assert "  ".join(line.strip() for line in lines).endswith(VIEW.headline), columns
+        for line, below in itertools.pairwise(lines):
+            assert 4 + len(line.strip()) + len(below.strip().split("  ")[0]) >= columns, columns

@@ -162,6 +162,7 @@ CARDS = {
     "beside": Card(what=("t",), packages=2, largest=("t",), minutes=(5, 9)),
     "nothing": Card(what=("t",), packages=0),
     "untold": Card(what=("t",), packages=None),
+    "enough": Card(what=("t",), packages=0, disk_gib=5, disk_free_gib=5),
     "unsized": Card(what=("t",), packages=1, largest=("t",), download_unknown=1),
 }
 LEGS = (
@@ -261,6 +262,8 @@ VIEWS: dict[str, Document] = {
     "plan-build-untried": Plan(answer="build", torch="2.6.0", evidence="untried", build=RECIPE),
     "plan-graft": GRAFT,
     "plan-graft-made": MADE,
+    "plan-install-older": Plan(answer="install", torch="2.6.0", changes=BUILD.changes),
+    "plan-graft-asked": Plan(answer="graft", torch="2.12.1", asked=("x",), evidence="proven", graft=OUTLINE),
     "plan-none": Plan(answer="none", because=SIX[:1]),
     "plan-none-asked": Plan(answer="none", asked=("x",)),
     "plan-none-gpu": Plan(answer="none", because=(Reason(code="gpu-unsupported", text="Too old."),)),
@@ -318,6 +321,9 @@ VIEWS: dict[str, Document] = {
         plan=BUILD,
         next=("rekindle adopt /c --yes",),
     ),
+    "adopt-why": Adoption(
+        state="planned", verdict="v", plan=Plan(answer="install", torch="2.6", because=(*SIX, *SIX[:3])), changes=()
+    ),
     "adopt-adopted": Adoption(
         state="adopted", verdict="adopted", before="2.6", plan=INSTALL, beware=("b",), files=("f",)
     ),
@@ -351,10 +357,21 @@ VIEWS: dict[str, Document] = {
     "exported-alone": Exported(format="sh", text="x", title="The script", path="/s/a.sh", run="sh a.sh"),
     "exported-text": Exported(format="sh", text="#!/bin/sh\n", title="The script", run="sh a.sh"),
     "variables": VariantEnvironment(variables={"A": "b c"}, notes=("for uv",)),
+    "build-causes": BuildFailure(
+        project="torch", phase="compile", message="m", diagnosis=Diagnosis(matches=MATCHES[:4])
+    ),
+    "journey-causes": Journey(
+        goal="g",
+        arrived=False,
+        verdict="v",
+        workspace="/w",
+        failure=BuildFailure(project="t", phase="p", message="m", diagnosis=Diagnosis(matches=MATCHES[:2])),
+    ),
     "explained": Diagnosis(matches=MATCHES, lines=9),
     "explained-kind": Diagnosis(matches=MATCHES[1:2], unexplained=UNEXPLAINED),
     "explained-not": Diagnosis(lines=9, unexplained=UNEXPLAINED),
     "explained-nothing": Diagnosis(),
+    "explained-somewhere": Diagnosis(unexplained=Unexplained(kind="k", words="w", quote="q", place="a.py", post="b")),
     "causes": Catalogue(families={"cuda": "CUDA", "none": "Others"}, rules=PAGES),
     "fixed": FixReport(command=("a",), exit_code=0, attempts=(ATTEMPT,), keep=("export A=1",)),
     "fixed-not": FixReport(command=("a",), exit_code=3, attempts=(ATTEMPT,), diagnosis=Diagnosis(matches=MATCHES[:1])),

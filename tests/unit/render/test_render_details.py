@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import Card, Journey, Leg
-from rekindle.model.matrix import CellRow, CellState, MatrixCost, MatrixLock, MatrixStatus, RefusedCell
+from rekindle.model.matrix import Attempt, Cell, CellRow, CellState, MatrixCost, MatrixLock, MatrixStatus, RefusedCell
 from rekindle.model.pack import Pack, PackedFile
-from rekindle.model.plan import Reason
+from rekindle.model.plan import Plan, Reason
 from rekindle.model.progress import BuildView, JobView
 from rekindle.model.proof import RecordReview, WeighedRecord
 from rekindle.model.source import AppliedPatch, SourceTree
 from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
 from rekindle.model.wheel import IsaUse, Links, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render import progress
+from rekindle.render.machine import private
 from rekindle.render.matrix import Live
 from rekindle.render.pages import _instruction_sets, render_matrix_html, verify_page
 from rekindle.render.progress import LineProgress, panel_lines
 from rekindle.render.screen import Screen
+from rekindle.render.source import view_diff
 from rekindle.render.summary import summarise
 from views import shown
 
@@ -49,7 +53,7 @@ def test_names_of_cells_stand_in_one_column_up_to_a_width() -> None:
     lines = shown(MatrixStatus(root="/r", rows=(row("a"), row("long-name"))), 0).splitlines()[1:]
     assert lines[0].index("waiting") == lines[1].index("waiting")
     wide = shown(MatrixStatus(root="/r", rows=(row("a"), row("x" * 70))), 0)
-    assert "a" + " " * 59 in wide and "a" + " " * 63 not in wide
+    assert f"a{' ' * 60}waiting" in wide
     refused = RefusedCell(name="no", axes={}, because=(Reason(code="x", text="why not"),))
     assert "refused: no: why not" in shown(MatrixStatus(root="/r", rows=(), refused=(refused,)), 0)
 
@@ -59,9 +63,20 @@ def test_what_is_not_listed_is_counted(over: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("rekindle.render.matrix.MAX_ROWS", 3)
     refused = tuple(RefusedCell(name=f"c{n}", axes={}, because=()) for n in range(3 + over))
     cost = MatrixCost(trees=0, serial_hours=0.0, cold_hours=0.0, disk_gib=1.0)
-    lock = MatrixLock(rekindle="1", table="t", table_sha256="0", root="/r", cells=(), refused=refused, cost=cost)
+    same: dict[str, Any] = {
+        "project": "torch",
+        "tree": "t",
+        "source": "git",
+        "identity": "i",
+        "system": "linux",
+        "python": "3.12",
+    }
+    cells = tuple(
+        Cell(id=f"id{n}", name=f"cell {n}", axes={}, plan=Plan(answer="build"), **same) for n in range(3 + over)
+    )
+    lock = MatrixLock(rekindle="1", table="t", table_sha256="0", root="/r", cells=cells, refused=refused, cost=cost)
     said = shown(lock, 0)
-    assert said.count("no reason given") == 3 and ("1 more" in said) is bool(over)
+    assert said.count("no reason given") == said.count("  cell ") == 3 and said.count("1 more") == 2 * over
 
 
 CARD = Card(what=("torch 2.6.0",), into="/e", python="3.12")
@@ -174,9 +189,9 @@ def test_the_next_panel_is_drawn_over_the_whole_last_one(jobs: int, monkeypatch:
     line.panel(view)
     second = out.getvalue()[len(first) :]
     up = f"\r\x1b[{jobs}A" if jobs else "\r"
-    assert second.startswith(up) and (jobs > 0 or "A" not in second[:3])
+    assert second.startswith(f"{up}  ")
     line.step(1, 2, "x")
-    assert out.getvalue()[len(first) + len(second) :].startswith(f"{up}\x1b[J" if jobs else "\r\x1b[K")
+    assert out.getvalue()[len(first) + len(second) :] == f"{up}   50 %  x\x1b[K\x1b[J"
 
 
 @pytest.mark.parametrize(
@@ -241,14 +256,19 @@ def test_a_pack_that_was_not_made_says_what_a_yes_brings(made: bool, card: bool,
 def test_a_watched_matrix_is_drawn_in_place_with_what_runs_first(lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", str(lines))
-    stages = ("proven", "waiting", "running", "failed", "built")
-    rows = tuple(row(stage, stage=stage, phase="compile") for stage in stages)
+    monkeypatch.setattr("rekindle.render.matrix.time", SimpleNamespace(time=lambda: 190.0))
+    stages = ("proven", "waiting", "running", "cancelled", "failed", "built")
+    tries = tuple(Attempt(number=n, started=n * 70.0) for n in (1, 2))
+    rows = tuple(row(stage, stage=stage, phase="compile", attempts=tries) for stage in stages)
     out = Terminal()
     live = Live(out, quiet=False)
     live.show(MatrixStatus(root="/r", rows=rows, counts={"running": 1}))
     drawn = [line.removeprefix("\x1b[K").split() for line in out.getvalue().splitlines()[:-1]]
-    assert drawn[0] == ["1", "running"] and drawn[1][:3] == ["running", "running", "compile"]
-    assert [words[0] for words in drawn[1:]] == ["running", "failed", "waiting", "built", "proven"][: max(3, lines - 4)]
+    assert drawn[0] == ["1", "running"] and drawn[1] == ["running", "running", "compile", "50", "s"]
+    assert (
+        drawn[2:]
+        == [[stage] * 2 for stage in ("failed", "waiting", "cancelled", "built", "proven")][: max(2, lines - 5)]
+    )
     first = out.getvalue()
     live.show(MatrixStatus(root="/r", rows=rows, counts={"running": 1}))
     assert out.getvalue()[len(first) :].startswith(f"\x1b[{len(drawn)}A")
@@ -269,3 +289,28 @@ def test_elsewhere_a_watched_matrix_is_a_line_per_change() -> None:
 def test_a_screen_is_as_wide_as_people_read(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert Screen(Terminal(), color="never").width == width
+    assert Screen(io.StringIO(), color="never").width == 100, "a pipe has no width of its own"
+
+
+def test_a_change_is_shown_in_colours_and_what_git_is_there_is_used_to_fetch() -> None:
+    tree = SourceTree(
+        project="t", version="1", root="/t", diff="@@ -1 +1 @@\n-old\n+new\n same", missing_submodules=("a",)
+    )
+    out = io.StringIO()
+    view_diff(tree, Screen(out, color="always"))
+    lines = ["\x1b[36m@@ -1 +1 @@\x1b[0m", "\x1b[31m-old\x1b[0m", "\x1b[32m+new\x1b[0m", " same"]
+    assert out.getvalue().splitlines()[-4:] == lines and "rekindle source fill /t" in out.getvalue()
+    assert "git -C /t submodule update" in shown(msgspec.structs.replace(tree, commit="abc"), 0)
+
+
+def test_only_checks_that_failed_are_named_after_their_count() -> None:
+    checks = (VerifyCheck(id="good", status="passed"), VerifyCheck(id="bad", status="failed"))
+    assert summarise(VerifyReport(verdict="failed", checks=checks, failed=1)).startswith(
+        "failed: 0 passed, 1 failed (bad),"
+    )
+
+
+def test_short_homes_are_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home, told in (("/rt", "/rt/x"), ("/usr", "~/x")):
+        monkeypatch.setenv("USERPROFILE", home)
+        assert private(f"{home}/x") == told

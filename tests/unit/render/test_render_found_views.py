@@ -1,4 +1,4 @@
-"""Whole views of what was found: machines and wheels. Documents are small, and each shows another branch."""
+"""Whole views of what was found: machines, wheels and proofs. Documents are small, and each shows another branch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.model.arch import parse_sm
+from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document
 from rekindle.model.machine import (
     Check,
@@ -24,6 +25,8 @@ from rekindle.model.machine import (
     Toolkit,
     Volume,
 )
+from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord
+from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.model.wheel import (
     ArchSet,
     AxisVerdict,
@@ -86,7 +89,7 @@ MACHINE = Examination(
     ),
     ready=Ready(use=False, build=False),
     gaps=(Gap(what="the GPU's clock", why="no tool"),),
-    evidence=(ProbeEvidence(probe="gpu", asked="nvidia-smi", said="P100"),),
+    evidence=(ProbeEvidence(probe="gpu", asked=f"nvidia-smi {'x' * 60}", said="P100"),),
 )
 BARE = Examination(
     os=Os(system="windows", wsl=True, virtual_machine="hyper-v"), disk_free_gib=5, ready=Ready(use=True, build=True)
@@ -166,6 +169,19 @@ TORCH = WheelReport(
 )
 
 
+RECORD = ProofRecord(
+    package="torch",
+    version="2.6",
+    wheel_sha256="0" * 64,
+    verdict="proven",
+    level="full",
+    claims=("cpu",),
+    checks=(ProofCheck(id="a", status="passed"),),
+    system="linux",
+    arch="x86_64",
+)
+
+
 def judged(runs: bool | None) -> WheelReport:
     return WheelReport(name="torch", version="2", verdict=Verdict(machine="P100", runs=runs), quick=True)
 
@@ -175,12 +191,51 @@ VIEWS: dict[str, Document] = {
     "machine-bare": BARE,
     "machine-use": THREADS,
     "machine-build": SAME,
+    "machine-limited": Examination(os=Os(system="linux"), memory_gib=8, memory_limited_by="cgroup"),
+    "proof-cpu": VerifyReport(verdict="proven", subject="torch", claims=("cpu",), environment={"torch": "2.6"}),
+    "proof-better": VerifyReport(
+        verdict="failed",
+        checks=(
+            VerifyCheck(id="fft", status="passed", foretold="no fft", detail="right"),
+            VerifyCheck(id="svd", status="failed", foretold="no svd", detail="wrong"),
+            VerifyCheck(id="add", status="passed"),
+        ),
+        diagnosis=Diagnosis(matches=tuple(Match(id=f"m{n}", confidence="low", cause=f"C{n}.") for n in range(3))),
+    ),
+    "records": RecordReview(
+        place="/r",
+        good=False,
+        records=(
+            WeighedRecord(place="a", standing="counts", signer="me", record=RECORD),
+            WeighedRecord(place="b", standing="hearsay", outlier=True, record=RECORD),
+            WeighedRecord(place="c", standing="doubtful", why="odd"),
+            WeighedRecord(place="d", standing="unreadable", why="torn"),
+            WeighedRecord(place="e", standing="hearsay", outlier=True),
+            WeighedRecord(place="f", standing="hearsay", record=RECORD),
+        ),
+    ),
     "wheel": TORCH,
     "wheel-runs": judged(True),
     "wheel-fails": judged(False),
     "wheel-untold": judged(None),
     "wheel-cpu": WheelReport(target="/w/a.whl", kind="installed", cpu=UNTOLD, rocm="6", bytes=1),
     "wheel-xpu": WheelReport(name="torch", version="2.8", gpu=XPU),
+    "wheel-mixed": WheelReport(
+        name="torch",
+        gpu=WheelGpu(
+            libraries=(
+                *GPU.libraries,
+                LibraryGpu(
+                    file="l/hip.so",
+                    gfx=("gfx942", "gfx90a"),
+                    sets=(ArchSet(archs=("gfx90a", "gfx942"), count=1, origin="own"),),
+                ),
+                LibraryGpu(file="l/none.so"),
+            )
+        ),
+        cpu=WheelCpu(functions=1, runs_from="nehalem", untold=(IsaUse(isa="avx", functions=1),)),
+        links=Links(needed=("libc.so.6",), glibc="2.28"),
+    ),
     "wheel-beside": WheelReport(name="xformers", version="1", gpu=WheelGpu(libraries=GPU.libraries)),
     "wheel-ptx": WheelReport(
         name="x", gpu=WheelGpu(libraries=(LibraryGpu(file="x.so", ptx=("compute_80",), lto=("lto_80",)),))

@@ -15,7 +15,7 @@ from rekindle import api
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document, encode
 from rekindle.model.machine import Machine, Os
-from rekindle.render.html import render_html
+from rekindle.render.html import _spans, render_html
 from rekindle.render.pages import render_journey_html
 from rekindle.render.screen import find_view
 
@@ -53,6 +53,15 @@ def test_the_text_is_what_the_terminal_shows() -> None:
     assert page is not None and page.count("<span") == page.count("</span>") > 0
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert found.matches[0].cause.split(".")[0][:40] in " ".join(text.split()) and "\x1b" not in text
+
+
+def test_colours_are_spans_that_end_where_the_colour_does() -> None:
+    red, bold = "color:#c0392b", "font-weight:bold"
+    text = "a\x1b[31mb\x1b[0mc\x1b[1;31md\x1b[32me\x1b[0m\x1b[0m<\x1b[1mf"
+    assert _spans(text) == (
+        f'a<span style="{red}">b</span>c<span style="{bold};{red}">d</span>'
+        f'<span style="color:#1e8449">e</span>&lt;<span style="{bold}">f</span>'
+    )
 
 
 def test_what_strangers_wrote_stays_text() -> None:

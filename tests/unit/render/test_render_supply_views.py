@@ -1,4 +1,4 @@
-"""Whole views of what supplies a torch: farms, grafts, packs, claims, wheelhouses and facts.
+"""Whole views of what supplies a torch: farms, grafts, packs, claims, wheelhouses, matrices and facts.
 
 Documents are small, and each shows another branch; the texts lie in one file.
 """
@@ -35,8 +35,22 @@ from rekindle.model.graft import GraftReport, LibraryBeside, UnitOutcome, UnitPr
 from rekindle.model.holdings import Cleaning, Holding, Holdings, Kept
 from rekindle.model.journey import Card, Package
 from rekindle.model.machine import Check
+from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, Proposal, ProposedWheel, RefusedCell
 from rekindle.model.pack import Pack, PackCheck, PackedFile
-from rekindle.model.wheelhouse import Added, AddedWheel, PageWritten, SiteBuilt, Synced, VariantRow, Yanked
+from rekindle.model.plan import Plan, Reason
+from rekindle.model.wheel import Verdict
+from rekindle.model.wheelhouse import (
+    Added,
+    AddedWheel,
+    Found,
+    PageWritten,
+    SiteBuilt,
+    Synced,
+    VariantRow,
+    WheelMatch,
+    WheelRow,
+    Yanked,
+)
 from views import expected_views, shown_both_ways
 
 
@@ -56,6 +70,23 @@ def variant(file: str, note: str = "") -> VariantRow:
         added="today",
         note=note,
     )
+
+
+def match(number: int, runs: bool | None) -> WheelMatch:
+    wheel = WheelRow(
+        file=f"torch-{number}.whl",
+        url="u",
+        project="torch",
+        version=f"2.{number}",
+        bytes=9_000_000,
+        sha256="0",
+        metadata_sha256="0",
+        added="today",
+        sass=("sm_60",) * bool(number),
+        ptx=("compute_60",) * bool(number),
+    )
+    because = (Reason(code="c", text=f"Because {number}."),)
+    return WheelMatch(wheel=wheel, verdict=Verdict(machine="m", runs=runs, because=because), command=f"pip {number}")
 
 
 def not_grafted(**known: Any) -> GraftReport:
@@ -83,7 +114,11 @@ FARM = FarmReport(
         FarmMachine(name="c", address="c:2", state="lost", slots=1, lost=1),
         FarmMachine(name="d", address="d:2", state="expected"),
     ),
-    failures=(FAILED, *(FarmFailure(where=f"{n}", when="11:00", what="y") for n in range(12))),
+    failures=(
+        FAILED,
+        FarmFailure(where="c:2", when="10:30", what="z", count=2),
+        *(FarmFailure(where=f"{n}", when="11:00", what="y") for n in range(11)),
+    ),
 )
 UNITS = (
     UnitOutcome(library="lib/libtorch_cuda.so", container=1, unit="Sort.cu", state="added", arch="sm_61"),
@@ -126,6 +161,7 @@ HELD = (
     Holding(kind="cache", name="ccache", path="/w/c", bytes=5_000_000, age_seconds=3 * DAY, workspace="/w", note="n"),
     Holding(kind="wheelhouse", name="house", path="/h", bytes=7, age_seconds=60),
     Holding(kind="workspace", name="ws", path="/x", bytes=9, age_seconds=60),
+    Holding(kind="cache", name="uv", path="w:/c", bytes=9, age_seconds=60, workspace="w:"),
 )
 PACK = Pack(
     title="torch 2.6",
@@ -149,6 +185,21 @@ CLAIM_CHECKS = (
     ClaimCheck(id="none", status="skipped", skip="absent", detail="no bill", found="x"),
     ClaimCheck(id="later", status="skipped", detail="not tried"),
 )
+CELL = Cell(
+    id="c1",
+    name="torch-2.6",
+    project="torch",
+    axes={},
+    plan=Plan(answer="build"),
+    tree="t",
+    source="git",
+    identity="i",
+    system="linux",
+    python="3.12",
+)
+PROPOSED = ProposedWheel(
+    torch="2.6", variant="cu124", python="3.12", system="linux", archs=("sm_60", "sm_70"), serves=("a", "b")
+)
 VIEWS: dict[str, Document] = {
     "farm-up": FarmUp(folder="/f", scheduler="a:1", state="started"),
     "farm-up-worker": FarmUp(
@@ -167,6 +218,9 @@ VIEWS: dict[str, Document] = {
         f"farm-join-{state}": FarmJoin(folder="/f", scheduler="a:1", address="b:2", state=state, checks=CHECKS)
         for state in ("client", "checked", "refused", "ended")
     },
+    "farm-up-invited": FarmUp(
+        folder="/f", scheduler="a:1", state="started", invitations=(FarmInvitation(kind="client", line="rkfarm1.y"),)
+    ),
     "farm-join": JOIN,
     "farm-join-script": FarmJoin(folder="/f", scheduler="a:1", state="script", script="#!/bin/sh\ntrue"),
     "farm-status": FARM,
@@ -182,6 +236,8 @@ VIEWS: dict[str, Document] = {
         jobs=8,
         units=(UnitOutcome(library="l", container=0, unit="a", state="planned"),),
     ),
+    "graft-dry-has": not_grafted(dry_run=True, units=UNITS[2:3]),
+    "graft-unweighed": not_grafted(out="/o/a.whl"),
     "graft-refused": not_grafted(units=UNITS),
     "graft-left-out": not_grafted(units=UNITS[1:2]),
     "graft-has": not_grafted(units=UNITS[2:3]),
@@ -192,6 +248,9 @@ VIEWS: dict[str, Document] = {
     "cleaning-dry": Cleaning(removed=HELD[:1], dry_run=True),
     "cleaning-none": Cleaning(),
     "pack": PACK,
+    "pack-nowhere": Pack(
+        title="t", python="3.12", system="linux", arch="x86_64", folder="/p", card=Card(what=("t",), into="/e")
+    ),
     "pack-dry": Pack(title="t", python="3.12", system="linux", arch="x86_64", folder="/p", card=CARD),
     "pack-good": PackCheck(folder="/p", good=True, title="t", files=9, signed="me", notes=("n",)),
     "pack-bad": PackCheck(folder="/p", good=False, problems=tuple(f"p{n}" for n in range(14))),
@@ -221,7 +280,9 @@ VIEWS: dict[str, Document] = {
         for verdict in ("identical", "normalised", "different")
     },
     "facts-tables": TableView(table="tables", rows={"cuda": {"rows": 30}, "cpu": {"rows": 4}}),
-    "facts-few": TableView(table="cuda", rows={"11.8": {"sass": ["sm_35", "sm_90"], "note": ["a b", "c"], "max": 11}}),
+    "facts-few": TableView(
+        table="cuda", rows={"11.8": {"sass": ["sm_35", "sm_90"], "note": ["a b", "c"], "max": {"é": 1}}}
+    ),
     "facts-many": TableView(table="cuda", rows={f"r{n}": {"sm": "x" * 100} if n else {"odd": 1} for n in range(13)}),
     "facts-twelve": TableView(table="cuda", rows={f"r{n}": {"odd": n} for n in range(12)}),
     "sources": SourcesView(
@@ -269,6 +330,59 @@ VIEWS: dict[str, Document] = {
     "house-plain": SiteBuilt(
         root="/h", simple="/h/simple", catalogue="/h/c.json", wheels=2, projects=1, pages_written=1, pages_kept=3
     ),
+    "house-left-out": SiteBuilt(
+        root="/h",
+        simple="/h/simple",
+        catalogue="/h/c.json",
+        wheels=2,
+        projects=1,
+        pages_written=1,
+        pages_kept=3,
+        left_out=("c.whl",),
+    ),
+    "house-found": Found(
+        root="/h",
+        wanted={"gpu": "P100", "python": "3.12"},
+        matches=(match(0, True), match(1, None)),
+        refused=(Reason(code="x", text="Too new."),),
+        looked_at=9,
+    ),
+    "house-found-eleven": Found(root="/h", matches=tuple(match(n, True) for n in range(11)), looked_at=11),
+    "house-found-perhaps": Found(root="/h", wanted={"gpu": "P100"}, matches=(match(1, None),), looked_at=9),
+    "house-found-none": Found(root="/h", refused=(Reason(code="x", text="Too new."),), looked_at=9),
+    "matrix-planned": MatrixLock(
+        rekindle="1",
+        table="m t.toml",
+        table_sha256="0",
+        root="/r",
+        cells=(CELL,),
+        refused=(RefusedCell(name="no", axes={}, because=(Reason(code="c", text="No wheel."),)),),
+        cost=MatrixCost(trees=1, serial_hours=30.0, cold_hours=40.0, disk_gib=8.0),
+    ),
+    "matrix-dry": MatrixLock(
+        rekindle="1",
+        table="m.toml",
+        table_sha256="0",
+        root="/r",
+        cells=(CELL,),
+        cost=MatrixCost(trees=1, serial_hours=0.5, cold_hours=1.0, disk_gib=8.0),
+        defaults=Defaults(target="c10"),
+        written=False,
+    ),
+    "matrix-proposed": Proposal(
+        table="[t]\n",
+        wheels=(
+            PROPOSED,
+            ProposedWheel(
+                torch="2.6", variant="cpu", python="3.12", system="linux", archs=(), cpu="nehalem", serves=("c",)
+            ),
+        ),
+        official={"d": "pip install torch"},
+        unserved={"e": "too old"},
+        path="/m t.toml",
+    ),
+    "matrix-proposed-table": Proposal(table="[t]\n", wheels=(PROPOSED,)),
+    "matrix-proposed-none": Proposal(table="[t]\n", official={"d": "pip install torch"}, path="/m.toml"),
     "house-yanked": Yanked(root="/h", file="a.whl", yanked="broken"),
     "house-offered": Yanked(root="/h", file="a.whl", yanked=None),
     "house-synced": Synced(root="/h", target="s3://b", sent=2, kept=1, bytes=2_500_000, removed=("a",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,41 @@ def test_long_texts_hang_below_their_own_beginning() -> None:
         "  head  one two three four five\n        six seven\n"
         "\nRows\n  a   one two three four five\n      six seven\n  bb  c\n"
         "  – and 1 more (--json lists\n    all)\n"
+    )
+
+
+def test_every_row_is_as_wide_as_the_screen_and_no_wider() -> None:
+    longest: dict[str, list[int]] = {}
+    text = "x " * 60
+    for width in (40, 41):
+        writers: dict[str, Callable[[Screen], None]] = {
+            "verdict": lambda screen: screen.verdict("ok", text),
+            "paragraph": lambda screen: screen.paragraph(text),
+            "bullet": lambda screen: screen.bullet(text, indent=3),
+            "entry": lambda screen: screen.entry("head", text, status="ok"),
+            "hanging": lambda screen: screen.hanging("head", text),
+            "hint": lambda screen: screen.hint(text),
+            "rows": lambda screen: screen.rows([("abcd", text)]),
+        }
+        for name, write in writers.items():
+            out = Terminal()
+            write(Screen(out, color="never", width=width))
+            longest.setdefault(name, []).append(max(map(len, out.getvalue().splitlines())) - width)
+    assert {name: sorted(over) for name, over in longest.items()} == {name: [-1, 0] for name in longest}
+
+
+def test_beside_a_long_head_there_is_still_room_for_text() -> None:
+    out = Terminal()
+    screen = Screen(out, color="never", width=40)
+    screen.entry("h" * 30, "y" * 20 + " abc d", status="ok")
+    screen.hanging("h" * 30, "y" * 20 + " abc d")
+    screen.rows([("h" * 16, "a b c d e f g h i j k l"), ("odd",), ("x", "y")])
+    screen.rows([("h" * 17, "a b c d e f g h i j k l")])
+    assert out.getvalue() == (
+        f"  ✓ {'h' * 30} {'y' * 20} abc\n{' ' * 35}d\n"
+        f"  {'h' * 30}  {'y' * 20} abc\n{' ' * 34}d\n"
+        f"  {'h' * 16}  a b c d e f g h i j\n{' ' * 20}k l\n  odd\n  x{' ' * 17}y\n"
+        f"  {'h' * 17}  a b c d e f g h i j k l\n"
     )
 
 

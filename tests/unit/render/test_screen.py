@@ -101,6 +101,13 @@ def test_a_table_of_a_guide_stands_in_columns() -> None:
     assert out.getvalue().splitlines()[2:] == ["  where      what", "  here       all", "  elsewhere  none"]
 
 
+def test_a_guide_is_read_without_its_marks() -> None:
+    out = io.StringIO()
+    text = "# A\none line\n\ntwo `lines`\nof [text](x.md)\n  set in\n```\n$ rekindle up\nits answer\n```\nlast"
+    show_guide(Text(text=text), Screen(out, color="never"))
+    assert out.getvalue() == "A\none line\n\ntwo lines of text\n  set in\n  rekindle up\n    its answer\nlast\n"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
