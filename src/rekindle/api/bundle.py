@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.bundle.collect import search_places
-from rekindle.bundle.fat import Order, make_fat
+from rekindle.bundle.fat import BundleOrder, make_fat
 from rekindle.bundle.rules import load_rules
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import file_state, refuse_changed, sha256_of
@@ -35,7 +35,7 @@ def bundle(
     except ValueError as error:
         raise BadInput(f"--archs: {error}") from error
     host = LiveHost()
-    order = Order(
+    order = BundleOrder(
         wheel=wheel,
         out=out or wheel.resolve().parent,
         places=search_places(library_path, host),

@@ -1,7 +1,7 @@
 """Which libraries a wheel lacks, and where they lie: the closure over what its libraries need.
 
 ``BroughtLibrary`` is a file that goes in; its name inside the wheel is the one others ask for (a soname), whatever the
-file is called on disk. What is left out or cannot be found is told with who needs it.
+file is called on disk. What is left out or missing is listed with who needs it.
 """
 
 import fnmatch
@@ -47,30 +47,30 @@ def read_native(path: Path) -> Linked | None:
 
 
 def collect(
-    own: dict[str, Linked],
+    wheel_libs: dict[str, Linked],
     rules: Rules,
     places: Sequence[Path],
     *,
     exclude: Iterable[str] = (),
     requires: Iterable[str] = (),
 ) -> Collection:
-    """``own`` are the wheel's libraries by member name; ``places`` are searched in order; ``requires`` are the packages
-    that are installed with it."""
+    """``wheel_libs`` are the wheel's libraries by member name; ``places`` are searched in order; ``requires`` are the
+    packages that are installed with it."""
     result = Collection()
     requires = frozenset(requires)
     excluded = tuple(exclude)
-    have = {fold(member.rsplit("/", 1)[-1]) for member in own}
-    have |= {fold(lib.soname) for lib in own.values() if lib.soname}
-    systems = {lib.system for lib in own.values()}
+    in_wheel = {fold(member.rsplit("/", 1)[-1]) for member in wheel_libs}
+    in_wheel |= {fold(lib.soname) for lib in wheel_libs.values() if lib.soname}
+    systems = {lib.system for lib in wheel_libs.values()}
     if len(systems) > 1:
         raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
-    machines = {lib.machine for lib in own.values()}
-    waiting = [(name, member.rsplit("/", 1)[-1], "") for member, lib in own.items() for name in lib.wishes]
+    machines = {lib.machine for lib in wheel_libs.values()}
+    waiting = [(name, member.rsplit("/", 1)[-1], "") for member, lib in wheel_libs.items() for name in lib.wishes]
     system = next(iter(systems), "linux")
     while waiting:
         name, who, opened_by = waiting.pop(0)
         key = fold(name)
-        if key in have or key in result.brought or name in result.left or name in result.missing:
+        if key in in_wheel or key in result.brought or name in result.left or name in result.missing:
             continue
         why = rules.why_left(name, system, requires)
         if why is None and any(fnmatch.fnmatchcase(name, pattern) for pattern in excluded):
@@ -78,7 +78,7 @@ def collect(
         if why:
             result.left[name] = Left(name=name, why=why, needed_by=who)
             continue
-        path = _find(name, places, machines)
+        path = _find_library(name, places, machines)
         if path is None:
             if not opened_by:
                 result.missing[name] = Left(name=name, why="not found", needed_by=who)
@@ -92,18 +92,18 @@ def collect(
             raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
         native = read_native(path)
         waiting += [(need, name, "") for need in (native.wishes if native else ())]
-        waiting += [(other, f"{name} (opened while running)", key) for other in _siblings(path, patterns)]
+        waiting += [(other, f"{name} (opened while running)", key) for other in _companion_names(path, patterns)]
     return result
 
 
-def _siblings(path: Path, patterns: tuple[str, ...]) -> list[str]:
+def _companion_names(path: Path, patterns: tuple[str, ...]) -> list[str]:
     """The names under which a library opens its companions: their sonames, from beside it."""
     files = [file for pattern in patterns for file in sorted(path.parent.glob(pattern))]
     others = ((file, read_native(file)) for file in files if file.resolve() != path.resolve())
     return list(dict.fromkeys(native.soname or file.name for file, native in others if native))
 
 
-def _find(name: str, places: Sequence[Path], machines: set[str]) -> Path | None:
+def _find_library(name: str, places: Sequence[Path], machines: set[str]) -> Path | None:
     """The first file of that name made for the same processor. ``name`` comes from a header: it is only a name."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         return None
@@ -125,10 +125,10 @@ def fold(name: str) -> str:
     return name.lower() if name.lower().endswith((".dll", ".pyd")) else name
 
 
-def search_places(given: Sequence[str], host: Host) -> list[Path]:
+def search_places(folders: Sequence[str], host: Host) -> list[Path]:
     """The user's directories first (with the ``lib`` and ``bin`` below them), then the machine's."""
     places: list[Path] = []
-    for text in given:
+    for text in folders:
         path = Path(text)
         if not path.is_dir():
             raise BadInput(f"--library-path {text} is no directory")

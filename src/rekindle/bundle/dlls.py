@@ -1,8 +1,8 @@
 """How DLLs go into a Windows wheel: one folder beside the packages, names that no other wheel uses, and who finds them.
 
 Windows keeps one DLL of a name in a process, whoever asks for it. So a brought DLL gets a hash into its name, made of
-its content and of the names of what it needs, and all that ask for it get new import tables. Left as they are: names
-that programs ask for while they run, names that exports are handed on to, and the DLLs the wheel had already.
+its content and of the names of what it needs, and all that ask for it get new import tables. These names stay: those
+that programs ask for while they run, those that exports are forwarded to, and those of DLLs already in the wheel.
 
 Python asks Windows to search only folders that were named with ``os.add_dll_directory``: lines in the package's
 ``__init__.py`` do so.
@@ -11,7 +11,8 @@ Python asks Windows to search only folders that were named with ``os.add_dll_dir
 import ast
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,7 @@ _LOST = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placing:
+class Placement:
     """Where brought DLLs go. ``names``: folded old name -> name in the wheel. ``folders``: folded old name -> folders
     it lies in. ``starts``: ``__init__.py`` members with their new content. ``order``: what is loaded in which order."""
 
@@ -37,53 +38,51 @@ class Placing:
     order: tuple[str, bytes] | None = None
     notes: tuple[str, ...] = ()
 
-    def changed(self, native: Linked) -> dict[str, str]:
+    def renamed(self, native: Linked) -> dict[str, str]:
         """Old -> new for those of its wishes that got another name."""
         pairs = ((need, self.names.get(fold(need))) for need in native.wishes)
         return {old: new for old, new in pairs if new is not None and fold(new) != fold(old)}
 
 
-def place(
-    own: Mapping[str, Linked],
-    found: Collection,
+def place_dlls(
+    wheel_libs: Mapping[str, Linked],
+    collection: Collection,
     rules: Rules,
+    wheel: zipfile.ZipFile,
     *,
     home: str,
     version: str,
     salt: str,
-    members: Iterable[str],
-    read: Callable[[str], bytes],
-) -> Placing:
-    """``home`` is the folder ``name.libs``; ``salt`` is what else decides on the content (device code taken out);
-    ``read`` gives a member of the wheel."""
-    natives = {key: native for key, lib in found.brought.items() if (native := read_native(lib.path))}
-    order = _in_order(natives)
-    names = _names(found, natives, own, rules, order, salt)
+) -> Placement:
+    """``home`` is the folder ``name.libs``; ``salt`` is what else decides on the content (device code taken out)."""
+    natives = {key: native for key, lib in collection.brought.items() if (native := read_native(lib.path))}
+    order = _load_order(natives)
+    names = _new_names(collection, natives, wheel_libs, rules, order, salt)
     opened: dict[str, list[str]] = {}
-    for key, lib in found.brought.items():
+    for key, lib in collection.brought.items():
         opened.setdefault(lib.opened_by, []).append(key)
-    asked = {member: _closure(member, own, natives, opened) for member in own}
-    asked = {member: needs for member, needs in asked.items() if needs}
-    inits = {name for name in members if posixpath.basename(name) == "__init__.py"}
+    needed = {member: _needed_dlls(member, wheel_libs, natives, opened) for member in wheel_libs}
+    needed = {member: needs for member, needs in needed.items() if needs}
+    inits = {name for name in wheel.namelist() if posixpath.basename(name) == "__init__.py"}
     marker = f".load-order-{posixpath.basename(home).removesuffix('.libs')}-{version}"
     starts: dict[str, bytes] = {}
-    folders: dict[str, dict[str, None]] = {key: {} for key in found.brought}
-    for member, needs in asked.items():
-        init = _package(member, inits)
+    folders: dict[str, dict[str, None]] = {key: {} for key in collection.brought}
+    for member, needs in needed.items():
+        init = _package_init(member, inits)
         if init and init not in starts:
-            way = tuple(posixpath.relpath(home, _installed(posixpath.dirname(init))).split("/"))
-            changed = with_search(read(init), way, marker)
-            if changed is not None:
-                starts[init] = changed
+            way = tuple(posixpath.relpath(home, _installed_path(posixpath.dirname(init))).split("/"))
+            new_init = with_search(wheel.read(init), way, marker)
+            if new_init is not None:
+                starts[init] = new_init
         # Where no package can be told, Windows still looks beside the module that is loaded.
         folder = home if init in starts else posixpath.dirname(member)
         for key in needs:
             folders[key][folder] = None
-    now = {key for native in (*own.values(), *natives.values()) for key in map(fold, native.delayed)}
-    now |= {key for key, lib in found.brought.items() if lib.opened_by}
-    lost = [names[key] for key in order if key in now and set(folders[key]) - {home}]
-    rows = [f"{names[key]}\t{'now' if key in now else ''}\n" for key in order if home in folders[key]]
-    return Placing(
+    at_once = {key for native in (*wheel_libs.values(), *natives.values()) for key in map(fold, native.delayed)}
+    at_once |= {key for key, lib in collection.brought.items() if lib.opened_by}
+    lost = [names[key] for key in order if key in at_once and set(folders[key]) - {home}]
+    rows = [f"{names[key]}\t{'now' if key in at_once else ''}\n" for key in order if home in folders[key]]
+    return Placement(
         names=names,
         folders={key: tuple(places) or (home,) for key, places in folders.items()},
         starts=starts,
@@ -92,34 +91,34 @@ def place(
     )
 
 
-def _names(
-    found: Collection,
+def _new_names(
+    collection: Collection,
     natives: Mapping[str, Linked],
-    own: Mapping[str, Linked],
+    wheel_libs: Mapping[str, Linked],
     rules: Rules,
     order: list[str],
     salt: str,
 ) -> dict[str, str]:
-    handed_on = {fold(name) for native in (*own.values(), *natives.values()) for name in native.forwards}
+    forwarded = {fold(name) for native in (*wheel_libs.values(), *natives.values()) for name in native.forwards}
     names: dict[str, str] = {}
     for key in order:
-        lib = found.brought[key]
-        if key in handed_on or lib.opened_by or rules.asked_by_name(lib.name) or not lib.name.isascii():
+        lib = collection.brought[key]
+        if key in forwarded or lib.opened_by or rules.asked_by_name(lib.name) or not lib.name.isascii():
             names[key] = lib.name
             continue
         digest = hashlib.sha256(salt.encode())
         with lib.path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
         for need in sorted(map(fold, natives[key].wishes)):
-            # In a circle the later one's name is not known yet; its content decides on its own name alone.
+            # In a circle the later DLL has no new name yet; its content decides on its own name alone.
             digest.update(names.get(need, need).encode())
         stem, dot, ending = lib.name.rpartition(".")
         names[key] = f"{stem}-{digest.hexdigest()[:_DIGITS]}{dot}{ending}"
     return names
 
 
-def _in_order(natives: Mapping[str, Linked]) -> list[str]:
-    """Each behind what it needs; circles are cut where they are met."""
+def _load_order(natives: Mapping[str, Linked]) -> list[str]:
+    """Each DLL after those it needs; circles are cut where they are met."""
     out: dict[str, None] = {}
     begun: set[str] = set()
     for first in natives:
@@ -136,14 +135,14 @@ def _in_order(natives: Mapping[str, Linked]) -> list[str]:
     return list(out)
 
 
-def _closure(
-    member: str, own: Mapping[str, Linked], natives: Mapping[str, Linked], opened: Mapping[str, list[str]]
+def _needed_dlls(
+    member: str, wheel_libs: Mapping[str, Linked], natives: Mapping[str, Linked], opened: Mapping[str, list[str]]
 ) -> list[str]:
     """The brought DLLs that must be found when ``member`` is loaded: through other DLLs of the wheel, too, and those
     that are opened by name."""
-    inside = {fold(posixpath.basename(name)): native for name, native in own.items()}
+    inside = {fold(posixpath.basename(name)): native for name, native in wheel_libs.items()}
     seen: dict[str, None] = {}
-    waiting = [fold(need) for need in own[member].wishes]
+    waiting = [fold(need) for need in wheel_libs[member].wishes]
     while waiting:
         key = waiting.pop()
         native = natives.get(key) or inside.get(key)
@@ -153,14 +152,14 @@ def _closure(
     return [key for key in seen if key in natives]
 
 
-def _installed(path: str) -> str:
+def _installed_path(path: str) -> str:
     """Where a folder of the wheel lies once it is installed: ``name.data/platlib`` is no part of the way."""
-    first, _, rest = path.partition("/")
-    kind, _, inner = rest.partition("/")
+    first, _, below = path.partition("/")
+    kind, _, inner = below.partition("/")
     return inner if first.endswith(".data") and kind in ("platlib", "purelib") else path
 
 
-def _package(member: str, inits: set[str]) -> str | None:
+def _package_init(member: str, inits: set[str]) -> str | None:
     """The outermost package a module lies in: its ``__init__.py`` runs before the module is loaded."""
     folders = posixpath.dirname(member).split("/")
     outer = (f"{'/'.join(folders[:depth])}/__init__.py" for depth in range(1, len(folders) + 1))
@@ -204,13 +203,13 @@ def _first_statement(source: bytes) -> int | None:
             break
         first = number + 1
     lines = source.splitlines(keepends=True)
-    last = body[first - 1].end_lineno or 0 if first else _comments(lines)
+    last = body[first - 1].end_lineno or 0 if first else _count_comments(lines)
     if first < len(body) and body[first].lineno <= last:
         return None  # two statements on one line
     return sum(map(len, lines[:last]))
 
 
-def _comments(lines: list[bytes]) -> int:
+def _count_comments(lines: list[bytes]) -> int:
     """How many lines at the top are blank or comments: an encoding must stay in the first two."""
     bare = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in lines)
     return next((number for number, line in enumerate(bare) if line and not line.startswith(b"#")), len(lines))

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.bundle.collect import BroughtLibrary, Collection, collect, fold, read_native
-from rekindle.bundle.dlls import Placing, place
+from rekindle.bundle.dlls import Placement, place_dlls
 from rekindle.bundle.rules import (
     Rules,
     bill_of_materials,
@@ -41,13 +41,15 @@ from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 
+_ORIGIN = ("$ORIGIN", "${ORIGIN}")
+
 
 def reaches(member: str, rpath: tuple[str, ...], where: str) -> bool:
     """Is ``where`` searched for ``member`` before any directory outside the wheel?"""
     for entry in rpath:
-        if not entry.startswith(("$ORIGIN", "${ORIGIN}")):
+        if not entry.startswith(_ORIGIN):
             return False
-        if _inside(member, entry) == where:
+        if _resolve_entry(member, entry) == where:
             return True
     return False
 
@@ -56,13 +58,13 @@ def new_path(member: str, rpath: tuple[str, ...], where: str) -> str:
     """The way to ``where`` first, then what was there inside the wheel; directories of the build machine go."""
     way = posixpath.relpath(where, posixpath.dirname(member) or ".")
     first = "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
-    kept = [entry for entry in rpath if entry.startswith(("$ORIGIN", "${ORIGIN}")) and _inside(member, entry) != where]
-    return ":".join(dict.fromkeys((first, *kept)))
+    others = [entry for entry in rpath if entry.startswith(_ORIGIN) and _resolve_entry(member, entry) != where]
+    return ":".join(dict.fromkeys((first, *others)))
 
 
-def _inside(member: str, entry: str) -> str:
-    rest = entry.removeprefix("${ORIGIN}").removeprefix("$ORIGIN").lstrip("/")
-    return posixpath.normpath(posixpath.join(posixpath.dirname(member) or ".", rest))
+def _resolve_entry(member: str, entry: str) -> str:
+    below = entry.removeprefix("${ORIGIN}").removeprefix("$ORIGIN").lstrip("/")
+    return posixpath.normpath(posixpath.join(posixpath.dirname(member) or ".", below))
 
 
 _NATIVE = re.compile(r"(\.so(\.\d+)*|\.pyd|\.dll)$", re.IGNORECASE)
@@ -70,7 +72,7 @@ _NAME = re.compile(r"(?P<head>[^-]+-[^-]+)(-(?P<build>\d[^-]*))?(?P<tags>-[^-]+-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class BundleOrder:
     """``set_path`` changes a library's search path (patchelf); ``archs`` empty keeps all device code."""
 
     wheel: Path
@@ -84,7 +86,7 @@ class Order:
     dry_run: bool = False
 
 
-def make_fat(order: Order, progress: Progress) -> BundleReport:
+def make_fat(order: BundleOrder, progress: Progress) -> BundleReport:
     """Make the fat wheel, or with ``dry_run`` only tell what it would be."""
     try:
         check_wheel(order.wheel)
@@ -100,7 +102,7 @@ def make_fat(order: Order, progress: Progress) -> BundleReport:
 
 
 class _Bundling:
-    def __init__(self, order: Order, source: zipfile.ZipFile, progress: Progress) -> None:
+    def __init__(self, order: BundleOrder, source: zipfile.ZipFile, progress: Progress) -> None:
         self.order, self.source, self.progress = order, source, progress
         name = _NAME.fullmatch(order.wheel.name)
         folders = {m.split("/")[0] for m in source.namelist() if m.split("/")[0].endswith(".dist-info")}
@@ -118,48 +120,49 @@ class _Bundling:
         sweep_left_behind(order.out, ".bundle-*")
         with tempfile.TemporaryDirectory(prefix=".bundle-", dir=order.out, ignore_cleanup_errors=True) as shop:
             self.shop = Path(shop)
-            own = self._own()
+            wheel_libs = self._read_libraries()
             self.progress.stage("find", "what the wheel lacks")
             requires = required_packages(self.source.read(f"{self.folder}/METADATA"))
-            found = collect(own, order.rules, order.places, exclude=order.exclude, requires=requires)
-            system = next((lib.system for lib in own.values()), "linux")
+            collection = collect(wheel_libs, order.rules, order.places, exclude=order.exclude, requires=requires)
+            system = next((lib.system for lib in wheel_libs.values()), "linux")
             report = BundleReport(
                 wheel=str(order.wheel),
                 system="windows" if system == "windows" else "linux",
                 bytes_before=order.wheel.stat().st_size,
-                left=tuple(found.left.values()),
-                missing=tuple(found.missing.values()),
-                notes=(_hip_note(own),) if _hip_note(own) and order.archs else (),
+                left=tuple(collection.left.values()),
+                missing=tuple(collection.missing.values()),
+                notes=(_hip_note(wheel_libs),) if _hip_note(wheel_libs) and order.archs else (),
             )
-            if found.missing and not order.allow_missing:
-                first = next(iter(found.missing.values()))
+            if collection.missing and not order.allow_missing:
+                first = next(iter(collection.missing.values()))
                 raise StageFailed(
-                    f"{len(found.missing)} libraries are nowhere to be found, first {first.name} (needed by "
+                    f"{len(collection.missing)} libraries are nowhere to be found, first {first.name} (needed by "
                     f"{first.needed_by})",
                     remedy="name their directory with --library-path DIR, or leave them out with --allow-missing",
                 )
-            self.where = destination(own, self.folder)
-            self.placing = self._placing(own, found, system)
-            report = msgspec.structs.replace(report, notes=(*report.notes, *self.placing.notes))
+            self.where = destination(wheel_libs, self.folder)
+            self.placement = self._place_libraries(wheel_libs, collection, system)
+            report = msgspec.structs.replace(report, notes=(*report.notes, *self.placement.notes))
             if order.dry_run:
-                rows = [row for lib in found.brought.values() for row in self._rows(lib, lib.path.stat().st_size)]
+                libs = collection.brought.values()
+                rows = [row for lib in libs for row in self._brought_rows(lib, lib.path.stat().st_size)]
                 return msgspec.structs.replace(report, brought=tuple(rows))
-            self._refuse_small_disk(found)
-            return self._write(own, found, report)
+            self._refuse_small_disk(collection)
+            return self._write(wheel_libs, collection, report)
 
-    def _placing(self, own: dict[str, Linked], found: Collection, system: str) -> Placing:
+    def _place_libraries(self, wheel_libs: dict[str, Linked], collection: Collection, system: str) -> Placement:
         if system != "windows":
-            names = {key: lib.name for key, lib in found.brought.items()}
-            return Placing(names=names, folders=dict.fromkeys(names, (self.where,)))
+            names = {key: lib.name for key, lib in collection.brought.items()}
+            return Placement(names=names, folders=dict.fromkeys(names, (self.where,)))
         version = self.folder.removesuffix(".dist-info").rpartition("-")[2]
         salt = ",".join(map(str, self.order.archs))
-        members, read, rules = self.source.namelist(), self.source.read, self.order.rules
-        return place(own, found, rules, home=self.where, version=version, salt=salt, members=members, read=read)
+        rules, home = self.order.rules, self.where
+        return place_dlls(wheel_libs, collection, rules, self.source, home=home, version=version, salt=salt)
 
-    def _refuse_small_disk(self, found: Collection) -> None:
-        """The least it takes: the wheel once more, and one library at a time in passing. How small the brought ones are
-        packed is seen only afterwards."""
-        sizes = [lib.path.stat().st_size for lib in found.brought.values()]
+    def _refuse_small_disk(self, collection: Collection) -> None:
+        """The least it takes: the wheel once more, and one library at a time in passing. How well the brought libraries
+        compress shows only afterwards."""
+        sizes = [lib.path.stat().st_size for lib in collection.brought.values()]
         sizes += [info.file_size for info in self.source.infolist() if _NATIVE.search(info.filename)]
         need = self.order.wheel.stat().st_size + max(sizes, default=0)
         short = first_shortage([Demand("bundle", str(self.order.out), need)], free_space(LiveHost()))
@@ -170,9 +173,9 @@ class _Bundling:
                 remedy="nothing was written; make room there, or write to another disk with --out DIR",
             )
 
-    def _own(self) -> dict[str, Linked]:
+    def _read_libraries(self) -> dict[str, Linked]:
         members = [name for name in self.source.namelist() if _NATIVE.search(name)]
-        own: dict[str, Linked] = {}
+        natives: dict[str, Linked] = {}
         self.progress.stage("read", f"{len(members)} libraries")
         for number, name in enumerate(members):
             self.progress.step(number, len(members), name)
@@ -180,14 +183,14 @@ class _Bundling:
             extract(self.source, name, copy)
             native = read_native(copy)
             if native:
-                own[name] = native
+                natives[name] = native
         (self.shop / "reading").unlink(missing_ok=True)
-        return own
+        return natives
 
-    def _write(self, own: dict[str, Linked], found: Collection, report: BundleReport) -> BundleReport:
-        order, placing = self.order, self.placing
+    def _write(self, wheel_libs: dict[str, Linked], collection: Collection, report: BundleReport) -> BundleReport:
+        order, placement = self.order, self.placement
         part = self.shop / "wheel"
-        names = {lib.name for lib in found.brought.values()}
+        names = {lib.name for lib in collection.brought.values()}
         brought: list[tuple[Brought, Path]] = []
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as target:
             out = Rewriter(self.source, target, self.folder)
@@ -195,21 +198,21 @@ class _Bundling:
             self.progress.stage("write", self.target_name)
             for number, info in enumerate(infos):
                 self.progress.step(number, len(infos) + len(names), info.filename)
-                if info.filename in placing.starts:
-                    out.add(info.filename, [placing.starts[info.filename]])
+                if info.filename in placement.starts:
+                    out.add(info.filename, [placement.starts[info.filename]])
                     self.patched.append(info.filename)
                     continue
-                self._member(out, info, own.get(info.filename), names)
-            for lib in found.brought.values():
+                self._write_member(out, info, wheel_libs.get(info.filename), names)
+            for lib in collection.brought.values():
                 self.progress.step(len(infos) + len(brought), len(infos) + len(names), lib.name)
-                brought += self._bring(out, lib)
+                brought += self._add_library(out, lib)
                 for folder, data in lib.data:
                     for path in sorted(p for p in data.rglob("*") if p.is_file()):
                         inside = posixpath.normpath(f"{self.where}/{folder}/{path.relative_to(data).as_posix()}")
                         out.add(inside, file_chunks(path))
-            if placing.order:
-                out.add(placing.order[0], [placing.order[1]])
-            self._notes(out, brought)
+            if placement.order:
+                out.add(placement.order[0], [placement.order[1]])
+            self._write_metadata(out, brought)
             out.finish()
             biggest = sorted(target.infolist(), key=lambda info: info.compress_size, reverse=True)[:10]
         final = order.out / self.target_name
@@ -229,35 +232,35 @@ class _Bundling:
             biggest=tuple(PartSize(file=info.filename, bytes=info.compress_size) for info in biggest),
         )
 
-    def _bring(self, out: Rewriter, lib: BroughtLibrary) -> list[tuple[Brought, Path]]:
-        placing, copy = self.placing, self.shop / "library"
+    def _add_library(self, out: Rewriter, lib: BroughtLibrary) -> list[tuple[Brought, Path]]:
+        placement, copy = self.placement, self.shop / "library"
         shutil.copyfile(lib.path, copy)
         native = read_native(copy)
         if native and native.system == "linux" and "$ORIGIN" not in native.rpath:
             self.order.set_path(copy, "$ORIGIN")
-        folders = placing.folders[fold(lib.name)]
-        self._trim(copy, f"{folders[0]}/{placing.names[fold(lib.name)]}".lstrip("/"))
+        folders = placement.folders[fold(lib.name)]
+        self._trim(copy, f"{folders[0]}/{placement.names[fold(lib.name)]}".lstrip("/"))
         if native and native.system == "windows":
-            rename_imports(copy, placing.changed(native))
-        rows = self._rows(lib, copy.stat().st_size)
+            rename_imports(copy, placement.renamed(native))
+        rows = self._brought_rows(lib, copy.stat().st_size)
         for row in rows:
             out.add(row.file, file_chunks(copy), mode=0o755)
         return [(row, lib.path) for row in rows]
 
-    def _rows(self, lib: BroughtLibrary, size: int) -> list[Brought]:
+    def _brought_rows(self, lib: BroughtLibrary, size: int) -> list[Brought]:
         """One for each place that the library gets."""
         key, licence = fold(lib.name), self.order.rules.licence_of(lib.name)
-        files = [posixpath.join(folder, self.placing.names[key]) for folder in self.placing.folders[key]]
+        files = [posixpath.join(folder, self.placement.names[key]) for folder in self.placement.folders[key]]
         name = licence.name if licence else None
         return [Brought(file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=name) for file in files]
 
-    def _member(self, out: Rewriter, info: zipfile.ZipInfo, native: Linked | None, names: set[str]) -> None:
+    def _write_member(self, out: Rewriter, info: zipfile.ZipInfo, native: Linked | None, names: set[str]) -> None:
         if info.filename in (f"{self.folder}/RECORD", f"{self.folder}/METADATA", f"{self.folder}/WHEEL"):
             return
         # Only a library that asks for something brought along, and would not find it, gets another path.
         asks = native is not None and native.system == "linux" and bool(names & set(native.wishes))
         patch = native is not None and asks and not reaches(info.filename, native.rpath, self.where)
-        renamed = self.placing.changed(native) if native and native.system == "windows" else {}
+        renamed = self.placement.renamed(native) if native and native.system == "windows" else {}
         if native is None or not (patch or renamed or self.order.archs):
             out.copy(info)
             return
@@ -284,7 +287,7 @@ class _Bundling:
             self.trimmed.append(row)
         return bool(row.bytes)
 
-    def _notes(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
+    def _write_metadata(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
         metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")
         text = without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
         out.add(f"{self.folder}/METADATA", [text.encode("utf-8", "surrogateescape")])
@@ -297,15 +300,15 @@ class _Bundling:
                 out.add(f"{self.folder}/licenses/bundled/{name}", file_chunks(path))
 
 
-def destination(own: dict[str, Linked], folder: str) -> str:
+def destination(wheel_libs: dict[str, Linked], folder: str) -> str:
     """Where libraries go: ``name.libs`` beside the packages; on Linux ``package/lib`` if the wheel has one."""
-    folders = [posixpath.dirname(name) for name, lib in own.items() if lib.system == "linux"]
+    folders = [posixpath.dirname(name) for name, lib in wheel_libs.items() if lib.system == "linux"]
     for candidate in ("torch/lib", *sorted(name for name in set(folders) if posixpath.basename(name) == "lib")):
         if candidate in folders:
             return candidate
     return f"{folder.split('-')[0]}.libs"
 
 
-def _hip_note(own: dict[str, Linked]) -> str:
-    hip = any("libamdhip64" in need for lib in own.values() for need in lib.wishes)
+def _hip_note(wheel_libs: dict[str, Linked]) -> str:
+    hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
     return "AMD device code is left whole: bundles are found by offsets that only their maker may change" if hip else ""

@@ -19,7 +19,7 @@ from rekindle.model.bundle import Brought
 from rekindle.model.toml import read_beside
 
 
-class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LeaveRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Libraries that stay outside."""
 
     system: str
@@ -30,7 +30,7 @@ class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     package: str | None = None
 
 
-class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RuntimeLoad(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a library opens by name while it runs."""
 
     when: tuple[str, ...]
@@ -54,8 +54,8 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     retrieved: str
     search: dict[str, tuple[str, ...]]
-    leave: tuple[Leave, ...]
-    loaded: tuple[Loaded, ...]
+    leave: tuple[LeaveRule, ...]
+    loaded: tuple[RuntimeLoad, ...]
     licence: tuple[Licence, ...]
 
     def why_left(self, name: str, system: str, requires: Collection[str] = ()) -> str | None:
@@ -107,12 +107,12 @@ def without_vendor_packages(metadata: str, brought: Iterable[str]) -> str:
 
 def required_packages(metadata: bytes) -> frozenset[str]:
     """The packages that are always installed with the wheel; those of an extra may not be."""
-    found = set()
+    packages = set()
     for name, value in read_headers(metadata):
         with contextlib.suppress(InvalidRequirement):
-            if name == "Requires-Dist" and "extra" not in str((wanted := Requirement(value)).marker or ""):
-                found.add(str(canonicalize_name(wanted.name)))
-    return frozenset(found)
+            if name == "Requires-Dist" and "extra" not in str((wish := Requirement(value)).marker or ""):
+                packages.add(str(canonicalize_name(wish.name)))
+    return frozenset(packages)
 
 
 def with_build_tag(wheel: str, tag: str) -> str:
@@ -123,7 +123,7 @@ def with_build_tag(wheel: str, tag: str) -> str:
 
 def licence_files(paths: Sequence[Path]) -> dict[str, Path]:
     """Licence texts that lie beside the libraries (in their directory, the one above, or a .dist-info there)."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in dict.fromkeys(path.resolve().parent for path in paths):
         # A system directory's licences are not this library's.
         near = [folder, folder.parent] if not str(folder).startswith(("/usr/lib", "/lib")) else []
@@ -131,8 +131,8 @@ def licence_files(paths: Sequence[Path]) -> dict[str, Path]:
             for pattern in _LICENCE_FILES:
                 for file in sorted(place.glob(pattern)):
                     if file.is_file() and file.stat().st_size <= _MAX_LICENCE:
-                        found.setdefault(f"{place.name}-{file.name}", file)
-    return found
+                        files.setdefault(f"{place.name}-{file.name}", file)
+    return files
 
 
 def bill_of_materials(subject: str, brought: Sequence[tuple[Brought, Path]], rules: Rules) -> bytes:

@@ -1,6 +1,6 @@
 """Takes device code of other architectures out of a library, only where that cannot change what runs.
 
-A fat binary container is found by its address, so it stays where it is; inside it the entries that some
+Programs know a fat binary container by its address, so it stays where it is; inside it the entries that some
 wanted card can run move to the front, the container's length is set to them, and the rest becomes zeros.
 The file keeps its size (moving sections would break addresses), but zeros take no room in a wheel.
 
@@ -28,12 +28,12 @@ _SIZE_AT = 8  # of the u64 length in a container's header
 _HEADER_AT = 6  # of the u16 header size
 
 
-def wanted_entries(entries: Sequence[Entry], wanted: Sequence[Sm]) -> list[Entry]:
+def wanted_entries(entries: Sequence[Entry], cards: Sequence[Sm]) -> list[Entry]:
     """What some wanted card can run, or the smallest if nothing can. PTX is kept for cards without machine code."""
     keep: set[int] = set()
     facts = load_facts()
-    for card in wanted:
-        # What depends on a toolkit that is not told here is kept.
+    for card in cards:
+        # What depends on a toolkit that is not known here is kept.
         sass = [e.offset for e in entries if e.kind == "sass" and sass_runs(e.arch, card, None, facts) is not False]
         ptx = [e.offset for e in entries if e.kind == "ptx" and ptx_runs(e.arch, card)]
         # All that fit, not only the best: which one the driver takes is the driver's business.
@@ -43,7 +43,7 @@ def wanted_entries(entries: Sequence[Entry], wanted: Sequence[Sm]) -> list[Entry
     return [entry for entry in entries if entry.offset in keep]
 
 
-def trim(path: Path, wanted: Sequence[Sm], name: str) -> Trimmed:
+def trim(path: Path, cards: Sequence[Sm], name: str) -> Trimmed:
     """Trim a library in place, which is called ``name`` in the wheel. On any doubt it is left as it was, and
     ``kept_whole`` says why."""
     with path.open("r+b") as file:
@@ -51,7 +51,7 @@ def trim(path: Path, wanted: Sequence[Sm], name: str) -> Trimmed:
             return Trimmed(file=name, kept_whole="it is empty")
         with mmap.mmap(file.fileno(), 0) as data:
             try:
-                plans = [(container, _kept(container, wanted)) for container in _containers(data)]
+                plans = [(container, _entries_to_keep(container, cards)) for container in _containers(data)]
             except (Malformed, BadInput) as error:
                 return Trimmed(file=name, kept_whole=error.message)
             dropped = [entry for container, keep in plans for entry in container.entries if entry not in keep]
@@ -60,7 +60,7 @@ def trim(path: Path, wanted: Sequence[Sm], name: str) -> Trimmed:
             data.flush()
     names = {entry.name for entry in dropped}
     saved = sum(entry.header + entry.size for entry in dropped)
-    return Trimmed(file=name, archs=tuple(sorted(names, key=_by_number)), bytes=saved)
+    return Trimmed(file=name, archs=tuple(sorted(names, key=_number_order)), bytes=saved)
 
 
 def _containers(data: mmap.mmap) -> list[Container]:
@@ -70,9 +70,9 @@ def _containers(data: mmap.mmap) -> list[Container]:
     return [container for start, size in spans for container in read_containers(data, start, size)]
 
 
-def _kept(container: Container, wanted: Sequence[Sm]) -> list[Entry]:
-    known = all(entry.kind in ("sass", "ptx") for entry in container.entries)
-    return wanted_entries(container.entries, wanted) if container.entries and known else list(container.entries)
+def _entries_to_keep(container: Container, cards: Sequence[Sm]) -> list[Entry]:
+    is_known = all(entry.kind in ("sass", "ptx") for entry in container.entries)
+    return wanted_entries(container.entries, cards) if container.entries and is_known else list(container.entries)
 
 
 def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
@@ -86,17 +86,17 @@ def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
         # Entries only ever move towards the front, so none is overwritten before it is read.
         data.move(at, entry.offset, length)
         at += length
-    _zero(data, at, container.offset + container.size)
+    _write_zeros(data, at, container.offset + container.size)
     struct.pack_into("<Q", data, container.offset + _SIZE_AT, at - start)
 
 
-def _zero(data: mmap.mmap, start: int, end: int) -> None:
+def _write_zeros(data: mmap.mmap, start: int, end: int) -> None:
     step = 1 << 20
     for at in range(start, end, step):
         stop = min(end, at + step)
         data[at:stop] = bytes(stop - at)
 
 
-def _by_number(name: str) -> tuple[int, str]:
+def _number_order(name: str) -> tuple[int, str]:
     digits = "".join(c for c in name if c.isdigit())
     return int(digits or 0), name

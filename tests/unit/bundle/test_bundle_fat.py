@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from binaries import make_elf, make_entry, make_fatbin
-from rekindle.bundle.fat import Order, make_fat, new_path, reaches
+from rekindle.bundle.fat import BundleOrder, make_fat, new_path, reaches
 from rekindle.bundle.rules import load_rules, required_packages, without_vendor_packages
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.rewrite import Rewriter
@@ -73,8 +73,8 @@ def _wheel(folder: Path, **extra: object) -> Path:
 
 def _order(
     wheel: Path, out: Path, *places: Path, set_path: Callable[[Path, str], None] | None = None, **more: object
-) -> Order:
-    return Order(
+) -> BundleOrder:
+    return BundleOrder(
         wheel=wheel, out=out, places=places, rules=load_rules(), set_path=set_path or (lambda library, path: None),
         **more,  # type: ignore[arg-type]
     )  # fmt: skip

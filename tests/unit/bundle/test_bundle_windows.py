@@ -12,7 +12,7 @@ import pytest
 
 from binaries import make_pe
 from rekindle.bundle.dlls import MARK
-from rekindle.bundle.fat import Order, make_fat
+from rekindle.bundle.fat import BundleOrder, make_fat
 from rekindle.bundle.rules import load_rules
 from rekindle.formats.pe import DELAY_IMPORT, Pe
 from rekindle.model.arch import Sm
@@ -29,7 +29,7 @@ def _bundle(folder: Path, files: Mapping[str, bytes], dlls: Mapping[str, bytes],
     for name, data in dlls.items():
         (bin / name).write_bytes(data)
     wheel = make_wheel(folder, "pkg", "1.0", tag="cp311-cp311-win_amd64", files=dict(files))
-    order = Order(
+    order = BundleOrder(
         wheel=wheel, out=folder / "out", places=(bin,), rules=load_rules(), set_path=_no_patchelf,
         **more,  # type: ignore[arg-type]
     )  # fmt: skip
