@@ -64,7 +64,7 @@ def can_farm() -> str | None:
         return f"needs {', '.join(lacking) or COMPILER}"
     if subprocess.run(["sccache-dist", "--version"], capture_output=True, check=False).returncode:
         return "sccache-dist does not run here"
-    trial = checks._sandbox(LiveHost(), Path(tempfile.gettempdir()))
+    trial = checks._check_sandbox(LiveHost(), Path(tempfile.gettempdir()))
     return None if trial.status == "ok" else f"no sandbox here: {trial.found}"
 
 

@@ -24,15 +24,15 @@ def read_address(text: str, port: int) -> str:
     """``192.168.1.10``, ``desk.local:10600`` or ``[fd00::1]:10600`` as sccache wants it: numbers, with a port."""
     split = urlsplit(f"//{text}" if text.count(":") < 2 or text.startswith("[") else f"//[{text}]")
     try:
-        host, asked = split.hostname, split.port
+        host, given_port = split.hostname, split.port
         if not host or split.path or split.username:
             raise ValueError(text)
-        found = socket.getaddrinfo(host, asked if asked is not None else port, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(host, given_port if given_port is not None else port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
         raise BadInput(
             f"{text!r} is no address of a machine: {error}", remedy="192.168.1.10 or 192.168.1.10:10600"
         ) from None
-    numbers, number = str(found[0][4][0]), int(found[0][4][1])
+    numbers, number = str(results[0][4][0]), int(results[0][4][1])
     if ipaddress.ip_address(numbers).is_unspecified:
         raise BadInput(
             f"{text} means every address of this machine; the others must know one that they reach",
@@ -78,7 +78,7 @@ def address_towards(url: str) -> str:
 
 
 def judge_network(url: str, *, private_network: bool = False) -> str | None:
-    """What is to be said about tokens on the way to ``url``; refused where strangers could read them."""
+    """A warning about tokens on the way to ``url``, or None; refused where strangers could read them."""
     if url.startswith("https:") or private_network:
         return None
     host, port = split_address(url)
@@ -92,14 +92,14 @@ def judge_network(url: str, *, private_network: bool = False) -> str | None:
 
 
 def judge_reach(url: str, workers: Iterable[str]) -> str | None:
-    """What is to be said where machines are invited to a scheduler that only its own machine reaches."""
+    """A warning where machines are invited to a scheduler that only its own machine reaches, or None."""
     far = [address for address in workers if not is_loopback(split_address(address)[0])]
     if not far or not is_loopback(split_address(url)[0]):
         return None
-    own = ", ".join(own_addresses()) or "ADDRESS"
+    ours = ", ".join(own_addresses()) or "ADDRESS"
     return (
         f"{far[0]} does not reach {url}, which is this machine alone (unless a tunnel leads here): rekindle farm down, "
-        f"then rekindle farm up --listen with one of {own}"
+        f"then rekindle farm up --listen with one of {ours}"
     )
 
 

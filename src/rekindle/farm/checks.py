@@ -57,18 +57,18 @@ def start_words(host: Host, root: bool | None = None) -> list[str]:
 
 
 def ask_scheduler(url: str) -> tuple[FarmStatus, float | None]:
-    """What the scheduler says, and how many seconds its clock is ahead of ours (None: it does not tell)."""
+    """The scheduler's status, and how many seconds its clock is ahead of ours (None: it sends no time)."""
     if not url.startswith(("http://", "https://")):
         return FarmStatus(scheduler=url, why=f"{url} is no address of a scheduler"), None
     place, form = f"{url.rstrip('/')}/api/v1/scheduler/status", {"Accept": "application/json"}
-    asked = urllib.request.Request(place, headers=form)  # noqa: S310 (the scheme is looked at above)
+    request = urllib.request.Request(place, headers=form)  # noqa: S310 (the scheme is looked at above)
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with direct.open(asked, timeout=_ASK_SECONDS) as answer:
-            said = msgspec.json.decode(answer.read(1 << 16), type=dict[str, int])
-            dated = answer.headers.get("Date")
+        with direct.open(request, timeout=_ASK_SECONDS) as reply:
+            counts = msgspec.json.decode(reply.read(1 << 16), type=dict[str, int])
+            dated = reply.headers.get("Date")
         status = FarmStatus(
-            scheduler=url, servers=said["num_servers"], slots=said["num_cpus"], in_progress=said["in_progress"]
+            scheduler=url, servers=counts["num_servers"], slots=counts["num_cpus"], in_progress=counts["in_progress"]
         )
     except (OSError, urllib.error.URLError, msgspec.MsgspecError, KeyError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
@@ -83,73 +83,70 @@ def check_worker(host: Host, needs: WorkerNeeds) -> tuple[Check, ...]:
     """Every need of a worker here; ``fail`` means that it would take work and return none."""
     if host.system != "linux":
         only = "sccache-dist's server runs on Linux alone; from Windows and macOS one can build, not help building"
-        return (_check("system", "fail", host.system, "linux", only),)
+        return (_row("system", "fail", host.system, "linux", only),)
     return (
-        _architecture(host, needs),
-        _program(host),
-        _glibc(host),
-        _bubblewrap(host),
-        _sandbox(host, needs.scratch),
-        _disk(host, needs.scratch),
-        *_network(needs),
+        _check_architecture(host, needs),
+        _check_program(host),
+        _check_glibc(host),
+        _check_bubblewrap(host),
+        _check_sandbox(host, needs.scratch),
+        _check_disk(host, needs.scratch),
+        *_check_network(needs),
     )
 
 
-def _check(name: str, status: CheckStatus, found: str | None, want: str | None = None, fix: str | None = None) -> Check:
-    return Check(id=name, status=status, found=found, want=want, fix=None if status == "ok" else fix)
+def _row(name: str, status: CheckStatus, actual: str | None, want: str | None = None, fix: str | None = None) -> Check:
+    return Check(id=name, status=status, found=actual, want=want, fix=None if status == "ok" else fix)
 
 
-def _architecture(host: Host, needs: WorkerNeeds) -> Check:
+def _check_architecture(host: Host, needs: WorkerNeeds) -> Check:
     same = host.machine == needs.machine
     fix = "toolchains come from the machine that builds; a worker must be able to run them"
-    return _check("architecture", "ok" if same else "fail", host.machine, needs.machine, fix)
+    return _row("architecture", "ok" if same else "fail", host.machine, needs.machine, fix)
 
 
-def _program(host: Host) -> Check:
+def _check_program(host: Host) -> Check:
     try:
         tool: Tool = find_sccache(host, "sccache-dist")
     except MissingTool as error:
-        return _check("sccache-dist", "fail", error.message, None, error.remedy)
-    return _check("sccache-dist", "ok", f"{tool.version} ({tool.path})")
+        return _row("sccache-dist", "fail", error.message, None, error.remedy)
+    return _row("sccache-dist", "ok", f"{tool.version} ({tool.path})")
 
 
-def _glibc(host: Host) -> Check:
+def _check_glibc(host: Host) -> Check:
     needed, (_, version) = farm_needs("glibc"), find_libc(host)
     if version is None:
-        return _check("glibc", "warn", "none was found", needed, "a system with musl needs a sccache-dist built for it")
+        return _row("glibc", "warn", "none was found", needed, "a system with musl needs a sccache-dist built for it")
     new = version_key(version) >= version_key(needed)
-    return _check("glibc", "ok" if new else "fail", version, f"{needed} or newer", "a newer system")
+    return _row("glibc", "ok" if new else "fail", version, f"{needed} or newer", "a newer system")
 
 
-def _bubblewrap(host: Host) -> Check:
-    said, needed = host.run(["bwrap", "--version"]), farm_needs("bubblewrap")
-    version = version_in(said.out) if said.ok else None
+def _check_bubblewrap(host: Host) -> Check:
+    reply, needed = host.run(["bwrap", "--version"]), farm_needs("bubblewrap")
+    version = version_in(reply.out) if reply.ok else None
     fix = "install the package bubblewrap (apt, dnf, pacman, zypper)"
     if version is None:
-        return _check("bubblewrap", "fail", None, f"{needed} or newer", fix)
+        return _row("bubblewrap", "fail", None, f"{needed} or newer", fix)
     new = version_key(version) >= version_key(needed)
-    return _check("bubblewrap", "ok" if new else "fail", version, f"{needed} or newer", fix)
+    return _row("bubblewrap", "ok" if new else "fail", version, f"{needed} or newer", fix)
 
 
-def _sandbox(host: Host, scratch: Path) -> Check:
-    """The overlay and the sandbox, as a compilation will want them, on the very disk."""
+def _check_sandbox(host: Host, scratch: Path) -> Check:
+    """The overlay and the sandbox as a compilation needs them, tried on the same disk."""
     who = "as root" if not start_words(host) else "without root, in a user namespace"
     if not host.which("bwrap"):
-        return _check("sandbox", "warn", "not tried without bubblewrap")
+        return _row("sandbox", "warn", "not tried without bubblewrap")
     try:
         there = next(place for place in (scratch, *scratch.parents) if place.is_dir())
         with tempfile.TemporaryDirectory(prefix=".rekindle-trial-", dir=there) as folder:
-            said = host.run([*_mounting(host), "sh", "-c", _TRIAL, "sh", folder], timeout=20.0)
+            mount = start_words(host) or ["unshare", "--mount", "--propagation", "private", "--"]
+            reply = host.run([*mount, "sh", "-c", _TRIAL, "sh", folder], timeout=20.0)
     except OSError as error:
-        return _check("sandbox", "fail", f"{scratch}: {error.strerror or error}", None, "another folder: --scratch DIR")
-    if said.ok:
-        return _check("sandbox", "ok", f"works {who}")
-    words = (said.err.strip() or "no answer").splitlines()[-1]
-    return _check("sandbox", "fail", f"{who}: {words}", "an overlay and user namespaces", _sandbox_fix(host, words))
-
-
-def _mounting(host: Host) -> list[str]:
-    return start_words(host) or ["unshare", "--mount", "--propagation", "private", "--"]
+        return _row("sandbox", "fail", f"{scratch}: {error.strerror or error}", None, "another folder: --scratch DIR")
+    if reply.ok:
+        return _row("sandbox", "ok", f"works {who}")
+    words = (reply.err.strip() or "no answer").splitlines()[-1]
+    return _row("sandbox", "fail", f"{who}: {words}", "an overlay and user namespaces", _sandbox_fix(host, words))
 
 
 def _sandbox_fix(host: Host, words: str) -> str:
@@ -167,40 +164,36 @@ def _sandbox_fix(host: Host, words: str) -> str:
     return "run it with sudo; a container needs CAP_SYS_ADMIN (podman run --privileged)"
 
 
-def _disk(host: Host, scratch: Path) -> Check:
+def _check_disk(host: Host, scratch: Path) -> Check:
     disk = host.disk(str(scratch))
     if disk is None:
-        return _check("disk", "warn", "unknown", f"{_GOOD_GIB:.0f} GiB")
+        return _row("disk", "warn", "unknown", f"{_GOOD_GIB:.0f} GiB")
     free = disk.free / GIB
     status: CheckStatus = "ok" if free >= _GOOD_GIB else "warn" if free >= _LEAST_GIB else "fail"
-    return _check(
+    return _row(
         "disk", status, f"{free:.1f} GiB free", f"{_GOOD_GIB:.0f} GiB for toolchains", "--scratch DIR on a larger disk"
     )
 
 
-def _network(needs: WorkerNeeds) -> list[Check]:
+def _check_network(needs: WorkerNeeds) -> list[Check]:
     host_name, port = split_address(needs.address)
     ours = host_name in own_addresses() or is_loopback(host_name)
     fix = f"invite the address it has: rekindle farm up --invite {(own_addresses() or ['ADDRESS'])[0]}:{port}"
     checks = [
-        _check(
+        _row(
             "address", "ok" if ours else "fail", host_name if ours else f"{host_name} is not this machine's", None, fix
         )
     ]
     free = is_free(needs.address) if ours else True
     taken = f"another port: rekindle farm up --invite {host_name}:{port + 1}"
-    checks.append(
-        _check("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", taken)
-    )
+    checks.append(_row("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", taken))
     status, ahead = ask_scheduler(needs.scheduler)
     way = "is it up (rekindle farm status there), and does its firewall let this machine in?"
-    checks.append(_check("scheduler", "fail" if status.why else "ok", status.why or needs.scheduler, None, way))
+    checks.append(_row("scheduler", "fail" if status.why else "ok", status.why or needs.scheduler, None, way))
     if ahead is not None:
         near = abs(ahead) <= _CLOCK_SECONDS
         words = f"{abs(ahead):.0f} s {'behind' if ahead > 0 else 'ahead of'} the scheduler's"
         checks.append(
-            _check(
-                "clock", "ok" if near else "fail", words, f"within {_CLOCK_SECONDS:.0f} s", "timedatectl set-ntp true"
-            )
+            _row("clock", "ok" if near else "fail", words, f"within {_CLOCK_SECONDS:.0f} s", "timedatectl set-ntp true")
         )
     return checks

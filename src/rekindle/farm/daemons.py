@@ -43,13 +43,13 @@ class Daemon:
     def find(self) -> int | None:
         """Its process, where it runs on this machine."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            noted = json.loads(self.note.read_bytes())
-            if process_mark(int(noted["pid"])) == noted["mark"]:
-                return int(noted["pid"])
+            note = json.loads(self.note.read_bytes())
+            if process_mark(int(note["pid"])) == note["mark"]:
+                return int(note["pid"])
         return self._find_unnoted()
 
     def _find_unnoted(self) -> int | None:
-        """One that was started with this very file, and whose note a kill in that moment took."""
+        """The process that was started with this configuration, where a kill came before its note was written."""
         import psutil
 
         for process in psutil.process_iter(["cmdline"]):
@@ -65,8 +65,8 @@ class Daemon:
             self.log.replace(Path(f"{self.log}.before"))
         self.log.touch(mode=0o600)
         # A server that goes to the background by itself would have another number than the one noted here.
-        own = {"SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": "info"}
-        process = start_background([*argv, "--config", str(self.conf)], {**env, **own}, self.log)
+        settings = {"SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": "info"}
+        process = start_background([*argv, "--config", str(self.conf)], {**env, **settings}, self.log)
         try:
             write_atomically(self.note, json.dumps({"pid": process.pid, "mark": process_mark(process.pid)}))
         except BaseException:
@@ -77,7 +77,7 @@ class Daemon:
         return process.pid
 
     def wait_until(self, ready: Callable[[], bool], pid: int, seconds: float) -> None:
-        """Until ``ready`` says so; its own last words where it ends before, or takes too long."""
+        """Wait until ``ready``; StageFailed with its last words where it ends before, or takes too long."""
         deadline = time.monotonic() + seconds
         while not ready():
             ended = process_mark(pid) is None

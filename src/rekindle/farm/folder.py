@@ -111,12 +111,12 @@ def cache_settings(text: str) -> dict[str, Any]:
         who = {"username": split.username or None, "password": unquote(split.password)} if split.password else {}
         return {"redis": {"endpoint": endpoint, "key_prefix": split.path.strip("/"), **who}}
     if split.scheme == "s3" and split.hostname:
-        asked = {name: values[-1] for name, values in parse_qs(split.query).items()}
-        if unknown := sorted(set(asked) - {"region", "endpoint", "use_ssl"}):
+        options = {name: values[-1] for name, values in parse_qs(split.query).items()}
+        if unknown := sorted(set(options) - {"region", "endpoint", "use_ssl"}):
             raise BadInput(f"s3:// knows no {unknown[0]!r}", remedy="region, endpoint, use_ssl")
-        ssl = {"use_ssl": asked.pop("use_ssl") == "true"} if "use_ssl" in asked else {}
+        ssl = {"use_ssl": options.pop("use_ssl") == "true"} if "use_ssl" in options else {}
         place = {"bucket": split.netloc, "key_prefix": split.path.strip("/"), "no_credentials": False}
-        return {"s3": {**place, **asked, **ssl}}
+        return {"s3": {**place, **options, **ssl}}
     raise BadInput(
         f"{text!r} is no place for a cache", remedy="dir:/shared/cache, redis://HOST:6379 or s3://BUCKET/PREFIX"
     )

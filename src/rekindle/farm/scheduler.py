@@ -58,22 +58,22 @@ def raise_farm(
     progress: Progress,
 ) -> FarmUp:
     """Write what is missing, start the scheduler where it does not run, and invite whom was named."""
-    known = load_farm(folder) if folder.table.is_file() else None
-    before = _listening(folder)
+    saved = load_farm(folder) if folder.table.is_file() else None
+    before = _listen_address(folder)
     address = addresses.read_address(listen or before or "127.0.0.1", addresses.SCHEDULER_PORT)
-    reached = (url or (known.scheduler if known and address == before else f"http://{address}")).rstrip("/")
+    reached = (url or (saved.scheduler if saved and address == before else f"http://{address}")).rstrip("/")
     notes = []
-    if known is None or reached != known.scheduler:
+    if saved is None or reached != saved.scheduler:
         note = addresses.judge_network(reached, private_network=private_network)
         notes += [note] if note else []
     if cache:
         cache_settings(cache)
-    asked = [addresses.read_address(text, addresses.WORKER_PORT) for text in invite]
-    if note := addresses.judge_reach(reached, asked):
+    guests = [addresses.read_address(text, addresses.WORKER_PORT) for text in invite]
+    if note := addresses.judge_reach(reached, guests):
         notes.append(note)
-    workers = {worker.address: worker for worker in known.workers} if known else {}
-    workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in asked if place not in workers}
-    farm = Farm(scheduler=reached, cache=cache or (known.cache if known else None), workers=tuple(workers.values()))
+    workers = {worker.address: worker for worker in saved.workers} if saved else {}
+    workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in guests if place not in workers}
+    farm = Farm(scheduler=reached, cache=cache or (saved.cache if saved else None), workers=tuple(workers.values()))
     daemon = scheduler_daemon(folder)
     pid = daemon.find()
     if pid and address != before:
@@ -103,8 +103,8 @@ def raise_farm(
             except BaseException:
                 daemon.end()
                 raise
-    wanted = [*asked, *[None] * client]
-    invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in wanted)
+    invited = [*guests, *[None] * client]
+    invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in invited)
     return msgspec.structs.replace(
         plan,
         state="running" if pid else "started",
@@ -114,7 +114,7 @@ def raise_farm(
     )
 
 
-def _listening(folder: FarmFolder) -> str | None:
+def _listen_address(folder: FarmFolder) -> str | None:
     """Where the scheduler of this folder listens."""
     return read_settings(folder.scheduler).get("public_addr")
 
@@ -122,22 +122,22 @@ def _listening(folder: FarmFolder) -> str | None:
 def report_farm(folder: FarmFolder) -> FarmReport:
     """The farm as its scheduler and the logs of this folder tell it."""
     farm = load_farm(folder)
-    listening = _listening(folder)
+    listening = _listen_address(folder)
     status, _ = ask_scheduler(f"http://{listening}" if listening else farm.scheduler)
     daemon = scheduler_daemon(folder)
     seen = SeenFarm()
     read_scheduler_log(read_log(daemon.log), seen)
     names = {worker.address: worker for worker in farm.workers}
     for place in worker_places(folder):
-        own = place.settings
-        where = str(own.get("public_addr", place.root.name))
+        settings = place.settings
+        where = str(settings.get("public_addr", place.root.name))
         read_worker_log(read_log(place.daemon.log), where, seen)
-        if own and not listening:
+        if settings and not listening:
             seen.workers.setdefault(where, SeenWorker(here=place.daemon.find() is not None))
     every = sorted({*names, *seen.workers})
     with ThreadPoolExecutor(max_workers=16) as pool:
-        heard = dict(zip(every, pool.map(addresses.answers, every), strict=True))
-    machines = tuple(_machine(place, names.get(place), seen.workers.get(place), heard[place]) for place in every)
+        alive = dict(zip(every, pool.map(addresses.answers, every), strict=True))
+    machines = tuple(_farm_machine(place, names.get(place), seen.workers.get(place), alive[place]) for place in every)
     return FarmReport(
         folder=str(folder.root),
         status=status,
@@ -148,8 +148,8 @@ def report_farm(folder: FarmFolder) -> FarmReport:
     )
 
 
-def _machine(address: str, known: FarmWorker | None, seen: SeenWorker | None, answers: bool) -> FarmMachine:
-    name, slots = (known.name, known.slots) if known else (worker_name(address), None)
+def _farm_machine(address: str, entry: FarmWorker | None, seen: SeenWorker | None, answers: bool) -> FarmMachine:
+    name, slots = (entry.name, entry.slots) if entry else (worker_name(address), None)
     if seen is None:
         return FarmMachine(name=name, address=address, slots=slots, state="expected")
     return FarmMachine(
@@ -179,18 +179,18 @@ def end_farm(folder: FarmFolder, *, forget: bool = False, progress: Progress) ->
             elif place.ssh.is_file():
                 words = json.loads(place.ssh.read_bytes())
                 try:
-                    gone = json.loads(call_by_ssh([*words, "farm", "down", "--json"]))["ended"]
-                    ended += [f"{one} on {words[3]}" for one in gone]
+                    stopped = json.loads(call_by_ssh([*words, "farm", "down", "--json"]))["ended"]
+                    ended += [f"{server} on {words[3]}" for server in stopped]
                 except (RekindleError, ValueError, KeyError) as error:
                     left.append(f"{place.root.name} on {words[3]}: {getattr(error, 'message', error)}")
         if scheduler_daemon(folder).end():
             ended.append("scheduler")
     if forget and not left:
-        _forget(folder)
+        _remove_files(folder)
     return FarmDown(folder=str(folder.root), ended=tuple(ended), left=tuple(left), forgotten=forget and not left)
 
 
-def _forget(folder: FarmFolder) -> None:
+def _remove_files(folder: FarmFolder) -> None:
     """Remove what we wrote, by its names; whatever else lies in the folder stays, and the folder with it."""
     for place in worker_places(folder):
         if place.scratch:

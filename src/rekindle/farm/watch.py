@@ -42,19 +42,19 @@ class SeenFarm:
     workers: dict[str, SeenWorker] = field(default_factory=dict)
     failures: dict[tuple[str, str], FarmFailure] = field(default_factory=dict)
 
-    def fail(self, where: str, when: str, text: str) -> None:
-        """Note a failure; numbers in it do not make it another one."""
+    def add_failure(self, where: str, when: str, text: str) -> None:
+        """Note a failure; two that differ only in numbers are the same."""
         why, fix = explain_failure(text)
         key = (where, why or _NUMBERS.sub("N", text))
-        known = self.failures.get(key)
+        earlier = self.failures.get(key)
         row = FarmFailure(where=where, when=when, what=text[:300], why=why, fix=fix)
-        self.failures[key] = replace(row, count=known.count + 1) if known else row
+        self.failures[key] = replace(row, count=earlier.count + 1) if earlier else row
 
 
 def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
     """Who took which compilation, and who was lost."""
     owner: dict[str, SeenWorker] = {}
-    for when, level, text in _records(lines):
+    for when, level, text in _read_records(lines):
         if match := _CREATED.match(text):
             worker = owner[match[1]] = seen.workers.setdefault(match[2], SeenWorker(here=True))
             worker.jobs.add(match[1])
@@ -66,7 +66,7 @@ def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
                 done.last = when
         elif match := _REGISTERED.match(text):
             worker = seen.workers.setdefault(match[1], SeenWorker())
-            # One that registers again was started again: what it had is gone.
+            # A worker that registers again was restarted: its jobs are gone.
             worker.lost += len(worker.jobs)
             worker.jobs.clear()
             worker.here, worker.last = True, when
@@ -76,17 +76,17 @@ def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
             worker.jobs.clear()
             worker.here = False
         if level in ("WARN", "ERROR"):
-            seen.fail(match[1] if match and level == "WARN" else "scheduler", when, text)
+            seen.add_failure(match[1] if match and level == "WARN" else "scheduler", when, text)
 
 
 def read_worker_log(lines: Iterable[str], where: str, seen: SeenFarm) -> None:
     """What a worker itself says went wrong."""
-    for when, level, text in _records(lines):
+    for when, level, text in _read_records(lines):
         if level in ("WARN", "ERROR"):
-            seen.fail(where, when, text)
+            seen.add_failure(where, when, text)
 
 
-def _records(lines: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+def _read_records(lines: Iterable[str]) -> Iterable[tuple[str, str, str]]:
     for line in lines:
         if match := _LINE.match(line[:_MAX_LINE].rstrip()):
             yield match["when"], match["level"], match["text"]
@@ -103,13 +103,13 @@ def read_log(path: Path) -> Iterable[str]:
 
 def explain_failure(text: str) -> tuple[str | None, str | None]:
     """What a line means and what to do; None where nobody knows."""
-    for pattern, why, fix in _failures():
+    for pattern, why, fix in _failure_rows():
         if pattern.search(text):
             return why, fix
     return None, None
 
 
 @functools.cache
-def _failures() -> list[tuple[re.Pattern[str], str, str | None]]:
+def _failure_rows() -> list[tuple[re.Pattern[str], str, str | None]]:
     table = read_beside(__file__, "failures.toml", dict[str, list[dict[str, str]]])
     return [(re.compile(row["pattern"]), row["why"], row.get("fix")) for row in table["failure"]]

@@ -127,12 +127,12 @@ def join_here(
     progress: Progress,
 ) -> FarmJoin:
     """Check this machine and start a worker on it; an invitation of a builder only writes its configuration."""
-    text = read_invitation(line) if line else _known_invitation(folder, host, address)
+    text = read_invitation(line) if line else _renew_invitation(folder, host, address)
     if text.address is None:
         return _join_as_client(folder, text, dry_run=dry_run)
     place = place_of(folder, text.address)
     memory = host.memory()
-    known = FarmJoin(
+    report = FarmJoin(
         folder=str(folder.root),
         scheduler=text.scheduler,
         address=text.address,
@@ -141,31 +141,31 @@ def join_here(
         memory_gib=gib(memory.total) if memory else None,
     )
     if (pid := place.daemon.find()) is not None:
-        return msgspec.structs.replace(known, pid=pid)
+        return msgspec.structs.replace(report, pid=pid)
     room = (scratch or place.scratch or place.root / "scratch").absolute()
     needs = WorkerNeeds(scheduler=text.scheduler, address=text.address, machine=text.machine, scratch=room)
     with tell_while(progress, "checking this machine"):
         checks = check_worker(host, needs)
-    known = msgspec.structs.replace(known, checks=checks, state="checked")
+    report = msgspec.structs.replace(report, checks=checks, state="checked")
     if any(check.status == "fail" for check in checks):
-        return msgspec.structs.replace(known, state="refused")
+        return msgspec.structs.replace(report, state="refused")
     if dry_run:
-        return known
-    with hold_lock(_made(place.root) / ".lock", lambda: f"another command starts the worker in {place.root}"):
-        pid = _start(host, folder, place, text, room, progress)
+        return report
+    with hold_lock(_make_folder(place.root) / ".lock", lambda: f"another command starts the worker in {place.root}"):
+        pid = _start_worker(host, folder, place, text, room, progress)
     if folder.scheduler.is_file():
-        add_worker(folder, text.address, slots=known.slots, memory_gib=known.memory_gib)
-    joined = msgspec.structs.replace(known, state="joined", pid=pid)
-    return _stay(place, joined, pid) if wait else joined
+        add_worker(folder, text.address, slots=report.slots, memory_gib=report.memory_gib)
+    joined = msgspec.structs.replace(report, state="joined", pid=pid)
+    return _wait_for_end(place, joined, pid) if wait else joined
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder
 
 
-def _known_invitation(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
-    """Without a line: of a worker that was here before, or from the farm's own keys, where this folder has them."""
+def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
+    """Without a line: from a worker that was here before, or from the farm's own keys, where this folder has them."""
     if not folder.table.is_file():
         raise needs_invitation(folder)
     farm = load_farm(folder)
@@ -173,16 +173,15 @@ def _known_invitation(folder: FarmFolder, host: Host, address: str | None) -> In
         for place in worker_places(folder):
             table = place.settings
             if table and address in (None, table["public_addr"]):
-                token = table["scheduler_auth"]["token"]
-                found = table["scheduler_url"], table["public_addr"]
-                return InvitationText(scheduler=found[0], address=found[1], token=token, machine=host.machine)
-    return invitation_for(folder, host, read_address(address, WORKER_PORT) if address else _own_address(folder, farm))
+                url, worker, token = table["scheduler_url"], table["public_addr"], table["scheduler_auth"]["token"]
+                return InvitationText(scheduler=url, address=worker, token=token, machine=host.machine)
+    return invitation_for(folder, host, read_address(address, WORKER_PORT) if address else _pick_address(folder, farm))
 
 
-def _own_address(folder: FarmFolder, farm: Farm) -> str:
+def _pick_address(folder: FarmFolder, farm: Farm) -> str:
     """Of the worker that this machine has already, else with the first port that is free."""
-    own = address_towards(farm.scheduler)
-    ports = [write_address(own, port) for port in range(WORKER_PORT, WORKER_PORT + 20)]
+    ip = address_towards(farm.scheduler)
+    ports = [write_address(ip, port) for port in range(WORKER_PORT, WORKER_PORT + 20)]
     return next((place for place in ports if place_of(folder, place).daemon.find()), None) or next(
         (place for place in ports if is_free(place)), ports[0]
     )
@@ -197,7 +196,7 @@ def _join_as_client(folder: FarmFolder, text: InvitationText, *, dry_run: bool) 
     return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
 
 
-def _start(
+def _start_worker(
     host: Host, folder: FarmFolder, place: WorkerPlace, text: InvitationText, scratch: Path, progress: Progress
 ) -> int:
     assert text.address is not None
@@ -217,24 +216,24 @@ def _start(
     pid = place.daemon.start([*start_words(host), tool.path, "server"], host.env)
     try:
         with tell_while(progress, "the worker greets the scheduler"):
-            place.daemon.wait_until(lambda: _is_in(place.daemon), pid, _START_SECONDS)
+            place.daemon.wait_until(lambda: _has_joined(place.daemon), pid, _START_SECONDS)
     except BaseException:
         place.daemon.end()
         raise
     return pid
 
 
-def _is_in(daemon: Daemon) -> bool:
-    said = daemon.log.read_text(encoding="utf-8", errors="replace")
-    if _TURNED_AWAY in said:
-        line = next(line for line in said.splitlines() if _TURNED_AWAY in line)
+def _has_joined(daemon: Daemon) -> bool:
+    log = daemon.log.read_text(encoding="utf-8", errors="replace")
+    if _TURNED_AWAY in log:
+        line = next(line for line in log.splitlines() if _TURNED_AWAY in line)
         why, fix = explain_failure(line)
         raise StageFailed(f"the scheduler turned this worker away: {why or line.strip()[-200:]}", remedy=fix)
-    return _JOINED in said
+    return _JOINED in log
 
 
-def _stay(place: WorkerPlace, joined: FarmJoin, pid: int) -> FarmJoin:
-    """Until the worker ends or somebody ends us; then it is gone."""
+def _wait_for_end(place: WorkerPlace, joined: FarmJoin, pid: int) -> FarmJoin:
+    """Wait until the worker ends; if we are interrupted, end it."""
     try:
         with stop_signals_as_interrupt():
             while place.daemon.find() == pid:
@@ -256,8 +255,8 @@ def join_by_ssh(
     host: Host, folder: FarmFolder, target: str, *, address: str | None, remote: str, dry_run: bool, progress: Progress
 ) -> FarmJoin:
     """Start a worker on a machine that ssh reaches; the invitation goes through its standard input."""
-    said = host.run(["ssh", "-G", target], timeout=20.0)
-    named = dict(line.split(" ", 1) for line in said.out.splitlines() if " " in line).get("hostname", target)
+    reply = host.run(["ssh", "-G", target], timeout=20.0)
+    named = dict(line.split(" ", 1) for line in reply.out.splitlines() if " " in line).get("hostname", target)
     where = read_address(address or named.rpartition("@")[2], WORKER_PORT)
     line = write_invitation(invitation_for(folder, host, where)).line
     words = ["ssh", "-o", "BatchMode=yes", target, remote]
@@ -265,13 +264,13 @@ def join_by_ssh(
         joined = decode(call_by_ssh([*words, "farm", "join", "--json", *["--dry-run"] * dry_run], line), FarmJoin)
     if joined.state in ("joined", "running"):
         place = place_of(folder, where)
-        write_atomically(_made(place.root) / place.ssh.name, json.dumps(words))
+        write_atomically(_make_folder(place.root) / place.ssh.name, json.dumps(words))
         add_worker(folder, where, slots=joined.slots, memory_gib=joined.memory_gib)
     return joined
 
 
 def call_by_ssh(words: list[str], line: str = "") -> bytes:
-    """What the other machine's Rekindle answers; an answer that is no is one, too."""
+    """What the other machine's Rekindle answers; a refusal is an answer, too."""
     try:
         done = subprocess.run(words, input=line.encode(), capture_output=True, timeout=_SSH_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -286,7 +285,7 @@ def add_worker(folder: FarmFolder, address: str, *, slots: int | None = None, me
     """Write a worker into ``farm.toml``, or what is newly known of it."""
     farm = load_farm(folder)
     worker = FarmWorker(name=worker_name(address), address=address, slots=slots, memory_gib=memory_gib)
-    others = tuple(known for known in farm.workers if known.address != address)
+    others = tuple(other for other in farm.workers if other.address != address)
     write_files({folder.table: farm_text(msgspec.structs.replace(farm, workers=(*others, worker)))})
 
 
