@@ -53,9 +53,9 @@ class AppFolder:
 
 def find_app_name(text: str, facts: Facts) -> str | None:
     """The application that people mean by a name: ``comfy``, ``A1111``, ``text generation webui``."""
-    wanted = _plain(text)
+    plain = _plain_name(text)
     for name, app in facts.apps.app.items():
-        if wanted in map(_plain, (name, app.title, *app.names)):
+        if plain in map(_plain_name, (name, app.title, *app.names)):
             return name
     return None
 
@@ -67,9 +67,9 @@ def read_app_use(given: str, facts: Facts) -> AppUse:
     text, _, version = given.partition("==")
     name = find_app_name(text, facts)
     if name is None:
-        known = {_plain(each): key for key, app in facts.apps.app.items() for each in (key, *app.names)}
-        near = difflib.get_close_matches(_plain(text), known, n=1)
-        hint = f"did you mean {known[near[0]]}?" if near else f"known are {', '.join(sorted(facts.apps.app))}"
+        names = {_plain_name(each): key for key, app in facts.apps.app.items() for each in (key, *app.names)}
+        near = difflib.get_close_matches(_plain_name(text), names, n=1)
+        hint = f"did you mean {names[near[0]]}?" if near else f"known are {', '.join(sorted(facts.apps.app))}"
         raise BadInput(f"--for {given}: neither a folder nor an application that is known here", remedy=hint)
     if version and not _NUMBERS.match(version):
         raise BadInput(f"--for {given}: {version!r} is no version", remedy=f"for example --for {name}==1.2.3")
@@ -77,7 +77,7 @@ def read_app_use(given: str, facts: Facts) -> AppUse:
     return AppUse(name=backend or name, version=None if backend else version or None)
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
@@ -102,10 +102,10 @@ def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> 
         version, torch = _installed_version(python, app.package or "") if python else (None, None)
         if version is not None:
             return AppFolder(name=name, app=app, root=folder, version=version, python=python, torch=torch)
-    known = ", ".join(app.title for app in facts.apps.app.values())
+    titles = ", ".join(app.title for app in facts.apps.app.values())
     raise BadInput(
         f"{folder} is no application that is known here",
-        remedy=f"name the folder it was unpacked into; known are {known}. For any other Python:"
+        remedy=f"name the folder it was unpacked into; known are {titles}. For any other Python:"
         " rekindle up --python EXE",
     )
 
@@ -115,9 +115,9 @@ def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | Non
     for place in places:
         for name in names:
             # A link inside the environment leads to its base: the folders are made plain, never the link.
-            found = Path(os.path.normpath(root / place)) / name
-            if found.is_file():
-                return found
+            python = Path(os.path.normpath(root / place)) / name
+            if python.is_file():
+                return python
     return None
 
 
@@ -133,22 +133,22 @@ def _installed_version(python: Path, package: str) -> tuple[str | None, str | No
     """The version of a package beside a Python, and the torch that this very version asks for."""
     inside = package.replace("-", "_")
     for pattern in _SITE:
-        for found in _home(python).glob(f"{pattern}/{inside}-*.dist-info"):
-            match = _NUMBERS.match(found.name.removeprefix(f"{inside}-"))
+        for dist_info in _python_home(python).glob(f"{pattern}/{inside}-*.dist-info"):
+            match = _NUMBERS.match(dist_info.name.removeprefix(f"{inside}-"))
             if match:
-                return match[0].rstrip("."), _required_torch(found / "METADATA", _python_release(python))
+                return match[0].rstrip("."), _required_torch(dist_info / "METADATA", _python_release(python))
     return None, None
 
 
-def _home(python: Path) -> Path:
+def _python_home(python: Path) -> Path:
     return python.parent.parent if python.parent.name in ("bin", "Scripts") else python.parent
 
 
 def _python_release(python: Path) -> str | None:
     """Such as 3.11, by the names of folders and files: lib/python3.11, python311.dll or pyvenv.cfg's own word."""
-    names = [found.name for pattern in ("lib/python3*", "python3*.dll") for found in _home(python).glob(pattern)]
+    names = [entry.name for pattern in ("lib/python3*", "python3*.dll") for entry in _python_home(python).glob(pattern)]
     with contextlib.suppress(OSError):
-        text = read_head(_home(python) / "pyvenv.cfg", 4096).decode("utf-8", "replace")
+        text = read_head(_python_home(python) / "pyvenv.cfg", 4096).decode("utf-8", "replace")
         names += re.findall(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
     for name in names:
         if match := re.match(r"(?:python)?3\.?(\d+)", name):
@@ -168,45 +168,45 @@ def _required_torch(metadata: Path, python: str | None) -> str | None:
 
 
 def marker_values(release: str | None = None, version: str | None = None) -> dict[str, str]:
-    """What markers of requirements are asked on this machine; the Python may be another than ours."""
+    """The values that markers of requirements have on this machine; the Python may be another than ours."""
     values = {name: str(value) for name, value in default_environment().items()}
-    told = {"python_version": release, "python_full_version": version, "extra": ""}
-    return values | {name: value for name, value in told.items() if value is not None}
+    answers = {"python_version": release, "python_full_version": version, "extra": ""}
+    return values | {name: value for name, value in answers.items() if value is not None}
 
 
-def extension_files(found: AppFolder) -> Iterator[tuple[str, Path]]:
+def extension_files(folder: AppFolder) -> Iterator[tuple[str, Path]]:
     """Every extension that is switched on and states requirements, with the file that does."""
     count = 0
-    for pattern in found.app.extensions:
-        for file in sorted(found.root.glob(pattern)):
-            off = found.app.disabled is not None and file.parent.name.endswith(found.app.disabled)
+    for pattern in folder.app.extensions:
+        for file in sorted(folder.root.glob(pattern)):
+            off = folder.app.disabled is not None and file.parent.name.endswith(folder.app.disabled)
             if not off and count < _MOST_FILES:
                 count += 1
                 yield file.parent.name, file
 
 
-def wanted_packages(found: AppFolder, names: Iterable[str], environment: Mapping[str, str]) -> tuple[Wanted, ...]:
+def wanted_packages(folder: AppFolder, names: Iterable[str], environment: Mapping[str, str]) -> tuple[Wanted, ...]:
     """What the application and its extensions require of the packages named; ``environment`` are values of markers."""
-    files: list[tuple[str | None, Path]] = [(None, found.root / name) for name in found.app.requirements]
-    files += extension_files(found)
+    files: list[tuple[str | None, Path]] = [(None, folder.root / name) for name in folder.app.requirements]
+    files += extension_files(folder)
     stated = []
     for extension, file in files:
-        for wish in named_packages(_lines(file, set()), names, environment):
+        for wish in named_packages(_requirement_lines(file, set()), names, environment):
             stated.append(Wanted(requirement=str(wish), file=str(file), extension=extension))
     return tuple(stated)
 
 
 def named_packages(lines: Iterable[str], names: Iterable[str], environment: Mapping[str, str]) -> Iterator[Requirement]:
-    """The requirements among these lines that are about the packages named, and count there."""
+    """The requirements among these lines that name one of the packages and whose marker applies."""
     about = {str(canonicalize_name(name)) for name in names}
     for line in lines:
-        wish = _requirement(line, environment)
+        wish = _read_requirement(line, environment)
         if wish is not None and str(canonicalize_name(wish.name)) in about:
             yield wish
 
 
-def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
-    """The lines of a file of requirements and of those that it includes; an option is no requirement to its reader."""
+def _requirement_lines(file: Path, seen: set[Path]) -> Iterator[str]:
+    """The lines of a requirements file and of the files it includes; options stay in, and their reader skips them."""
     if file in seen or len(seen) > 20:
         return
     seen.add(file)
@@ -218,13 +218,13 @@ def _lines(file: Path, seen: set[Path]) -> Iterator[str]:
         line = re.sub(r"(?:^|\s)#.*", "", raw).strip()
         included = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
         if included:
-            yield from _lines(file.parent / included[1], seen)
+            yield from _requirement_lines(file.parent / included[1], seen)
         else:
             yield line
 
 
-def _requirement(line: str, environment: Mapping[str, str]) -> Requirement | None:
-    """A line as a requirement; None where it is none, or its marker says that it does not count there."""
+def _read_requirement(line: str, environment: Mapping[str, str]) -> Requirement | None:
+    """A line as a requirement; None where it is none, or its marker does not apply."""
     address, _, marker = line.partition(";")
     if address.startswith(("http://", "https://")):
         try:
@@ -241,11 +241,11 @@ def _requirement(line: str, environment: Mapping[str, str]) -> Requirement | Non
 
 
 def conflicts_with(stated: Iterable[Wanted], versions: Mapping[str, str]) -> tuple[Wanted, ...]:
-    """Those that the versions which will be there do not satisfy."""
-    return tuple(one for one in stated if not _allows(Requirement(one.requirement), versions))
+    """Those that the versions to be installed do not satisfy."""
+    return tuple(entry for entry in stated if not _is_satisfied(Requirement(entry.requirement), versions))
 
 
-def _allows(wish: Requirement, versions: Mapping[str, str]) -> bool:
+def _is_satisfied(wish: Requirement, versions: Mapping[str, str]) -> bool:
     version = versions.get(str(canonicalize_name(wish.name)))
     try:
         return version is None or wish.specifier.contains(Version(version), prereleases=True)

@@ -32,18 +32,14 @@ _ALWAYS = ("setuptools", "wheel")
 _QUIETLY = ("--disable-pip-version-check", "--no-input", "--prefer-binary")
 
 
-def bin_of(folder: Path, *, windows: bool | None = None) -> Path:
+def bin_of(folder: Path, *, windows: bool = os.name == "nt") -> Path:
     """The environment's programs (``bin`` or ``Scripts``); ``windows`` says for which system (default: this one)."""
-    return folder / ("Scripts" if _is_windows(windows) else "bin")
+    return folder / ("Scripts" if windows else "bin")
 
 
-def python_of(folder: Path, *, windows: bool | None = None) -> Path:
+def python_of(folder: Path, *, windows: bool = os.name == "nt") -> Path:
     """The environment's interpreter."""
-    return bin_of(folder, windows=windows) / ("python.exe" if _is_windows(windows) else "python")
-
-
-def _is_windows(given: bool | None) -> bool:
-    return os.name == "nt" if given is None else given
+    return bin_of(folder, windows=windows) / ("python.exe" if windows else "python")
 
 
 def make_environment(
@@ -54,7 +50,7 @@ def make_environment(
     uv: str | None = None,
     with_pip: bool = True,
 ) -> InstallerRun:
-    """Make one of ``python`` in ``folder``; the last thing that was run, which says whether it is there.
+    """Make one of ``python`` in ``folder``; returns the last command's run, which says whether that worked.
 
     Debian's Python comes without ensurepip: then it gets none of its own, and our pip installs into it.
     """
@@ -62,9 +58,9 @@ def make_environment(
     if uv:
         return run([uv, "venv", "--no-progress", "--python", python, str(folder)])
     bare = [python, "-I", "-m", "venv", "--without-pip", str(folder)]
-    made = run([python, "-I", "-m", "venv", str(folder)] if with_pip else bare)
-    if made.ok or not with_pip:
-        return made
+    attempt = run([python, "-I", "-m", "venv", str(folder)] if with_pip else bare)
+    if attempt.ok or not with_pip:
+        return attempt
     shutil.rmtree(folder, ignore_errors=True)
     return run(bare)
 
@@ -72,7 +68,7 @@ def make_environment(
 def is_embedded(interpreter: Interpreter) -> bool:
     """Is it the embeddable one: a zipped library, and no venv beside it?"""
     home = Path(interpreter.path).parent
-    return interpreter.system == "win32" and _library(home, interpreter).is_file() and not (home / "Lib/venv").is_dir()
+    return interpreter.system == "win32" and _lib_zip(home, interpreter).is_file() and not (home / "Lib/venv").is_dir()
 
 
 def copy_embedded(interpreter: Interpreter, folder: Path) -> tuple[Path, Path]:
@@ -84,7 +80,7 @@ def copy_embedded(interpreter: Interpreter, folder: Path) -> tuple[Path, Path]:
     shutil.copytree(home, folder, ignore=shutil.ignore_patterns("*._pth", "__pycache__"))
     site = folder / "Lib" / "site-packages"
     site.mkdir(parents=True, exist_ok=True)
-    library = _library(folder, interpreter)
+    library = _lib_zip(folder, interpreter)
     paths = (library.name, ".", r"Lib\site-packages", "import site")
     library.with_suffix("._pth").write_text("".join(f"{line}\n" for line in paths), encoding="utf-8")
     return folder / Path(interpreter.path).name, site
@@ -118,7 +114,7 @@ def unpack_wheel(wheel: Path, site: Path, on_file: Callable[[int, str], None] = 
             on_file(done, info.filename)
 
 
-def _library(home: Path, interpreter: Interpreter) -> Path:
+def _lib_zip(home: Path, interpreter: Interpreter) -> Path:
     return home / f"python{interpreter.release[0]}{interpreter.release[1]}.zip"
 
 
@@ -135,24 +131,24 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
     """What the build environment needs, the plan's pins winning over the tree's own wishes."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    wanted: dict[str, str] = {name: name for name in (*_ALWAYS, *(("build",) if pep517 else ()))}
+    by_name: dict[str, str] = {name: name for name in (*_ALWAYS, *(("build",) if pep517 else ()))}
     for requirement in tree_requires:
         try:
-            wanted[canonicalize_name(Requirement(requirement).name)] = requirement
+            by_name[canonicalize_name(Requirement(requirement).name)] = requirement
         except InvalidRequirement as error:
             raise BadInput(f"the tree requires {requirement!r}, which is no requirement") from error
     for name, pin in pins.items():
-        wanted[canonicalize_name(name)] = pin_requirement(name, pin)
-    return tuple(wanted[name] for name in sorted(wanted) if name not in ("python", "ninja"))
+        by_name[canonicalize_name(name)] = pin_requirement(name, pin)
+    return tuple(by_name[name] for name in sorted(by_name) if name not in ("python", "ninja"))
 
 
-def take_as_is(host: Host, interpreter: Interpreter, wanted: Sequence[str]) -> TargetPython:
+def take_as_is(host: Host, interpreter: Interpreter, packages: Sequence[str]) -> TargetPython:
     """The interpreter with the packages it already has: nothing is installed, so no index is needed."""
     from packaging.requirements import Requirement
 
-    named = [Requirement(text) for text in wanted]
-    found = ask_contents(host, interpreter.path).versions
-    has = {wish: found.get(canonicalize_name(wish.name)) for wish in named}
+    wishes = [Requirement(text) for text in packages]
+    versions = ask_contents(host, interpreter.path).versions
+    has = {wish: versions.get(canonicalize_name(wish.name)) for wish in wishes}
     lacking = [str(wish) for wish, version in has.items() if not version or not wish.specifier.contains(version, True)]
     if lacking:
         raise BadInput(
@@ -166,34 +162,34 @@ def prepare_target(
     host: Host,
     interpreter: Interpreter,
     folder: Path,
-    wanted: Sequence[str],
+    packages: Sequence[str],
     env: Mapping[str, str],
     say: Callable[[str], None],
 ) -> TargetPython:
     """Make or complete the environment in ``folder``."""
     bin_folder, python = bin_of(folder), python_of(folder)
     stamp = folder / "rekindle-ready"
-    digest = hashlib.sha256("\n".join([interpreter.path, interpreter.version, *wanted]).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join([interpreter.path, interpreter.version, *packages]).encode()).hexdigest()
     ready = TargetPython(interpreter=interpreter, python=str(python), bin=bin_folder)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest and python.exists():
         return ready
     # pip leaves a wheel of the same version as it is, whatever is in the file that it is given.
-    if folder.exists() and (not stamp.is_file() or any(" @ " in one for one in wanted)):
+    if folder.exists() and (not stamp.is_file() or any(" @ " in package for package in packages)):
         shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
 
     def run(argv: Sequence[str]) -> InstallerRun:
         return run_installer(argv, cwd=folder.parent, env=env, on_line=say)
 
-    if not python.exists() and not (made := make_environment(interpreter.path, folder, run)).ok:
+    if not python.exists() and not (venv_run := make_environment(interpreter.path, folder, run)).ok:
         raise StageFailed(
-            f"cannot make an environment for Python {interpreter.version}: {made.reason}",
-            remedy=made.remedy or "install its venv module (python3-venv)",
+            f"cannot make an environment for Python {interpreter.version}: {venv_run.reason}",
+            remedy=venv_run.remedy or "install its venv module (python3-venv)",
         )
-    done = run([*pip_of(host, str(python)), "install", "--upgrade", *_QUIETLY, *wanted])
+    done = run([*pip_of(host, str(python)), "install", "--upgrade", *_QUIETLY, *packages])
     if not done.ok:
         raise StageFailed(
-            f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {done.reason}",
+            f"cannot install {' '.join(packages)} for Python {interpreter.version}: {done.reason}",
             remedy=done.remedy or "see the log; behind a proxy or mirror set PIP_INDEX_URL",
         )
     write_atomically(stamp, digest)

@@ -150,13 +150,13 @@ def pip_of(host: Host, python: str) -> list[str]:
     """The pip that serves an interpreter. An environment of uv's has none of its own: then ours does it."""
     own = [python, "-m", "pip"]
     ours = [sys.executable, "-m", "pip", "--python", python]
-    return ours if not _answers(host, own) and _answers(host, ours) else own
+    return ours if not _pip_answers(host, own) and _pip_answers(host, ours) else own
 
 
 def pip_without_programs(host: Host, python: str) -> list[str]:
     """The same pip, run in the interpreter itself so that it starts no program: nothing can be built, whatever a
     package or the requirement of a requirement asks for."""
-    runner = "" if _answers(host, [python, "-m", "pip"]) else our_pip_runner()
+    runner = "" if _pip_answers(host, [python, "-m", "pip"]) else our_pip_runner()
     return [python, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), runner]
 
 
@@ -169,7 +169,7 @@ def our_pip_without_programs(markers: Mapping[str, str] | None = None) -> list[s
 
 def pip_by_metadata(python: str) -> list[str]:
     """The pip of an interpreter for dry runs: of wheels it reads the metadata, by ranges where an index tells none. It
-    fails where that pip is made otherwise."""
+    fails where that pip works otherwise inside."""
     run = 'import runpy\nrunpy.run_module("pip", run_name="__main__", alter_sys=True)'
     return [python, "-c", f"import sys\nsys.path[:] = [path for path in sys.path if path]{_BY_METADATA}{run}"]
 
@@ -178,8 +178,8 @@ def our_pip_serves(release: tuple[int, int]) -> bool:
     """Can the pip beside us run in a Python of that release?"""
     if not our_pip_runner():
         return False
-    wanted = importlib.metadata.metadata("pip").json.get("requires_python")
-    return SpecifierSet(str(wanted or "")).contains(f"{release[0]}.{release[1]}.99")
+    requires = importlib.metadata.metadata("pip").json.get("requires_python")
+    return SpecifierSet(str(requires or "")).contains(f"{release[0]}.{release[1]}.99")
 
 
 @functools.cache
@@ -190,7 +190,7 @@ def our_pip_runner() -> str:
     return str(file) if file is not None and file.is_file() else ""
 
 
-def _answers(host: Host, pip: Sequence[str]) -> bool:
+def _pip_answers(host: Host, pip: Sequence[str]) -> bool:
     return host.run([*pip, "--version"], timeout=60.0).ok
 
 
@@ -198,16 +198,16 @@ def _pip_places(host: Host) -> list[str]:
     """Where pip was told to look: uv reads none of pip's settings. What uv was told itself counts more."""
     if any(host.env.get(name) for name in _OF_UV):
         return []
-    told = read_pip_settings(host)
-    if told.no_index:
-        return ["--no-index", *(word for place in told.links for word in ("--find-links", place))]
-    index = told.index if told.index_was_told else None
+    settings = read_pip_settings(host)
+    if settings.no_index:
+        return ["--no-index", *(word for place in settings.links for word in ("--find-links", place))]
+    index = settings.index if settings.index_was_told else None
     return [
         *(("--default-index", index) if index else ()),
-        *(word for place in told.extra for word in ("--index", place)),
+        *(word for place in settings.extra for word in ("--index", place)),
         # As pip takes them: the best of all, not the first that has the name.
-        *(("--index-strategy", "unsafe-best-match") if told.extra else ()),
-        *(word for place in told.links for word in ("--find-links", place)),
+        *(("--index-strategy", "unsafe-best-match") if settings.extra else ()),
+        *(word for place in settings.links for word in ("--find-links", place)),
     ]
 
 

@@ -67,7 +67,7 @@ def ask_contents(
 
 
 def look_into(host: Host, python: str) -> Contents:
-    """The same, with torch's files; one that cannot answer holds nothing."""
+    """Its contents with torch's files; an interpreter that cannot answer holds nothing."""
     try:
         return ask_contents(host, python, files=True)
     except BadInput:
@@ -76,10 +76,10 @@ def look_into(host: Host, python: str) -> Contents:
 
 def package_places(host: Host, python: str) -> list[Path]:
     """The directories an installer changes for this interpreter; refused where they are not the user's to change."""
-    said = host.run([python, "-c", _ASK], timeout=30.0)
-    if not said.ok:
+    reply = host.run([python, "-c", _ASK], timeout=30.0)
+    if not reply.ok:
         raise BadInput(f"{python} does not answer", remedy="name a Python that works")
-    managed, *names = json.loads(said.out.strip().splitlines()[-1])
+    managed, *names = json.loads(reply.out.strip().splitlines()[-1])
     # The scripts of a Python outside an environment lie beside every other program: those are left alone.
     packages = dict.fromkeys(Path(name) for name in names[:2])
     scripts = [Path(names[2])] if (Path(names[2]).parent / "pyvenv.cfg").is_file() else []

@@ -36,7 +36,7 @@ def find_interpreter(host: Host, wanted: str, *, with_headers: bool = False) -> 
             remedy="give a path with --python; 'rekindle doctor' lists them",
         )
     if with_headers and not first.headers:
-        return next((found for found in fitting if found.headers), first)
+        return next((python for python in fitting if python.headers), first)
     return first
 
 
@@ -44,13 +44,13 @@ def ask_interpreter(host: Host, python: str, *, timeout: float = ASK_SECONDS) ->
     """What the Python at a path, or of a name on PATH, is; BadInput where it does not answer as one."""
     named = python if re.search(r"[/\\]", python) else host.which(python)
     path = str(Path(named).expanduser()) if named and named.startswith("~") else named
-    found = read_interpreter(path, host.python(path, timeout=timeout)) if path else "it is not on PATH"
-    if isinstance(found, str):
+    answer = read_interpreter(path, host.python(path, timeout=timeout)) if path else "it is not on PATH"
+    if isinstance(answer, str):
         raise BadInput(
-            f"{python} is no Python that runs here: {found}",
+            f"{python} is no Python that runs here: {answer}",
             remedy="give a path or a version: --python /usr/bin/python3, --python 3.12; 'rekindle doctor' lists them",
         )
-    return found
+    return answer
 
 
 def search_version(host: Host, version: str, *, ours_first: bool = False) -> Iterator[Interpreter]:
@@ -58,16 +58,16 @@ def search_version(host: Host, version: str, *, ours_first: bool = False) -> Ite
 
     ``ours_first``: where any of the version will do, the one that runs us is known to work.
     """
-    known: set[str] = set()
+    identities: set[str] = set()
     by_name = [path for path in host.which_all(f"python{version}") if "/shims/" not in path]
     listed = [*([base_of_ours()] if ours_first else []), *by_name, *candidate_paths(host)]
-    for path in distinct_paths(host, (path for path in listed if _may_be_of(path, version))):
+    for path in distinct_paths(host, (path for path in listed if _name_fits(path, version))):
         answer = read_interpreter(path, host.python(path, timeout=ASK_SECONDS))
         # A version manager's shim that has no such version behind it says nothing.
         if isinstance(answer, str) or not answer.is_of(version):
             continue
-        if (identity := identity_of(host, answer)) not in known:
-            known.add(identity)
+        if (identity := identity_of(host, answer)) not in identities:
+            identities.add(identity)
             yield started_directly(host, answer)
 
 
@@ -75,10 +75,10 @@ def usual_python(host: Host) -> str | None:
     """The Python people mean where they name none: the one on PATH; on Windows, where ``python3`` is often only a door
     to the shop and the installer leaves PATH alone, else the one that runs us."""
     names = ("python",) if host.system == "windows" else ("python3", "python")
-    found = [path for path in map(host.which, names) if path and "WindowsApps" not in path]
+    paths = [path for path in map(host.which, names) if path and "WindowsApps" not in path]
     if host.system == "windows":
-        found.append(sys.executable)
-    return found[0] if found else None
+        paths.append(sys.executable)
+    return paths[0] if paths else None
 
 
 def base_of_ours() -> str:
@@ -88,12 +88,12 @@ def base_of_ours() -> str:
 
 def candidate_paths(host: Host) -> list[str]:
     """Where Pythons may lie, the active environment and PATH first; not every path needs to answer."""
-    found = dict.fromkeys(_windows_paths(host) if host.system == "windows" else _unix_paths(host))
+    paths = dict.fromkeys(_windows_paths(host) if host.system == "windows" else _unix_paths(host))
     # It lies wherever the user put it. A machine that was recorded elsewhere does not have it.
-    own = base_of_ours()
-    if not _is_pattern(own):
-        found.update(dict.fromkeys(host.glob(own)))
-    return list(found)
+    ours = base_of_ours()
+    if not _is_pattern(ours):
+        paths.update(dict.fromkeys(host.glob(ours)))
+    return list(paths)
 
 
 def distinct_paths(host: Host, paths: Iterable[str]) -> list[str]:
@@ -105,19 +105,19 @@ def distinct_paths(host: Host, paths: Iterable[str]) -> list[str]:
     return list(chosen.values())
 
 
-def identity_of(host: Host, found: Interpreter) -> str:
+def identity_of(host: Host, python: Interpreter) -> str:
     """What two answers of one Python have in common."""
-    return (found.prefix or found.path) if found.is_environment else host.realpath(found.executable or found.path)
+    return (python.prefix or python.path) if python.is_environment else host.realpath(python.executable or python.path)
 
 
-def started_directly(host: Host, found: Interpreter) -> Interpreter:
-    """The Python itself where a program of its own started it: pyenv's shims, the Store's aliases."""
-    if found.is_environment or found.executable is None or host.realpath(found.path) == identity_of(host, found):
-        return found
-    return msgspec.structs.replace(found, path=found.executable)
+def started_directly(host: Host, python: Interpreter) -> Interpreter:
+    """The Python itself instead of the program that starts it: pyenv's shims, the Store's aliases."""
+    if python.is_environment or python.executable is None or host.realpath(python.path) == identity_of(host, python):
+        return python
+    return msgspec.structs.replace(python, path=python.executable)
 
 
-def _may_be_of(path: str, version: str) -> bool:
+def _name_fits(path: str, version: str) -> bool:
     """Can the file of this name be a Python of that version? ``python3.9`` is none of 3.10."""
     match = _NAME.fullmatch(re.split(r"[/\\]", path)[-1])
     if match is None or not match[1]:
@@ -128,23 +128,23 @@ def _may_be_of(path: str, version: str) -> bool:
 
 def _unix_paths(host: Host) -> list[str]:
     active = [f"{prefix}/bin/python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (prefix := host.env.get(name))]
-    found = dict.fromkeys((*active, *host.which_all("python3"), *host.which_all("python")))
+    paths = dict.fromkeys((*active, *host.which_all("python3"), *host.which_all("python")))
     # Windows' folders on WSL's PATH are large, slow, and hold no Python of Linux.
     on_path = [folder for folder in host.env.get("PATH", "").split(":") if folder[:1] == "/" and folder[:5] != "/mnt/"]
     patterns = [f"{folder.rstrip('/')}/python3*" for folder in on_path if not _is_pattern(folder)]
     patterns += _known_patterns(host, "unix")
     environments = _conda_environments(host, f"{host.env.get('HOME', '')}/.conda/environments.txt")
     for pattern in (*patterns, *(f"{prefix}/bin/python" for prefix in environments)):
-        found.update(dict.fromkeys(path for path in host.glob(pattern) if _NAME.fullmatch(path.rsplit("/", 1)[-1])))
+        paths.update(dict.fromkeys(path for path in host.glob(pattern) if _NAME.fullmatch(path.rsplit("/", 1)[-1])))
     # pyenv's shims are shell scripts of 150 ms each; the Pythons they start are found in its folder.
-    return [path for path in found if "/shims/" not in path]
+    return [path for path in paths if "/shims/" not in path]
 
 
 def _windows_paths(host: Host) -> list[str]:
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for variable, program in (("VIRTUAL_ENV", r"\Scripts\python.exe"), ("CONDA_PREFIX", r"\python.exe")):
         if prefix := host.env.get(variable):
-            found[prefix + program] = None
+            paths[prefix + program] = None
     # PEP 514: every installer registers Company\Tag\InstallPath under one of these; the py launcher reads them too.
     for root in (r"HKLM\SOFTWARE\Python", r"HKCU\SOFTWARE\Python"):
         for company in _registry_keys(host, root):
@@ -153,14 +153,14 @@ def _windows_paths(host: Host) -> list[str]:
                 if key is None:
                     continue
                 exe = key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe"
-                found[str(exe)] = None
-    found.update(dict.fromkeys((*host.which_all("python"), *host.which_all("python3"))))
+                paths[str(exe)] = None
+    paths.update(dict.fromkeys((*host.which_all("python"), *host.which_all("python3"))))
     environments = _conda_environments(host, rf"{host.env.get('USERPROFILE', '')}\.conda\environments.txt")
     for pattern in (*_known_patterns(host, "windows"), *(rf"{prefix}\python.exe" for prefix in environments)):
-        found.update(dict.fromkeys(host.glob(pattern)))
+        paths.update(dict.fromkeys(host.glob(pattern)))
     # Windows puts a python.exe on PATH that only opens the Store; it is an empty file.
     return [
-        path for path in found if "\\WindowsApps\\" not in path or "PythonSoftwareFoundation" in host.realpath(path)
+        path for path in paths if "\\WindowsApps\\" not in path or "PythonSoftwareFoundation" in host.realpath(path)
     ]
 
 
@@ -196,8 +196,8 @@ def _conda_environments(host: Host, path: str) -> list[str]:
 
 
 def _registry_keys(host: Host, key: str) -> tuple[str, ...]:
-    found = host.registry(key)
-    return found.keys if found else ()
+    entry = host.registry(key)
+    return entry.keys if entry else ()
 
 
 def _is_environment(host: Host, path: str) -> bool:
