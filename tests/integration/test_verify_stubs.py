@@ -50,13 +50,13 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wants_are_those_another_reader_finds(libraries: Path) -> None:
     linkage = read_linkage(libraries / "libnear.so")
     assert linkage is not None and "libfar.so.1" in linkage.needed
-    assert {("far_one", "libfar.so.1", "FAR_1"), ("far_two", "libfar.so.1", "FAR_2")} <= linkage.wanted
+    assert {("far_one", "libfar.so.1", "FAR_1"), ("far_two", "libfar.so.1", "FAR_2")} <= linkage.undefined
     with (libraries / "libnear.so").open("rb") as file:
         table: Any = ELFFile(file).get_section_by_name(".dynsym")
         rows = list(table.iter_symbols())
     wanted = {r.name for r in rows if r["st_shndx"] == "SHN_UNDEF" and r["st_info"]["bind"] == "STB_GLOBAL" and r.name}
     defined = {r.name for r in rows if r["st_shndx"] != "SHN_UNDEF"}
-    assert {name for name, _, _ in linkage.wanted} == wanted and defined <= linkage.defined
+    assert {name for name, _, _ in linkage.undefined} == wanted and defined <= linkage.defined
 
 
 @pytest.mark.skipif(not X86.is_here and LiveHost().which("qemu-x86_64") is None, reason="needs qemu-x86_64 on PATH")

@@ -76,35 +76,35 @@ def machine_of_cpu(name: str) -> EmulatedMachine:
 def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedMachine = X86) -> EmulatedCpu:
     """The CPU a user means; ``models`` are those the emulator itself knows, which may be named as well."""
     facts = load_facts()
-    known = emulated.models
+    kinds = emulated.models
     try:
         kind = find_cpu(name, facts)
     except BadInput as unknown:
         for model in models:
             if model.lower() == name.strip().lower():
                 return EmulatedCpu(name=model, model=model, emulated=emulated)
-        raise BadInput(unknown.message, remedy=f"{unknown.remedy} Emulated are {', '.join(known)}") from unknown
+        raise BadInput(unknown.message, remedy=f"{unknown.remedy} Emulated are {', '.join(kinds)}") from unknown
     row = facts.cpu.microarchitecture[kind]
     if row.family != emulated.machine:
         raise BadInput(
             f"{name} is no {emulated.words} CPU, and the wheel holds {emulated.words} code",
-            remedy=f"known: {', '.join(known)}",
+            remedy=f"known: {', '.join(kinds)}",
         )
-    if kind not in known:
+    if kind not in kinds:
         raise BadInput(
             f"{name} is known as {kind}, of which qemu has no model", remedy=_nearest_emulated(kind, emulated)
         )
     has = emulated.probed.intersection(row.features)
-    return EmulatedCpu(name=kind, model=known[kind], has=has, lacks=emulated.probed - has, emulated=emulated)
+    return EmulatedCpu(name=kind, model=kinds[kind], has=has, lacks=emulated.probed - has, emulated=emulated)
 
 
 def _nearest_emulated(kind: str, emulated: EmulatedMachine) -> str:
     """Which CPU to try instead: the ablest that can be emulated and has nothing that this one lacks."""
-    table, known = load_facts().cpu.microarchitecture, emulated.models
-    fitting = [name for name in known if set(table[name].features).issubset(table[kind].features)]
+    table, models = load_facts().cpu.microarchitecture, emulated.models
+    fitting = [name for name in models if set(table[name].features).issubset(table[kind].features)]
     nearest = max(fitting, key=lambda name: len(table[name].features), default=None)
     hint = f"--cpu {nearest} is the nearest that can do no more; " if nearest else ""
-    return f"{hint}known: {', '.join(known)}"
+    return f"{hint}known: {', '.join(models)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class Emulator:
 
 
 def find_emulator(host: Host, emulated: EmulatedMachine = X86) -> Emulator:
-    """The emulator of that machine on PATH, asked what it is and what it knows."""
+    """The emulator for that machine on PATH, with its version and the models it knows."""
     if host.system != "linux":
         raise BadInput("--cpu needs Linux: qemu-user runs nowhere else", remedy="use it in WSL or a Linux machine")
     path = host.which(emulated.program) or host.which(f"{emulated.program}-static")
@@ -132,13 +132,13 @@ def find_emulator(host: Host, emulated: EmulatedMachine = X86) -> Emulator:
         raise MissingTool(f"--cpu needs {emulated.program}, which is not on PATH", remedy="sudo apt install qemu-user")
     version = host.run([path, "--version"]).out.splitlines()
     listed = host.run([path, "-cpu", "help"]).out
-    # "x86 Nehalem  Intel Core i7 …" for the one, "  cortex-a72" for the other
+    # qemu-x86_64 prints "x86 Nehalem  Intel Core i7 …", qemu-aarch64 "  cortex-a72"
     mark, at = ("x86 ", 1) if emulated is X86 else ("  ", 0)
     models = tuple(line.split()[at] for line in listed.splitlines() if line.startswith(mark) and len(line.split()) > at)
-    return Emulator(path=path, version=_number(version[0] if version else ""), models=models, emulated=emulated)
+    return Emulator(path=path, version=_version_number(version[0] if version else ""), models=models, emulated=emulated)
 
 
-def _number(line: str) -> str:
+def _version_number(line: str) -> str:
     words = line.split()
     return words[words.index("version") + 1] if "version" in words[:-1] else "unknown"
 

@@ -58,8 +58,8 @@ def prepare_root(
     name = f"{emulated.debian}-root" + (f"-{version[0]}.{version[1]}" if version else "")
     python = "python3" if version is None else f"python{version[0]}.{version[1]}"
     folder = cache / name
-    if (found := _read(folder, emulated)) is not None:
-        return found
+    if (root := _read_root(folder, emulated)) is not None:
+        return root
     for tool in ("apt-get", "dpkg-deb"):
         if host.which(tool) is None:
             raise MissingTool(
@@ -68,43 +68,43 @@ def prepare_root(
             )
     cache.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(cache / f"{name}.lock"):
-        if (found := _read(folder, emulated)) is not None:
-            return found
+        if (root := _read_root(folder, emulated)) is not None:
+            return root
         progress.stage(f"{emulated.words} root", "from Debian packages, once (about 18 MB)")
         with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as place:
             work = Path(place)
-            debs = _download(host, work, python, emulated)
-            made = work / "root"
+            debs = _download_packages(host, work, python, emulated)
+            staging = work / "root"
             for done, deb in enumerate(debs):
                 progress.step(done, len(debs), deb.name)
-                _run(host, ["dpkg-deb", "-x", str(deb), str(made)], timeout=120.0)
-            _settle(made, emulated)
-            inside = _python(made)
+                _run_tool(host, ["dpkg-deb", "-x", str(deb), str(staging)], timeout=120.0)
+            _repair_links(staging, emulated)
+            inside = _find_python(staging)
             if inside is not None:
                 progress.note("compiling its Python library")
-                compile_ahead(host, made / "usr/lib" / f"python3.{inside[1][1]}", inside[1])
-            (made / COMPLETE).write_text(f"{len(debs)}\n", encoding="utf-8")
+                compile_ahead(host, staging / "usr/lib" / f"python3.{inside[1][1]}", inside[1])
+            (staging / COMPLETE).write_text(f"{len(debs)}\n", encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)
             # Renamed only when complete: a kill leaves the old root or none.
-            made.rename(folder)
-    found = _read(folder, emulated)
-    if found is None:
+            staging.rename(folder)
+    root = _read_root(folder, emulated)
+    if root is None:
         raise Unprepared(["apt-get"], 0, ["the packages it brought hold no Python"])
-    return found
+    return root
 
 
-def _read(folder: Path, emulated: EmulatedMachine = X86) -> Root | None:
+def _read_root(folder: Path, emulated: EmulatedMachine = X86) -> Root | None:
     try:
         packages = int((folder / COMPLETE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    inside = _python(folder)
+    inside = _find_python(folder)
     if inside is None:
         return None
     return Root(path=folder, python=inside[0], version=inside[1], packages=packages, emulated=emulated)
 
 
-def _python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
+def _find_python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
     for python in sorted((folder / "usr/bin").glob("python3.*")):
         minor = python.name.removeprefix("python3.")
         if minor.isdigit():
@@ -112,7 +112,7 @@ def _python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
     return None
 
 
-def _download(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
+def _download_packages(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
     """The packages and all they depend on, as apt resolves it on an empty system of that kind."""
     state, archive = work / "state", work / "cache"
     (state / "lists" / "partial").mkdir(parents=True)
@@ -124,8 +124,8 @@ def _download(host: Host, work: Path, python: str, emulated: EmulatedMachine) ->
         text = text.replace(mark, str(value))
     config.write_text(text, encoding="utf-8")
     env = {"APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive"}
-    _run(host, ["apt-get", "-q", "update"], env=env, timeout=DOWNLOAD_SECONDS)
-    _run(
+    _run_tool(host, ["apt-get", "-q", "update"], env=env, timeout=DOWNLOAD_SECONDS)
+    _run_tool(
         host,
         ["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES],
         env=env,
@@ -139,7 +139,7 @@ def _download(host: Host, work: Path, python: str, emulated: EmulatedMachine) ->
     return debs
 
 
-def _settle(root: Path, emulated: EmulatedMachine = X86) -> None:
+def _repair_links(root: Path, emulated: EmulatedMachine = X86) -> None:
     """Make links lead inside the root, and add those a package's installation script would make."""
     for folder, folders, files in os.walk(root):
         for name in [*folders, *files]:
@@ -161,7 +161,7 @@ def _settle(root: Path, emulated: EmulatedMachine = X86) -> None:
             link.symlink_to(os.path.relpath(loader, link.parent))
 
 
-def _run(host: Host, argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> None:
+def _run_tool(host: Host, argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> None:
     done = host.run(argv, timeout=timeout, env=env)
     if done.timed_out:
         raise Unprepared(argv, None, [f"no end within {timeout:.0f} s"], remedy="is the mirror reachable?")
@@ -208,72 +208,72 @@ class EmulatedPython:
 def find_emulated_python(
     host: Host,
     emulator: Emulator,
-    wanted: set[tuple[int, int]],
+    versions: set[tuple[int, int]],
     *,
     given: str | None,
     cache: Path,
     progress: Progress,
 ) -> EmulatedPython:
-    """One of the wanted versions where any can be had; else the root's own, which the caller must notice."""
+    """A Python of one of these versions where there is any; else the root's own: the caller compares its version."""
     emulated = emulator.emulated
     root = prepare_root(host, cache, progress, emulated=emulated)
     if given is not None:
-        return _probed(host, emulator, root, Path(given))
-    if root.version in wanted:
-        return _of_root(root)
-    for version in sorted(wanted, reverse=True):
-        for place in _kept(host, version, cache, emulated):
+        return _ask_named_python(host, emulator, root, Path(given))
+    if root.version in versions:
+        return _python_of_root(root)
+    for version in sorted(versions, reverse=True):
+        for place in _uv_pythons(host, version, cache, emulated):
             return EmulatedPython(path=Path(place), version=version, root=root)
         try:
             special = prepare_root(host, cache, progress, version=version, emulated=emulated)
         except RekindleError:
             progress.note(f"apt offers no python{version[0]}.{version[1]} for {emulated.debian}")
         else:
-            return _of_root(special)
-        _fetch(host, version, cache, emulated, progress)
-        for place in _kept(host, version, cache, emulated):
+            return _python_of_root(special)
+        _uv_fetch(host, version, cache, emulated, progress)
+        for place in _uv_pythons(host, version, cache, emulated):
             return EmulatedPython(path=Path(place), version=version, root=root)
-    return _of_root(root)
+    return _python_of_root(root)
 
 
-def _of_root(root: Root) -> EmulatedPython:
+def _python_of_root(root: Root) -> EmulatedPython:
     return EmulatedPython(path=root.python, version=root.version, home=root.path / "usr", root=root)
 
 
-def _probed(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedPython:
+def _ask_named_python(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedPython:
     """An interpreter the user named, asked under the emulator what it is."""
     emulated = emulator.emulated
     if not path.exists():
         raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {emulated.words} here")
-    asked = [emulator.path, "-L", str(root.path), str(path), "-I", "-c", question_text("python")]
-    done = host.run(asked, timeout=PROBE_SECONDS)
-    found = read_interpreter(str(path), read_answer(done.out))
-    if isinstance(found, str):
-        words = (done.err.strip().splitlines() or [found])[-1]
+    argv = [emulator.path, "-L", str(root.path), str(path), "-I", "-c", question_text("python")]
+    done = host.run(argv, timeout=PROBE_SECONDS)
+    answer = read_interpreter(str(path), read_answer(done.out))
+    if isinstance(answer, str):
+        words = (done.err.strip().splitlines() or [answer])[-1]
         raise BadInput(f"{path} is no Python that runs here: {words}", remedy="give one with --python EXE")
-    if cpu_arch(found.machine) != emulated.machine:
+    if cpu_arch(answer.machine) != emulated.machine:
         raise BadInput(
-            f"{path} is a Python for {found.machine}; the emulated CPU runs {emulated.words} code",
+            f"{path} is a Python for {answer.machine}; the emulated CPU runs {emulated.words} code",
             remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
         )
-    return EmulatedPython(path=path.resolve(), version=found.release, root=root)
+    return EmulatedPython(path=path.resolve(), version=answer.release, root=root)
 
 
-def _kept(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine) -> list[str]:
+def _uv_pythons(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine) -> list[str]:
     """Interpreters for that machine that uv installed, for us or for the user."""
     name = f"{version[0]}.{version[1]}"
     places = [str(cache / "pythons"), str(Path.home() / ".local/share/uv/python")]
-    if given := os.environ.get("UV_PYTHON_INSTALL_DIR"):
-        places.append(given)
+    if folder := os.environ.get("UV_PYTHON_INSTALL_DIR"):
+        places.append(folder)
     return [
-        found
+        python
         for place in places
-        for found in host.glob(f"{place}/cpython-{name}.*-linux-{emulated.machine}*-gnu/bin/python{name}")
+        for python in host.glob(f"{place}/cpython-{name}.*-linux-{emulated.machine}*-gnu/bin/python{name}")
     ]
 
 
-def _fetch(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine, progress: Progress) -> None:
-    """Have uv bring one, where there is a uv and it can reach its source."""
+def _uv_fetch(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine, progress: Progress) -> None:
+    """Let uv install one, where there is a uv and it reaches its source."""
     if (uv := host.which("uv")) is None:
         return
     name = f"cpython-{version[0]}.{version[1]}-linux-{emulated.machine}-gnu"

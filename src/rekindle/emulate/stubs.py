@@ -22,7 +22,7 @@ _HEADER_BYTES, _ALIGN = 64 + 4 * 56, 16
 
 
 def write_stubs(package: Path, folder: Path, root: Path | None, emulated: EmulatedMachine) -> list[str]:
-    """Stand-ins for the libraries of a GPU that nobody has; their names. What else is missing stays missing."""
+    """Write stand-ins for missing GPU libraries; their names. Other libraries that are missing stay missing."""
     libraries = [path for path in package.rglob("*.so*") if path.is_file() and not path.is_symlink()]
     here = () if root else (Path("/usr/lib"), Path("/lib"))
     places = (*emulated.library_folders(root or Path("/")), *here)
@@ -48,7 +48,7 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
     for name in (soname, *names, *versions):
         place_of[name] = len(text)
         text += name.encode("utf-8") + b"\0"
-    definitions = _definitions([soname, *versions], place_of)
+    definitions = _version_definitions([soname, *versions], place_of)
 
     hashes, count = _hash_table(names), len(names) + 1
     sizes = (_HEADER_BYTES, 24 * count, len(hashes), 2 * count, len(definitions), len(text))
@@ -73,14 +73,14 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
     dynamic = b"".join(struct.pack("<QQ", DT[tag], value) for tag, value in tags) + b"\0" * 16
 
     image = bytearray(dynamic_at + len(dynamic))
-    head = _header(emulated, first, dynamic_at, len(dynamic))
+    head = _elf_header(emulated, first, dynamic_at, len(dynamic))
     pieces = (head, table, hashes, versym, definitions, text, code, dynamic)
     for place, piece in zip((*places, dynamic_at), pieces, strict=True):
         image[place : place + len(piece)] = piece
     return bytes(image)
 
 
-def _header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic: int) -> bytes:
+def _elf_header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic: int) -> bytes:
     ident = b"\x7fELF" + bytes([2, 1, 1]) + b"\0" * 9
     # ET_DYN, program headers right behind, no sections
     head = ident + struct.pack("<HHIQQQIHHHHHH", 3, emulated.elf, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
@@ -114,7 +114,7 @@ def _hash_table(names: list[str]) -> bytes:
     return struct.pack(f"<II{len(buckets)}I{len(chain)}I", len(buckets), len(chain), *buckets, *chain)
 
 
-def _definitions(names: list[str], place_of: Mapping[str, int]) -> bytes:
+def _version_definitions(names: list[str], place_of: Mapping[str, int]) -> bytes:
     """.gnu.version_d: the file's own name first (flag BASE), then each version."""
     out = b""
     for index, name in enumerate(names, start=1):
@@ -126,10 +126,10 @@ def _definitions(names: list[str], place_of: Mapping[str, int]) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Linkage:
-    """``wanted``: (symbol, library it is bound to or None, version or None), weak ones left out."""
+    """``undefined``: (symbol, library it is bound to or None, version or None), weak ones left out."""
 
     needed: tuple[str, ...]
-    wanted: frozenset[tuple[str, str | None, str | None]]
+    undefined: frozenset[tuple[str, str | None, str | None]]
     defined: frozenset[str]
 
 
@@ -137,15 +137,15 @@ def read_linkage(path: Path) -> Linkage | None:
     """The dynamic symbols of a library; None for what is no ELF file."""
     try:
         with open_elf(path) as elf:
-            return _linkage(elf)
+            return _linkage_of(elf)
     except (Malformed, ValueError, OSError):
         return None
 
 
-def _linkage(elf: Elf) -> Linkage:
+def _linkage_of(elf: Elf) -> Linkage:
     table, strings = elf.section(".dynsym"), elf.section(".dynstr")
     if table is None or strings is None:
-        return Linkage(needed=elf.needed, wanted=frozenset(), defined=frozenset())
+        return Linkage(needed=elf.needed, undefined=frozenset(), defined=frozenset())
     versions = elf.section(".gnu.version")
     names = {
         number: (need.library, version)
@@ -155,7 +155,7 @@ def _linkage(elf: Elf) -> Linkage:
     # The two tables are copied once: a torch library has some 100,000 dynamic symbols.
     rows = struct.iter_unpack("<IBBHQQ", elf.view.take(table.offset, table.size // 24 * 24))
     text = elf.view.take(strings.offset, strings.size)
-    wanted: set[tuple[str, str | None, str | None]] = set()
+    undefined: set[tuple[str, str | None, str | None]] = set()
     defined: set[str] = set()
     for index, (at, info, _, place, _, _) in enumerate(rows):
         if place == _UNDEFINED and info >> 4 == _WEAK:
@@ -165,8 +165,8 @@ def _linkage(elf: Elf) -> Linkage:
             defined.add(name)
         elif name:
             number = elf.view.number("<H", versions.offset + 2 * index) & 0x7FFF if versions else 0
-            wanted.add((name, *names.get(number, (None, None))))
-    return Linkage(needed=elf.needed, wanted=frozenset(wanted), defined=frozenset(defined))
+            undefined.add((name, *names.get(number, (None, None))))
+    return Linkage(needed=elf.needed, undefined=frozenset(undefined), defined=frozenset(defined))
 
 
 def missing_libraries(libraries: Iterable[Path], folders: Iterable[Path]) -> dict[str, dict[str, str | None]]:
@@ -189,7 +189,7 @@ def missing_libraries(libraries: Iterable[Path], folders: Iterable[Path]) -> dic
         if place is not None and (linkage := read_linkage(place)) is not None:
             defined |= linkage.defined
     for linkage in read.values():
-        for symbol, library, version in linkage.wanted:
+        for symbol, library, version in linkage.undefined:
             if library in symbols:
                 symbols[library][symbol] = version
             elif library is None and symbol not in defined and not symbol.startswith(("Py", "_Py")):

@@ -18,7 +18,7 @@ Wanted = tuple[str, str | None, str | None]
 
 
 def linkage(needed: Sequence[str] = (), wanted: Sequence[Wanted] = (), defined: Sequence[str] = ()) -> Linkage:
-    return Linkage(needed=tuple(needed), wanted=frozenset(wanted), defined=frozenset(defined))
+    return Linkage(needed=tuple(needed), undefined=frozenset(wanted), defined=frozenset(defined))
 
 
 def missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **files: Linkage) -> dict[str, dict[str, str | None]]:
@@ -72,11 +72,11 @@ class Apt(BareHost):
 
 def test_packages_of_an_empty_system_come_by_apt(tmp_path: Path) -> None:
     host = Apt("b.deb", "a.deb", "note.txt")
-    found = root._download(host, tmp_path, "python3.11", X86)
+    found = root._download_packages(host, tmp_path, "python3.11", X86)
     assert [path.name for path in found] == ["a.deb", "b.deb"] and (tmp_path / "state/status").exists()
     assert host.asked[0].endswith("update") and "--download-only python3.11" in host.asked[1]
 
 
 def test_no_packages_is_said(tmp_path: Path) -> None:
     with pytest.raises(Unprepared, match="apt brought no packages"):
-        root._download(Apt(), tmp_path, "python3.11", X86)
+        root._download_packages(Apt(), tmp_path, "python3.11", X86)

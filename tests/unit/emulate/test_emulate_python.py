@@ -161,7 +161,7 @@ def test_a_given_python_that_does_not_serve_is_refused(cache: Path, tmp_path: Pa
 )
 def test_a_command_that_fails_says_why(ended: Completed, said: str, remedy: str) -> None:
     with pytest.raises(Unprepared) as failed:
-        roots._run(Machine(ended=ended), ["apt-get"], timeout=9.0)
+        roots._run_tool(Machine(ended=ended), ["apt-get"], timeout=9.0)
     assert said in str(failed.value) and remedy in (failed.value.remedy or "")
     assert all(line.strip() and line != "noise" for line in failed.value.last_lines)
 
@@ -175,8 +175,8 @@ def test_byte_code_is_made_by_a_python_of_the_same_version(tmp_path: Path) -> No
 
 
 def test_packages_without_a_python_make_no_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roots, "_download", lambda *_: [Path("a.deb")])
-    monkeypatch.setattr(roots, "_run", lambda host, argv, **_: (Path(argv[-1]) / "usr").mkdir(parents=True))
+    monkeypatch.setattr(roots, "_download_packages", lambda *_: [Path("a.deb")])
+    monkeypatch.setattr(roots, "_run_tool", lambda host, argv, **_: (Path(argv[-1]) / "usr").mkdir(parents=True))
     with pytest.raises(Unprepared, match="hold no Python"):
         roots.prepare_root(Machine("apt-get", "dpkg-deb"), tmp_path / "deep/cache", Silent())
     with pytest.raises(MissingTool, match="dpkg-deb"):
@@ -223,4 +223,4 @@ def test_what_is_no_library_has_no_symbols(tmp_path: Path) -> None:
     (tmp_path / "stub.so").write_bytes(stub_library("libx.so.1", {"f": None}))
     assert read_linkage(tmp_path / "text.so") is None and read_linkage(tmp_path / "none.so") is None
     found = read_linkage(tmp_path / "stub.so")
-    assert found is not None and found.needed == () and not found.wanted and not found.defined, "it has no sections"
+    assert found is not None and found.needed == () and not found.undefined and not found.defined, "it has no sections"

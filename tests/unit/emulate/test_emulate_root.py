@@ -34,7 +34,7 @@ def package(folder: Path) -> None:
 
 def test_links_lead_inside_and_the_loader_is_where_programs_ask_for_it(tmp_path: Path) -> None:
     package(tmp_path)
-    roots._settle(tmp_path)
+    roots._repair_links(tmp_path)
     for name in ("etc/absolute", "etc/folder", "lib64/ld-linux-x86-64.so.2"):
         target = tmp_path / name
         assert target.resolve().is_relative_to(tmp_path) and target.exists()
@@ -45,7 +45,7 @@ def test_a_merged_usr_gets_its_links(tmp_path: Path) -> None:
     (tmp_path / "usr/lib/x86_64-linux-gnu").mkdir(parents=True)
     (tmp_path / "usr/lib64").mkdir()
     (tmp_path / "usr/lib64/ld-linux-x86-64.so.2").write_text("loader")
-    roots._settle(tmp_path)
+    roots._repair_links(tmp_path)
     assert (tmp_path / "lib64/ld-linux-x86-64.so.2").read_text() == "loader" and (tmp_path / "lib").exists()
 
 
@@ -55,7 +55,7 @@ def test_a_loader_whose_link_leads_nowhere_is_linked_again(tmp_path: Path, folde
         (tmp_path / each).mkdir(parents=True, exist_ok=True)
     (tmp_path / folder / "ld-linux-x86-64.so.2").write_text("loader")
     (tmp_path / "lib64/ld-linux-x86-64.so.2").symlink_to("../gone")
-    roots._settle(tmp_path)
+    roots._repair_links(tmp_path)
     assert (tmp_path / "lib64/ld-linux-x86-64.so.2").read_text() == "loader"
 
 
@@ -68,22 +68,22 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package(tmp_path / "amd64-root")  # no mark of completion
-    assert roots._read(tmp_path / "amd64-root") is None
+    assert roots._read_root(tmp_path / "amd64-root") is None
 
     def offline(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
         raise Unprepared(["apt-get"], 100, ["E: Unable to fetch"])
 
-    monkeypatch.setattr(roots, "_download", offline)
+    monkeypatch.setattr(roots, "_download_packages", offline)
     with pytest.raises(Unprepared):
         roots.prepare_root(Debian(), tmp_path, Silent())
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("root-")], "no leavings"
 
-    monkeypatch.setattr(roots, "_download", lambda host, work, python, emulated: [Path("a.deb")])
-    monkeypatch.setattr(roots, "_run", lambda host, argv, **_: package(Path(argv[-1])))
+    monkeypatch.setattr(roots, "_download_packages", lambda host, work, python, emulated: [Path("a.deb")])
+    monkeypatch.setattr(roots, "_run_tool", lambda host, argv, **_: package(Path(argv[-1])))
     monkeypatch.setattr(roots, "compile_ahead", lambda *_: None)
     made = roots.prepare_root(Debian(), tmp_path, Silent())
     assert made.version == (3, 11) and made.packages == 1
-    monkeypatch.setattr(roots, "_download", offline)
+    monkeypatch.setattr(roots, "_download_packages", offline)
     assert roots.prepare_root(Debian(), tmp_path, Silent()) == made, "kept: nothing is fetched again"
 
 
@@ -95,7 +95,7 @@ def test_a_root_that_another_run_made_meanwhile_is_taken(tmp_path: Path, monkeyp
             return super().acquire(*args, **options)
 
     monkeypatch.setattr(filelock, "FileLock", Awaited)
-    monkeypatch.setattr(roots, "_download", lambda *_: pytest.fail("nothing is fetched twice"))
+    monkeypatch.setattr(roots, "_download_packages", lambda *_: pytest.fail("nothing is fetched twice"))
     assert roots.prepare_root(Debian(), tmp_path, Silent()).packages == 5
 
 
