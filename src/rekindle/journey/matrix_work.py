@@ -16,8 +16,8 @@ from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, Work
 from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.matrix.folder import CellFolder, claimed, tree_place
-from rekindle.matrix.ledger import begun, classify, failed, is_done, succeeded
+from rekindle.matrix.folder import CellFolder, hold_cell, tree_place
+from rekindle.matrix.ledger import begin_attempt, classify, end_attempt, fail_attempt, is_done
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
@@ -43,23 +43,23 @@ def carry_out_cell(
     given."""
     folder = CellFolder(root, cell_id)
     cell = folder.cell()
-    with claimed(folder):
+    with hold_cell(folder):
         state = folder.state()
         if is_done(cell, state) and not force:
             return state
         admit_cells([cell], trust=trust)
-        state = begun(state, jobs=options.jobs)
+        state = begin_attempt(state, jobs=options.jobs)
         folder.save(state)
         try:
             state = _attempt(folder, cell, state, options, progress)
         except WorkspaceBusy:
             raise
         except (BadInput, MissingTool, NotReady) as error:
-            state = failed(state, classify(error.message, default="setup"), error.message)
+            state = fail_attempt(state, classify(error.message, default="setup"), error.message)
         except RekindleError as error:
-            state = failed(state, classify(error.message, default="compile"), error.message)
+            state = fail_attempt(state, classify(error.message, default="compile"), error.message)
         except OSError as error:
-            state = failed(state, classify(str(error), default="setup"), str(error))
+            state = fail_attempt(state, classify(str(error), default="setup"), str(error))
         folder.save(state)
     return state
 
@@ -97,7 +97,7 @@ def _attempt(
         if isinstance(outcome, BuildFailure):
             names = tuple(match.id for match in outcome.diagnosis.matches[:2])
             kind = classify(outcome.message, names)
-            return failed(state, kind, outcome.message, diagnosis=", ".join(names), log=outcome.log or "")
+            return fail_attempt(state, kind, outcome.message, diagnosis=", ".join(names), log=outcome.log or "")
         state = _kept(folder, state, outcome)
     folder.save(msgspec.structs.replace(state, phase="proof"))
     return _proven(folder, cell, state, progress)
@@ -168,17 +168,17 @@ def _kept(folder: CellFolder, state: CellState, result: BuildResult) -> CellStat
 def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
     """Inspected always; verified where asked for. A wheel that cannot be tried here stays ``built`` and says why."""
     if not state.wheel:
-        return succeeded(state)
+        return end_attempt(state)
     progress.stage("inspect", Path(state.wheel).name)
     report = inspect(state.wheel, cpu=False, progress=progress)
     write_atomically(folder.wheels / "inspect.json", encode(report))
     kernels = report.gpu.kernels
     state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
     if cell.prove == "none":
-        return succeeded(msgspec.structs.replace(state, proof="not asked for"))
+        return end_attempt(msgspec.structs.replace(state, proof="not asked for"))
     lacking = _lacking(cell)
     if lacking:
-        return succeeded(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
+        return end_attempt(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
     return _verified(folder, cell, state, progress)
 
 
@@ -203,5 +203,5 @@ def _verified(folder: CellFolder, cell: Cell, state: CellState, progress: Progre
     )
     words = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped"
     if report.good:
-        return succeeded(msgspec.structs.replace(state, stage="proven", proof=words))
-    return failed(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")
+        return end_attempt(msgspec.structs.replace(state, stage="proven", proof=words))
+    return fail_attempt(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")

@@ -262,26 +262,26 @@ class DaskEngine:
                     "the Dask scheduler is gone",
                     remedy="start it and run the same command: what is done is kept, what still runs is adopted",
                 )
-            found = self._ended()
-            if found or time.monotonic() >= deadline:
-                return found
+            endings = self._take_endings()
+            if endings or time.monotonic() >= deadline:
+                return endings
             time.sleep(ASK_SECONDS)
 
-    def _ended(self) -> list[Ending]:
+    def _take_endings(self) -> list[Ending]:
         there = set(self._addresses())
-        found = []
+        endings = []
         for cell, (future, task, begun) in list(self._running.items()):
             status = future.status
             seconds = time.monotonic() - begun
             if status == "finished":
-                found.append(future.result())
+                endings.append(future.result())
             elif status in ("error", "cancelled", "lost") or task.worker not in there:
                 future.cancel()
-                found.append(Ending(cell=cell, code=1, seconds=seconds, why="lost"))
+                endings.append(Ending(cell=cell, code=1, seconds=seconds, why="lost"))
             else:
                 continue
             del self._running[cell]
-        return found
+        return endings
 
     def close(self) -> None:
         self._client.close(timeout=5)

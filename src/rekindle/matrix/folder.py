@@ -88,7 +88,7 @@ class Owner(Document, frozen=True, kw_only=True):
 
 
 @contextlib.contextmanager
-def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> Iterator[Owner | None]:
+def hold_cell(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> Iterator[Owner | None]:
     """Hold the cell; yields the dead owner whose work is taken over, or None. Raises WorkspaceBusy where it is held."""
     folder.place.mkdir(parents=True, exist_ok=True)
 

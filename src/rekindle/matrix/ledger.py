@@ -61,13 +61,13 @@ def decide(cell: Cell, state: CellState, *, wheel_there: bool, fresh_run: bool, 
     rule = FAILURES[failure]
     tried = sum(1 for attempt in state.attempts if attempt.failure == failure)
     if tried < rule.tries:
-        return Decision(True, f"{rule.words}; try {tried + 1} of {rule.tries}", _divisor(state))
+        return Decision(True, f"{rule.words}; try {tried + 1} of {rule.tries}", _jobs_divisor(state))
     if fresh_run and rule.again:
-        return Decision(True, f"{rule.words} last time; tried again in a new run", _divisor(state))
+        return Decision(True, f"{rule.words} last time; tried again in a new run", _jobs_divisor(state))
     return Decision(False, f"{rule.words}: {state.message or 'no message'} (change something, or --force)")
 
 
-def _divisor(state: CellState) -> int:
+def _jobs_divisor(state: CellState) -> int:
     """Half the jobs for each time the memory ran out."""
     times = sum(1 for attempt in state.attempts if attempt.failure == "memory")
     return 1 << min(4, times)
@@ -127,7 +127,7 @@ class DirectoryLedger:
         return is_held(self.folder(cell))
 
     def ended(self, cell: Cell, ending: Ending) -> None:
-        """Written for the cell by whoever noticed: it could not do so itself."""
+        """Save how it ended, since the cell could not do so itself."""
         folder = self.folder(cell)
         state = folder.state()
         if state.stage in ("built", "proven", "failed") or is_held(folder):
@@ -137,7 +137,7 @@ class DirectoryLedger:
             return
         kind: FailureClass = "hang" if ending.why == "hang" else "lost"
         words = "nothing happened for too long" if kind == "hang" else "its process ended before it could say why"
-        folder.save(failed(state, kind, words))
+        folder.save(fail_attempt(state, kind, words))
 
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
         """The command that builds it, with what this matrix says of jobs, memory and caches."""
@@ -147,8 +147,8 @@ class DirectoryLedger:
         jobs = self.defaults.jobs
         if decision.jobs_divisor > 1:
             jobs = max(1, (jobs or self.cores) // decision.jobs_divisor)
-        given = {"--jobs": jobs, "--memory": self.defaults.memory, "--launcher": self.defaults.launcher}
-        options = [word for name, value in given.items() if value for word in (name, str(value))]
+        settings = {"--jobs": jobs, "--memory": self.defaults.memory, "--launcher": self.defaults.launcher}
+        options = [word for name, value in settings.items() if value for word in (name, str(value))]
         if self.farm is not None:
             options.append(f"--farm={self.farm}" if self.farm else "--farm")
         if self.farm_check is not None:
@@ -170,29 +170,29 @@ class DirectoryLedger:
         )
 
 
-def begun(state: CellState, *, jobs: int | None) -> CellState:
-    """A new attempt. One that never ended is closed as lost first: its process is gone, or we could not be here."""
+def begin_attempt(state: CellState, *, jobs: int | None) -> CellState:
+    """The state with a new attempt. One that never ended is closed as lost first: we hold the cell, so it is gone."""
     attempts = state.attempts
     if attempts and attempts[-1].ended is None:
-        attempts = (*attempts[:-1], _closed(attempts[-1], "lost", "its process died"))
+        attempts = (*attempts[:-1], _close_attempt(attempts[-1], "lost", "its process died"))
     attempt = Attempt(number=len(attempts) + 1, started=time.time(), host=platform.node(), jobs=jobs)
     return msgspec.structs.replace(state, stage="running", attempts=(*attempts, attempt), phase="")
 
 
-def failed(state: CellState, kind: FailureClass, message: str, **more: str) -> CellState:
-    """The last attempt ended with no."""
+def fail_attempt(state: CellState, kind: FailureClass, message: str, **more: str) -> CellState:
+    """The state with its last attempt ended as a failure."""
     attempts = state.attempts or (Attempt(number=1, started=time.time(), host=platform.node()),)
-    closed = _closed(attempts[-1], kind, message)
+    closed = _close_attempt(attempts[-1], kind, message)
     return msgspec.structs.replace(state, stage="failed", attempts=(*attempts[:-1], closed), **more)
 
 
-def succeeded(state: CellState) -> CellState:
-    """The last attempt ended with yes."""
+def end_attempt(state: CellState) -> CellState:
+    """The state with its last attempt ended well."""
     last = msgspec.structs.replace(state.attempts[-1], ended=time.time())
     return msgspec.structs.replace(state, attempts=(*state.attempts[:-1], last))
 
 
-def _closed(attempt: Attempt, kind: FailureClass, message: str) -> Attempt:
+def _close_attempt(attempt: Attempt, kind: FailureClass, message: str) -> Attempt:
     if attempt.ended is not None and attempt.failure is not None:
         return attempt
     return msgspec.structs.replace(attempt, ended=time.time(), failure=kind, message=message[:500])

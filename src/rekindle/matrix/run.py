@@ -33,10 +33,10 @@ def cost(cell: Cell, warm: Collection[str]) -> float:
 def chain_costs(cells: Sequence[Cell], warm: Collection[str]) -> dict[str, float]:
     """Minutes of work left per tree."""
     left: dict[str, float] = {}
-    seen = set(warm)
+    compiled = set(warm)
     for cell in cells:
-        left[cell.tree] = left.get(cell.tree, 0.0) + cost(cell, seen)
-        seen.add(cell.tree)
+        left[cell.tree] = left.get(cell.tree, 0.0) + cost(cell, compiled)
+        compiled.add(cell.tree)
     return left
 
 
@@ -56,12 +56,12 @@ def can_build(worker: Worker, cell: Cell) -> str | None:
 
 def unplaceable(cells: Sequence[Cell], workers: Sequence[Worker]) -> dict[str, str]:
     """Cells that no worker can build, each with the reason of the nearest one. They would wait for ever."""
-    found = {}
+    problems = {}
     for cell in cells:
         reasons = [can_build(worker, cell) for worker in workers]
         if all(reasons):
-            found[cell.id] = next((reason for reason in reasons if reason), "there is no worker")
-    return found
+            problems[cell.id] = next((reason for reason in reasons if reason), "there is no worker")
+    return problems
 
 
 def assign(
@@ -181,25 +181,25 @@ class Loop:
     def run(self) -> Tally:
         """Until nothing is left that can be built."""
         for cell in self._cells.values():
-            self._look(cell)
+            self._look_at(cell)
         stuck_since: float | None = None
         try:
             while self._waiting or self._running or self._elsewhere:
-                started = self._start()
+                started = self._start_cells()
                 if not started and not self._running and not self._elsewhere:
-                    stuck_since = self._stuck(stuck_since)
+                    stuck_since = self._wait_for_worker(stuck_since)
                     if stuck_since is None:
                         break
                 else:
                     stuck_since = None
                 for ending in self.engine.wait(POLL_SECONDS):
-                    self._take_in(ending)
+                    self._take_in_ending(ending)
                 self._look_elsewhere()
         finally:
             self.engine.close()
         return self.tally
 
-    def _look(self, cell: Cell) -> None:
+    def _look_at(self, cell: Cell) -> None:
         decision = self.ledger.decide(cell, fresh_run=True)
         self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
         if not decision.build:
@@ -219,7 +219,7 @@ class Loop:
             self.tally.adopted += 1
             self._elsewhere.add(cell.id)
 
-    def _start(self) -> int:
+    def _start_cells(self) -> int:
         workers = {worker.name: worker for worker in self.engine.workers()}
         free = {name: worker.slots for name, worker in workers.items()}
         for name in self._running.values():
@@ -236,7 +236,7 @@ class Loop:
             self.engine.submit(self.ledger.task(cell, worker, decision))
         return len(chosen)
 
-    def _stuck(self, since: float | None) -> float | None:
+    def _wait_for_worker(self, since: float | None) -> float | None:
         """Nothing runs and nothing could start: wait a while for able workers, then say which cells want what."""
         ready = [self._cells[cell] for cell in self._waiting]
         blocked = [cell for cell in ready if not set(cell.after) <= self._finished]
@@ -256,7 +256,7 @@ class Loop:
             )
         return since
 
-    def _take_in(self, ending: Ending) -> None:
+    def _take_in_ending(self, ending: Ending) -> None:
         cell = self._cells[ending.cell]
         worker = self._running.pop(cell.id, "")
         self.tally.busy_seconds += ending.seconds
@@ -270,9 +270,9 @@ class Loop:
             self._finished.add(cell.id)
             self.say(f"{cell.name}: done")
             return
-        self._again(cell)
+        self._try_again(cell)
 
-    def _again(self, cell: Cell) -> None:
+    def _try_again(self, cell: Cell) -> None:
         decision = self.ledger.decide(cell, fresh_run=False)
         if decision.build:
             self.tally.retried += 1
@@ -289,4 +289,4 @@ class Loop:
                 self._finished.add(cell_id)
                 self.say(f"{cell.name}: done by another run")
             else:
-                self._again(cell)
+                self._try_again(cell)

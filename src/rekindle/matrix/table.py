@@ -37,11 +37,11 @@ def read_table(path: Path) -> Table:
         table = msgspec.convert(tomllib.loads(raw.decode("utf-8")), Table)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}", remedy="'rekindle matrix --help' shows the form") from error
-    _check(table, path)
+    _check_table(table, path)
     return table
 
 
-def _check(table: Table, path: Path) -> None:
+def _check_table(table: Table, path: Path) -> None:
     if table.schema != 1:
         raise BadInput(f"{path} has schema {table.schema}; this Rekindle reads schema 1", remedy="update Rekindle")
     for axis in table.axes:
@@ -66,7 +66,7 @@ def _check(table: Table, path: Path) -> None:
     for axis, values in table.axes.items():
         if not values:
             raise BadInput(f"{path}: the axis {axis!r} has no values")
-        if len({_text(value) for value in values}) < len(values):
+        if len({_value_text(value) for value in values}) < len(values):
             raise BadInput(f"{path}: the axis {axis!r} names a value twice")
         for value in values:
             _check_value(axis, value, path)
@@ -117,31 +117,31 @@ def combinations(table: Table, path: Path) -> list[dict[str, str]]:
     if count > MAX_CELLS:
         words = f"{path} spans {count:,} cells; {MAX_CELLS:,} is the limit"
         raise BadInput(words, remedy="leave values out, or make several tables")
-    found: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-    for row in itertools.chain(_spanned(table.axes), map(_row, table.include)):
+    rows: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+    for row in itertools.chain(_span_axes(table.axes), map(_include_row, table.include)):
         if not any(_matches(row, other) for other in table.exclude):
-            found.setdefault(tuple(sorted(row.items())), row)
-    if not found:
+            rows.setdefault(tuple(sorted(row.items())), row)
+    if not rows:
         raise BadInput(f"{path}: nothing is left after [[exclude]]", remedy="exclude less")
-    return list(found.values())
+    return list(rows.values())
 
 
-def _spanned(axes: Mapping[str, tuple[str | tuple[str, ...], ...]]) -> Iterator[dict[str, str]]:
+def _span_axes(axes: Mapping[str, tuple[str | tuple[str, ...], ...]]) -> Iterator[dict[str, str]]:
     names = [axis for axis in AXES if axis in axes]
     for values in itertools.product(*(axes[axis] for axis in names)):
-        yield dict(zip(names, map(_text, values), strict=True))
+        yield dict(zip(names, map(_value_text, values), strict=True))
 
 
-def _row(given: Mapping[str, Any]) -> dict[str, str]:
-    return {axis: _text(given[axis]) for axis in AXES if axis in given}
+def _include_row(include: Mapping[str, Any]) -> dict[str, str]:
+    return {axis: _value_text(include[axis]) for axis in AXES if axis in include}
 
 
-def _text(value: object) -> str:
+def _value_text(value: object) -> str:
     return ";".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _matches(row: Mapping[str, str], rule: Mapping[str, Any]) -> bool:
-    return all(row.get(axis) == _text(value) for axis, value in rule.items())
+    return all(row.get(axis) == _value_text(value) for axis, value in rule.items())
 
 
 ID_LENGTH = 16
@@ -151,15 +151,15 @@ def cell_id(
     plan: Plan, *, identity: str, toolchain: Mapping[str, str], python: str, system: str, target: str | None
 ) -> str:
     """The name of a cell. ``identity`` says which sources: a commit, a digest, a release."""
-    return _digest({**_decisive(plan, identity, toolchain, system), "python": python, "target": target})
+    return _digest({**_deciding_fields(plan, identity, toolchain, system), "python": python, "target": target})
 
 
 def tree_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: str) -> str:
     """The name of the compiled tree: cells that differ only in Python (or target) share it."""
-    return _digest(_decisive(plan, identity, toolchain, system))
+    return _digest(_deciding_fields(plan, identity, toolchain, system))
 
 
-def _decisive(plan: Plan, identity: str, toolchain: Mapping[str, str], system: str) -> dict[str, object]:
+def _deciding_fields(plan: Plan, identity: str, toolchain: Mapping[str, str], system: str) -> dict[str, object]:
     recipe = plan.build
     assert recipe is not None
     of_plan = ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")

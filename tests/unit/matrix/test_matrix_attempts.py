@@ -8,7 +8,7 @@ import pytest
 from matrix_mini import cell
 
 from rekindle.matrix import ledger
-from rekindle.matrix.ledger import decide, failed, succeeded
+from rekindle.matrix.ledger import decide, end_attempt, fail_attempt
 from rekindle.matrix.run import slurm_script
 from rekindle.matrix.simulate import World
 from rekindle.model.matrix import Attempt, CellState
@@ -26,32 +26,32 @@ def test_what_was_cancelled_waits_for_the_next_run(fresh: bool, because: str) ->
 
 
 def test_an_attempt_ends_once() -> None:
-    no = failed(BEGUN, "compile", "x" * 600)
+    no = fail_attempt(BEGUN, "compile", "x" * 600)
     assert (no.stage, no.failure, len(no.message)) == ("failed", "compile", 500)
-    again = failed(no, "memory", "later")
+    again = fail_attempt(no, "memory", "later")
     assert again.failure == "compile" and again.attempts == no.attempts, "what is known of it stays"
-    yes = succeeded(BEGUN)
+    yes = end_attempt(BEGUN)
     assert yes.failure is None and yes.attempts[-1].ended is not None
-    worse = failed(ledger.begun(ledger.begun(BEGUN, jobs=1), jobs=1), "compile", "no")
+    worse = fail_attempt(ledger.begin_attempt(ledger.begin_attempt(BEGUN, jobs=1), jobs=1), "compile", "no")
     assert [(attempt.number, attempt.failure) for attempt in worse.attempts] == [
         (1, "lost"),
         (2, "lost"),
         (3, "compile"),
     ]
-    third = succeeded(ledger.begun(ledger.begun(BEGUN, jobs=1), jobs=1))
+    third = end_attempt(ledger.begin_attempt(ledger.begin_attempt(BEGUN, jobs=1), jobs=1))
     assert [attempt.number for attempt in third.attempts] == [1, 2, 3], "what was before stays"
 
 
 def test_a_cell_that_failed_before_it_began_has_one_attempt() -> None:
-    no = failed(CellState(id=CELL.id), "setup", "no compiler", phase="prepare")
+    no = fail_attempt(CellState(id=CELL.id), "setup", "no compiler", phase="prepare")
     assert [(attempt.number, attempt.failure) for attempt in no.attempts] == [(1, "setup")] and no.phase == "prepare"
 
 
 def test_a_new_attempt_closes_the_one_whose_process_died() -> None:
-    state = ledger.begun(BEGUN, jobs=4)
+    state = ledger.begin_attempt(BEGUN, jobs=4)
     assert [(attempt.number, attempt.failure) for attempt in state.attempts] == [(1, "lost"), (2, None)]
     assert state.stage == "running" and state.attempts[-1].jobs == 4
-    after = ledger.begun(succeeded(BEGUN), jobs=2)
+    after = ledger.begin_attempt(end_attempt(BEGUN), jobs=2)
     assert [attempt.failure for attempt in after.attempts] == [None, None], "one that ended was not lost"
 
 

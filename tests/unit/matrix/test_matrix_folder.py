@@ -15,8 +15,8 @@ from matrix_mini import cell
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.matrix.engine import Ending
-from rekindle.matrix.folder import DEAD_AFTER_SECONDS, CellFolder, Owner, claimed, is_held, read_owner
-from rekindle.matrix.ledger import Decision, DirectoryLedger, begun, failed, succeeded, wheel_is_good
+from rekindle.matrix.folder import DEAD_AFTER_SECONDS, CellFolder, Owner, hold_cell, is_held, read_owner
+from rekindle.matrix.ledger import Decision, DirectoryLedger, begin_attempt, end_attempt, fail_attempt, wheel_is_good
 from rekindle.model.document import encode
 from rekindle.model.matrix import CellState, Defaults
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> CellFolder:
 
 
 def test_a_state_comes_back(folder: CellFolder) -> None:
-    state = failed(begun(CellState(id=CELL.id), jobs=3), "compile", "no")
+    state = fail_attempt(begin_attempt(CellState(id=CELL.id), jobs=3), "compile", "no")
     folder.save(state)
     assert folder.state() == state
     assert folder.cell() == CELL
@@ -58,21 +58,21 @@ def test_only_ids_are_ids(tmp_path: Path, name: str) -> None:
 
 
 def test_one_owner_at_a_time(folder: CellFolder) -> None:
-    with claimed(folder) as before:
+    with hold_cell(folder) as before:
         assert before is None
         assert is_held(folder)
         owner = read_owner(folder)
         assert owner is not None
         assert owner.pid == os.getpid()
-        with pytest.raises(WorkspaceBusy), claimed(folder):
+        with pytest.raises(WorkspaceBusy), hold_cell(folder):
             pass
     assert not is_held(folder)
     assert read_owner(folder) is None
 
 
 HOLD = "import sys,time;from pathlib import Path;from rekindle.matrix.folder import CellFolder as F;\
-from rekindle.matrix.folder import claimed;\
-c=claimed(F(Path(sys.argv[1]),sys.argv[2]));c.__enter__();print('held',flush=True);time.sleep(60)"
+from rekindle.matrix.folder import hold_cell;\
+c=hold_cell(F(Path(sys.argv[1]),sys.argv[2]));c.__enter__();print('held',flush=True);time.sleep(60)"
 
 
 def test_a_killed_owner_is_noticed_and_taken_over(folder: CellFolder) -> None:
@@ -81,7 +81,7 @@ def test_a_killed_owner_is_noticed_and_taken_over(folder: CellFolder) -> None:
         assert child.stdout is not None
         assert child.stdout.readline().strip() == b"held"
         assert is_held(folder)
-        with pytest.raises(WorkspaceBusy, match=str(child.pid)), claimed(folder):
+        with pytest.raises(WorkspaceBusy, match=str(child.pid)), hold_cell(folder):
             pass
     finally:
         child.kill()
@@ -89,7 +89,7 @@ def test_a_killed_owner_is_noticed_and_taken_over(folder: CellFolder) -> None:
         if child.stdout:
             child.stdout.close()
     assert not is_held(folder)
-    with claimed(folder) as before:
+    with hold_cell(folder) as before:
         assert before is not None
         assert before.pid == child.pid
 
@@ -103,19 +103,19 @@ def test_an_owner_on_another_machine_lives_while_its_heart_beats(folder: CellFol
     now = folder.owner_file.stat().st_mtime + age
     assert is_held(folder, clock=lambda: now) is held
     if held:
-        with pytest.raises(WorkspaceBusy), claimed(folder, clock=lambda: now):
+        with pytest.raises(WorkspaceBusy), hold_cell(folder, clock=lambda: now):
             pass
     else:
-        with claimed(folder, clock=lambda: now) as before:
+        with hold_cell(folder, clock=lambda: now) as before:
             assert before is not None
             assert before.host == "elsewhere"
 
 
 def test_an_attempt_that_never_ended_was_lost() -> None:
-    twice = begun(begun(CellState(id=CELL.id), jobs=None), jobs=None)
+    twice = begin_attempt(begin_attempt(CellState(id=CELL.id), jobs=None), jobs=None)
     assert [attempt.failure for attempt in twice.attempts] == ["lost", None]
     assert [attempt.number for attempt in twice.attempts] == [1, 2]
-    done = succeeded(twice)
+    done = end_attempt(twice)
     assert done.attempts[-1].ended is not None
 
 
@@ -130,14 +130,14 @@ def ledger(root: Path, **more: object) -> DirectoryLedger:
 def test_what_a_cell_could_not_write_is_written_for_it(
     folder: CellFolder, why: str, stage: str, failure: str | None
 ) -> None:
-    folder.save(begun(CellState(id=CELL.id), jobs=None))
+    folder.save(begin_attempt(CellState(id=CELL.id), jobs=None))
     ledger(folder.root).ended(CELL, Ending(cell=CELL.id, code=1, seconds=1.0, why=why))
     state = folder.state()
     assert (state.stage, state.failure) == (stage, failure)
 
 
 def test_a_finished_cell_is_not_overwritten(folder: CellFolder) -> None:
-    state = msgspec.structs.replace(succeeded(begun(CellState(id=CELL.id), jobs=None)), stage="proven")
+    state = msgspec.structs.replace(end_attempt(begin_attempt(CellState(id=CELL.id), jobs=None)), stage="proven")
     folder.save(state)
     ledger(folder.root).ended(CELL, Ending(cell=CELL.id, code=1, seconds=1.0, why="lost"))
     assert folder.state() == state
@@ -150,7 +150,7 @@ def test_a_changed_wheel_is_built_again(folder: CellFolder) -> None:
     wheel.parent.mkdir(parents=True)
     wheel.write_bytes(b"one")
     state = msgspec.structs.replace(
-        succeeded(begun(CellState(id=CELL.id), jobs=None)),
+        end_attempt(begin_attempt(CellState(id=CELL.id), jobs=None)),
         stage="built",
         wheel=str(wheel),
         wheel_sha256=sha256_of(wheel),
@@ -163,7 +163,7 @@ def test_a_changed_wheel_is_built_again(folder: CellFolder) -> None:
 
 
 def test_the_command_has_fewer_jobs_after_memory_ran_out(folder: CellFolder) -> None:
-    folder.save(failed(begun(CellState(id=CELL.id), jobs=None), "memory", "m"))
+    folder.save(fail_attempt(begin_attempt(CellState(id=CELL.id), jobs=None), "memory", "m"))
     book = ledger(folder.root, memory="2G", launcher="ccache")
     decision = book.decide(CELL, fresh_run=False)
     argv = book.task(CELL, "w", decision).argv
@@ -214,7 +214,7 @@ def test_jobs_are_cut_from_those_given_or_from_the_cores(
 
 
 def test_a_stale_time_stamp_does_not_hide_a_live_owner_here(folder: CellFolder) -> None:
-    with claimed(folder):
+    with hold_cell(folder):
         old = time.time() - 10 * DEAD_AFTER_SECONDS
         os.utime(folder.owner_file, (old, old))
         assert is_held(folder)
@@ -230,7 +230,7 @@ def test_a_task_that_comes_twice_builds_nothing_the_second_time(tmp_path: Path) 
     wheel.parent.mkdir(parents=True)
     wheel.write_bytes(b"one")
     done = msgspec.structs.replace(
-        succeeded(begun(CellState(id=CELL.id), jobs=None)),
+        end_attempt(begin_attempt(CellState(id=CELL.id), jobs=None)),
         stage="proven",
         wheel=str(wheel),
         wheel_sha256=sha256_of(wheel),

@@ -25,7 +25,7 @@ from rekindle.journey.matrix import (
     matrix_status,
     matrix_watch,
 )
-from rekindle.matrix.folder import CellFolder, claimed
+from rekindle.matrix.folder import CellFolder, hold_cell
 from rekindle.model.matrix import CellState, MatrixLock, RunOptions, Worker
 from tiny_wheels import make_wheel
 
@@ -61,7 +61,7 @@ def test_a_cell_that_says_it_runs_is_lost_unless_somebody_holds_it(table: Path) 
     first.save(CellState(id=first.id, stage="running"))
     row = next(row for row in matrix_status(table).rows if row.cell == first.id)
     assert matrix_status(table).counts["lost"] == 1 and row.rebuild
-    with claimed(first):
+    with hold_cell(first):
         row = next(row for row in matrix_status(table).rows if row.cell == first.id)
         assert (row.rebuild, row.because) == (False, "being built now")
         assert matrix_status(table).counts == {"running": 1, "waiting": 1, "refused": 2}
@@ -72,7 +72,7 @@ def test_a_cell_that_says_it_runs_is_lost_unless_somebody_holds_it(table: Path) 
 
 def test_only_cells_that_run_are_cancelled_and_only_the_chosen(table: Path) -> None:
     first, second = folders(table)
-    with claimed(first), claimed(second):
+    with hold_cell(first), hold_cell(second):
         shown = matrix_cancel(table, only=[first.id[:8]])
         assert [row.cell for row in shown.rows] == [first.id]
     assert first.cancel_file.exists() and not second.cancel_file.exists()
