@@ -15,6 +15,7 @@ from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_c
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, find_carrier, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
+from rekindle.model.version import key
 
 # The instruction sets that wheels are compiled for, in the order in which processors got them.
 _STEPS = {"sse4.1": "SSE4.1", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512"}
@@ -36,6 +37,8 @@ def surroundings(reading: Reading) -> dict[str, str]:
             values.update(event.values)
     if "major" in values and "minor" in values:
         values["capability"] = f"{values.pop('major')}.{values.pop('minor')}"
+    if digits := values.pop("python_digits", ""):  # Windows' folder Python313
+        values.setdefault("python_version", f"3.{digits}")
     return values
 
 
@@ -264,8 +267,13 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     versions = event.values.get("versions", "")
     values = some(python=event.values.get("python") or scene.values.get("python_version"))
     if versions == "none":
-        values["versions_sentence"] = (
-            "It has no wheel at all for this Python and platform; a Python too new for it looks like this."
+        newest = scene.facts.release(scene.facts.releases[0])
+        served = newest.pythons.get(scene.platform, ()) if newest else ()
+        is_old = bool(served) and key(values.get("python", served[0])) < key(served[0])
+        values["versions_sentence"] = "It has no wheel at all for this Python and platform; " + (
+            f"Python {values['python']} is too old for today's releases, which want {served[0]} or newer."
+            if is_old
+            else "a Python too new for it looks like this."
         )
     elif versions:
         listed = [item.strip() for item in versions.split(",")]

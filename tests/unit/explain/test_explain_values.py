@@ -300,6 +300,8 @@ def test_the_python_for_a_torch() -> None:
         "versions_sentence": "It has no wheel at all for this Python and platform; "
         "a Python too new for it looks like this.",
     }
+    old = look.python_for_torch(event(versions="none"), scene(python_version="3.8"))["versions_sentence"]
+    assert "Python 3.8 is too old for today's releases, which want 3.1" in old
     assert look.python_for_torch(event(package="numpy", spec="==1.8.1"), scene()) == {}
     assert look.python_for_torch(event(package="torch", spec="==9.9.9"), scene()) == {}
     assert look.python_for_torch(event(package="torch"), scene()) == {}
