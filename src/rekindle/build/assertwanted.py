@@ -51,14 +51,14 @@ def summary_lines(lines: Iterable[str]) -> list[str]:
 
 
 def read_summary(lines: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in lines:
         if match := _SUMMARY.match(line):
-            found.setdefault(match[1].strip(), match[2].strip())
-    return found
+            values.setdefault(match[1].strip(), match[2].strip())
+    return values
 
 
-def wanted_of(plan: Plan) -> dict[str, str]:
+def planned_settings(plan: Plan) -> dict[str, str]:
     """What the plan asserts, and every switch it sets; an assert wins."""
     assert plan.build is not None
     settings = {**plan.build.cmake, **plan.build.env}
@@ -73,32 +73,32 @@ def wanted_of(plan: Plan) -> dict[str, str]:
 def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], log: Sequence[str]) -> tuple[Fact, ...]:
     """One fact per wish; those with ``ok`` False must stop the build."""
     cache = read_cmake_cache(build_tree / "CMakeCache.txt")
-    told = read_summary(summary)
+    reported = read_summary(summary)
     # Configure leaves these out without a word where no library is found; nobody wants a torch without them.
     always: dict[str, str] = {
-        name: "1" for name in ("USE_BLAS", "USE_LAPACK") if plan.project == "torch" and name in told
+        name: "1" for name in ("USE_BLAS", "USE_LAPACK") if plan.project == "torch" and name in reported
     }
-    wanted = {**always, **wanted_of(plan)}
-    facts = [_compare(name, value, told, cache, log) for name, value in sorted(wanted.items())]
+    planned = {**always, **planned_settings(plan)}
+    facts = [_compare(name, value, reported, cache, log) for name, value in sorted(planned.items())]
     if plan.arch_list:
-        facts.append(_architectures(plan, build_tree))
+        facts.append(_compare_targets(plan, build_tree))
     return tuple(facts)
 
 
-def _compare(name: str, wanted: str, told: Mapping[str, str], cache: Mapping[str, str], log: Sequence[str]) -> Fact:
+def _compare(name: str, planned: str, summary: Mapping[str, str], cache: Mapping[str, str], log: Sequence[str]) -> Fact:
     shown = {"CMAKE_BUILD_TYPE": "Build type"}.get(name, name)
-    if shown in told:
-        found, where = told[shown], "summary"
+    if shown in summary:
+        value, where = summary[shown], "summary"
     elif name in cache:
-        found, where = cache[name], "CMakeCache.txt"
+        value, where = cache[name], "CMakeCache.txt"
     else:
-        return Fact(name=name, wanted=wanted)
+        return Fact(name=name, wanted=planned)
     if _SWITCH.fullmatch(name) or name.startswith("CXX_"):
-        ok = is_true(wanted) == is_true(found)
+        ok = is_true(planned) == is_true(value)
     else:
-        plain = wanted.lower()
-        ok = found.lower() in (plain, _SAME.get(plain, plain))
-    return Fact(name=name, wanted=wanted, found=found, ok=ok, where=where if ok else _reason(name, log) or where)
+        plain = planned.lower()
+        ok = value.lower() in (plain, _SAME.get(plain, plain))
+    return Fact(name=name, wanted=planned, found=value, ok=ok, where=where if ok else _reason(name, log) or where)
 
 
 def _reason(name: str, log: Sequence[str]) -> str | None:
@@ -112,27 +112,27 @@ def _reason(name: str, log: Sequence[str]) -> str | None:
     return None
 
 
-def _architectures(plan: Plan, build_tree: Path) -> Fact:
+def _compare_targets(plan: Plan, build_tree: Path) -> Fact:
     """The GPU targets of the compile commands themselves, and of the scripts that some of them run."""
-    found: set[str] = set()
+    targets: set[str] = set()
     for edge in read_build_ninja(build_tree / "build.ninja"):
         command = edge.variables.get("COMMAND", "")
-        found |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script(command, build_tree)}")
-    wanted = {_target(arch) for arch in plan.arch_list}
+        targets |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script_text(command, build_tree)}")
+    planned = {_target_name(arch) for arch in plan.arch_list}
     listed = "; ".join(plan.arch_list)
-    if not found:
+    if not targets:
         return Fact(name="arch list", wanted=listed, where="no GPU flags in build.ninja")
-    machine_code = {target for target in found if not target.startswith("compute_")}
+    machine_code = {target for target in targets if not target.startswith("compute_")}
     return Fact(
         name="arch list",
         wanted=listed,
-        found="; ".join(sorted(found)),
-        ok=wanted <= machine_code and _family(machine_code) <= _family(wanted),
+        found="; ".join(sorted(targets)),
+        ok=planned <= machine_code and _family(machine_code) <= _family(planned),
         where="flags in build.ninja",
     )
 
 
-def _script(command: str, build_tree: Path) -> str:
+def _script_text(command: str, build_tree: Path) -> str:
     """What FindHIP (and the old FindCUDA) wrote for one object: the compiler's flags stand there alone."""
     match = _RUNS.search(command)
     place = Path(match[1] or match[2]) if match else None
@@ -147,16 +147,16 @@ def _script(command: str, build_tree: Path) -> str:
 
 def gpu_targets(flags: str) -> set[str]:
     """``sm_35``, ``compute_35`` (PTX), ``gfx1031``: what a compile command makes code for."""
-    found = set(_OFFLOAD.findall(flags))
+    targets = set(_OFFLOAD.findall(flags))
     for match in _GENCODE.finditer(flags):
         if match[4]:
-            found |= {part for part in match[4].split(",") if part}
+            targets |= {part for part in match[4].split(",") if part}
         else:
-            found.add(f"{match[2]}_{match[3]}")
-    return found
+            targets.add(f"{match[2]}_{match[3]}")
+    return targets
 
 
-def _target(arch: str) -> str:
+def _target_name(arch: str) -> str:
     name = arch.removesuffix("+PTX")
     return name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}"
 
@@ -167,13 +167,13 @@ def _family(targets: set[str]) -> set[str]:
     return {_VARIANT.sub(r"\1", target) for target in targets}
 
 
-def built_targets(plan: Plan, found: set[str]) -> Fact:
+def built_targets(plan: Plan, targets: set[str]) -> Fact:
     """The planned architectures against the machine code a wheel really holds."""
-    wanted = {_target(arch) for arch in plan.arch_list}
+    planned = {_target_name(arch) for arch in plan.arch_list}
     return Fact(
         name="code in the wheel",
         wanted="; ".join(plan.arch_list),
-        found="; ".join(sorted(found)) or None,
-        ok=wanted <= found and _family({target.split(":")[0] for target in found}) <= _family(wanted),
+        found="; ".join(sorted(targets)) or None,
+        ok=planned <= targets and _family({target.split(":")[0] for target in targets}) <= _family(planned),
         where="read from the wheel",
     )

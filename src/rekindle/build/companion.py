@@ -63,36 +63,36 @@ class Extension(NamedTuple):
 
 def find_extension(root: Path) -> Extension | None:
     """Name and version of a tree that compiles against torch; None for any other."""
-    setup, project = _text(root / "setup.py"), _text(root / "pyproject.toml")
-    by_cmake = bool(_FINDS_TORCH.search(_text(root / "CMakeLists.txt"))) and bool(setup or project)
+    setup, project = _read_text(root / "setup.py"), _read_text(root / "pyproject.toml")
+    by_cmake = bool(_FINDS_TORCH.search(_read_text(root / "CMakeLists.txt"))) and bool(setup or project)
     if not _USES_TORCH.search(setup) and not by_cmake:
         return None
-    told = _text(root / "PKG-INFO")
-    name = _field(told, "Name") or _quoted(setup, "name") or _quoted(project, "name") or root.name
-    version = _field(told, "Version") or _quoted(setup, "__version__") or _quoted(setup, "version")
-    version = version or _quoted(project, "version") or "0"
+    pkg_info = _read_text(root / "PKG-INFO")
+    name = _pkg_field(pkg_info, "Name") or _quoted_value(setup, "name") or _quoted_value(project, "name") or root.name
+    version = _pkg_field(pkg_info, "Version") or _quoted_value(setup, "__version__") or _quoted_value(setup, "version")
+    version = version or _quoted_value(project, "version") or "0"
     plain = str(canonicalize_name(re.sub(r"[^A-Za-z0-9._-]", "-", name)[:80]))
     return Extension(plain, version if version[:1].isdigit() else "0")
 
 
 def finds_torch(root: Path) -> bool:
     """Does its build read torch's own CMake files? A setup.py that uses cpp_extension leaves CMake alone."""
-    if _USES_TORCH.search(_text(root / "setup.py")):
+    if _USES_TORCH.search(_read_text(root / "setup.py")):
         return False
     files = [root / "CMakeLists.txt", *sorted(root.glob("cmake/*.cmake"))[:100]]
-    return any(_FINDS_TORCH.search(_text(path)) for path in files)
+    return any(_FINDS_TORCH.search(_read_text(path)) for path in files)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return text_of(read_head(path, _READ)) if path.is_file() else ""
 
 
-def _field(text: str, name: str) -> str | None:
+def _pkg_field(text: str, name: str) -> str | None:
     match = re.search(rf"^{name}:[ \t]*(\S+)[ \t\r]*$", text, re.MULTILINE)
     return match[1] if match else None
 
 
-def _quoted(text: str, name: str) -> str | None:
+def _quoted_value(text: str, name: str) -> str | None:
     match = re.search(rf"(?<!\w){name}\s*=\s*['\"]([A-Za-z0-9][A-Za-z0-9._+-]*)['\"]", text)
     return match[1] if match else None
 
@@ -120,57 +120,57 @@ def torch_in(against: str | None) -> Torch:
             text = against.partition("==")[2]
     except ValueError:
         return Torch()
-    return _torch(text, python)
+    return _read_torch(text, python)
 
 
 def torch_of(host: Host, python: str) -> Torch:
     """The torch that a Python has, by its metadata; nothing is imported."""
     interpreter = ask_interpreter(host, python)
-    held = ask_contents(host, python)
-    version = held.versions.get("torch")
+    contents = ask_contents(host, python)
+    version = contents.versions.get("torch")
     if version is None:
         raise BadInput(f"{python} has no torch", remedy=f"{python} -m pip install torch, or --against torch==2.6.0")
     # The wheels of PyPI leave the flavour out of their name, and tell it in their version.py.
-    return _torch((held.torch or {}).get("__version__") or version, interpreter.short)
+    return _read_torch((contents.torch or {}).get("__version__") or version, interpreter.short)
 
 
-def _torch(text: str, python: str | None) -> Torch:
+def _read_torch(text: str, python: str | None) -> Torch:
     release, _, flavour = text.partition("+")
-    known = flavour == "cpu" or flavour.startswith(("cu", "rocm"))
-    return Torch(release or None, flavour if known else None, python)
+    is_flavour = flavour == "cpu" or flavour.startswith(("cu", "rocm"))
+    return Torch(release or None, flavour if is_flavour else None, python)
 
 
-class Own(NamedTuple):
-    """What a known package is told, and the architectures its wheel will hold for this plan's cards."""
+class PackageSettings(NamedTuple):
+    """Variables for a known package's build, and the architectures its wheel will hold for this plan's cards."""
 
     env: dict[str, str]
     archs: tuple[str, ...]
 
 
-def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
-    """The switches of a known package for this plan's cards, from the tables; nothing for a stranger's."""
+def package_settings(project: str, version: str, plan: Plan, platform: str) -> PackageSettings:
+    """The switches of a known package for this plan's cards, from the tables; none for an unknown package."""
     facts = load_facts()
     kind = plan.backend
     for row in facts.beside.source:
         if row.package != project or kind not in row.backends or platform not in row.platforms:
             continue
-        known = version == "0" or compare(row.since or row.version, version) <= 0 <= compare(row.version, version)
-        if not known:
+        is_covered = version == "0" or compare(row.since or row.version, version) <= 0 <= compare(row.version, version)
+        if not is_covered:
             continue
         env = {name: value for name, value in row.env.items() if name != "FORCE_CUDA"}
         archs = plan.arch_list
         if plan.cuda and row.targets:
             # 8.6 as a build that knows only a few architectures makes it: 8.0.
-            known_archs = (parse_sm(arch.removesuffix("+PTX")) for arch in plan.arch_list)
-            archs = tuple(dict.fromkeys(accepted_arch(sm, row, facts).dotted for sm in known_archs))
+            sms = (parse_sm(arch.removesuffix("+PTX")) for arch in plan.arch_list)
+            archs = tuple(dict.fromkeys(accepted_arch(sm, row, facts).dotted for sm in sms))
         if row.arch_env and plan.cuda and archs and row.arch_form == "number":
             env[row.arch_env] = ";".join(str(parse_sm(arch).number) for arch in archs)
-        return Own(env, archs)
-    return Own({}, plan.arch_list)
+        return PackageSettings(env, archs)
+    return PackageSettings({}, plan.arch_list)
 
 
 def plan_for(plan: Plan, tree: SourceTree) -> Plan:
-    """The same plan, said for the tree of a companion or of any extension; other plans as they are."""
+    """The plan rewritten for the tree of a companion or of any extension; other plans as they are."""
     if not compiles_against_torch(tree.project) or plan.project != "torch" or plan.build is None:
         return plan
     _refuse_other_release(plan, tree)
@@ -178,10 +178,10 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     passed_on = (*build_names().shared, *(row.own if row else ()))
     env = {name: value for name, value in plan.build.env.items() if name in passed_on}
     switches: dict[str, str] = getattr(row, plan.backend) if row else SWITCHES[plan.backend]
-    known = own_settings(tree.project, tree.version, plan, _platform())
+    settings = package_settings(tree.project, tree.version, plan, _platform())
     release = (plan.torch or load_facts().releases[0]).split("+")[0]
     unfetched = {row.switch: "0" for row in companion_downloads(tree.project, release)}
-    env = {**unfetched, **env, **switches, **known.env}
+    env = {**unfetched, **env, **switches, **settings.env}
     if plan.cuda and plan.arch_list:
         env.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(plan.arch_list))
     if plan.torch:
@@ -195,10 +195,10 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         pins={"ninja": "", **pins},
         compiler=plan.build.compiler,
         toolchain=plan.build.toolchain,
-        arch_list=known.archs if plan.build.arch_list else (),
+        arch_list=settings.archs if plan.build.arch_list else (),
         memory_gib=plan.build.memory_gib,
     )
-    return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=known.archs)
+    return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=settings.archs)
 
 
 def _platform() -> str:
@@ -209,19 +209,19 @@ def _platform() -> str:
 
 def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:
     row = load_facts().release(plan.torch or "")
-    wanted = getattr(row, tree.project, None) if row else None
-    if not wanted or not tree.version[:1].isdigit():
+    paired = getattr(row, tree.project, None) if row else None
+    if not paired or not tree.version[:1].isdigit():
         return
-    if wanted.split(".")[:2] != tree.version.split(".")[:2]:
+    if paired.split(".")[:2] != tree.version.split(".")[:2]:
         raise BadInput(
-            f"the plan is for torch {plan.torch}, whose {tree.project} is {wanted}, but {tree.root} is {tree.version}",
-            remedy=f"rekindle source fetch --project {tree.project} --release {wanted}   # or plan for the torch that"
+            f"the plan is for torch {plan.torch}, whose {tree.project} is {paired}, but {tree.root} is {tree.version}",
+            remedy=f"rekindle source fetch --project {tree.project} --release {paired}   # or plan for the torch that"
             f" {tree.version} belongs to",
         )
 
 
 def with_settings(plan: Plan, settings: Mapping[str, str]) -> Plan:
-    """Switches given by hand win, over what is asserted too."""
+    """The plan with switches given by hand, which win over its own and over its asserts."""
     if plan.build is None or not settings:
         return plan
     asserts = {name: value for name, value in plan.build.asserts.items() if name not in settings}
@@ -229,20 +229,20 @@ def with_settings(plan: Plan, settings: Mapping[str, str]) -> Plan:
     return msgspec.structs.replace(plan, build=recipe)
 
 
-def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given: str | None = None) -> str:
+def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, against: str | None = None) -> str:
     """What pip installs as torch: what was given, the plan's pin, else the newest fitting wheel of the workspace."""
     assert plan.build is not None
-    if given:
-        return _this_very(Path(given)) if given.endswith(".whl") else given
+    if against:
+        return _pin_wheel(Path(against)) if against.endswith(".whl") else against
     pin = plan.build.pins.get("torch")
     if pin:
         return pin_requirement("torch", pin)
     tag = interpreter.tag.removesuffix("t")
-    found = sorted(
+    matches = sorted(
         wheels.glob(f"torch-{plan.torch or ''}*-{tag}-{interpreter.tag}-*.whl"),
         key=lambda path: path.stat().st_mtime,
     )
-    if not found:
+    if not matches:
         named = f"--project {plan.project}" if plan.project in PAIRED_PACKAGES else plan.project
         raise BadInput(
             f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
@@ -250,11 +250,11 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
             remedy=f"rekindle build {named} --against torch=={plan.torch or '2.6.0'}"
             "   # a published one; or build torch first",
         )
-    return _this_very(found[-1])
+    return _pin_wheel(matches[-1])
 
 
-def _this_very(wheel: Path) -> str:
-    """By its digest: another build of the same version is another torch, and its environment is made anew."""
+def _pin_wheel(wheel: Path) -> str:
+    """A wheel as a requirement, with its digest: another build of the same version gets a new environment."""
     if not wheel.is_file():
         raise BadInput(f"there is no wheel {wheel}", remedy="--against takes a torch's file, or torch==2.6.0")
     return f"torch @ {wheel.absolute().as_uri()}#sha256={sha256_of(wheel)}"
@@ -274,39 +274,39 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
 
     One without GPU code loads beside a torch that has some (PyPI's torch for Linux is one with CUDA); not the reverse.
     """
-    told, why = ask_python(host, target.python, _PROBE, timeout=120.0)
-    if told is None:
+    answer, why = ask_python(host, target.python, _PROBE, timeout=120.0)
+    if answer is None:
         raise BadInput(f"the torch in {target.python} cannot be imported: {why}", remedy="repair torch first")
-    wanted = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
-    found = {key: str(value) if value else None for key, value in told.items()}
+    planned = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
+    actual = {key: str(value) if value else None for key, value in answer.items()}
     plan_is_for_cpu = not (plan.cuda or plan.rocm)
-    for key, want in wanted.items():
-        have = found[key]
+    for key, want in planned.items():
+        have = actual[key]
         if (key == "version" and want is None) or (key != "version" and plan_is_for_cpu):
             continue
-        if bool(want) != bool(have) or (want and have and not _same(key, want, have)):
-            flavour = flavour_name(found["cuda"], minor(found["rocm"]) if found["rocm"] else None)
+        if bool(want) != bool(have) or (want and have and not _same_version(key, want, have)):
+            flavour = flavour_name(actual["cuda"], minor(actual["rocm"]) if actual["rocm"] else None)
             raise BadInput(
-                f"{plan.project} was planned for torch {_words(wanted)}, but the torch in {target.python}"
-                f" is {_words(found)}",
-                remedy=f"rekindle plan --build --torch {(found['version'] or '').split('+')[0]} --variant"
+                f"{plan.project} was planned for torch {_words(planned)}, but the torch in {target.python}"
+                f" is {_words(actual)}",
+                remedy=f"rekindle plan --build --torch {(actual['version'] or '').split('+')[0]} --variant"
                 f" {flavour} --json > plan.json, then the same command with --plan plan.json;"
                 " or build the planned torch first",
             )
-    if plan_is_for_cpu and (found["cuda"] or found["rocm"]) and say:
-        say(f"{plan.project} gets no GPU code: the plan is for the CPU, torch is {_words(found)}")
-    return Fact(name="torch", wanted=_words(wanted), found=_words(found), ok=True, where="asked of the target Python")
+    if plan_is_for_cpu and (actual["cuda"] or actual["rocm"]) and say:
+        say(f"{plan.project} gets no GPU code: the plan is for the CPU, torch is {_words(actual)}")
+    return Fact(name="torch", wanted=_words(planned), found=_words(actual), ok=True, where="asked of the target Python")
 
 
-def _same(key: str, want: str, have: str) -> bool:
+def _same_version(key: str, want: str, have: str) -> bool:
     if key == "version":
         return want.split("+")[0] == have.split("+")[0]
     return want.split(".")[:2] == have.split(".")[:2]
 
 
-def _words(told: dict[str, str | None]) -> str:
-    kind = f"CUDA {told['cuda']}" if told["cuda"] else f"ROCm {told['rocm']}" if told["rocm"] else "CPU"
-    return f"{told['version'] or 'of any version'} ({kind})"
+def _words(torch: dict[str, str | None]) -> str:
+    kind = f"CUDA {torch['cuda']}" if torch["cuda"] else f"ROCm {torch['rocm']}" if torch["rocm"] else "CPU"
+    return f"{torch['version'] or 'of any version'} ({kind})"
 
 
 def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | None:
@@ -323,8 +323,8 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     release = (plan.torch or "").split("+")[0]
     rows = load_facts().wheels.flavour
     index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
-    wanted = {"PIP_EXTRA_INDEX_URL": index} if index else {}
-    line = paste_with(wanted, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
+    env = {"PIP_EXTRA_INDEX_URL": index} if index else {}
+    line = paste_with(env, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
     raise BadInput(
         f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
         " CUDA toolkit with its libraries, for a CPU build too",

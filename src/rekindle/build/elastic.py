@@ -106,7 +106,7 @@ def decide(now: Situation) -> JobDecision:
                 waiting.remove(job)
                 slack -= job.growth
     return JobDecision(
-        jobs=_jobs(now, running, waiting, slack),
+        jobs=_job_count(now, running, waiting, slack),
         pause=tuple(pause),
         resume=tuple(resume),
         kill=tuple(kill),
@@ -132,7 +132,7 @@ def _room_behind(first: CompilerJob, running: list[CompilerJob], slack: int) -> 
     return min(slack, slack + freed - first.growth)
 
 
-def _jobs(now: Situation, running: list[CompilerJob], waiting: list[CompilerJob], slack: int) -> int:
+def _job_count(now: Situation, running: list[CompilerJob], waiting: list[CompilerJob], slack: int) -> int:
     """As many more as fit, behind whatever already waits.
 
     A new job that turns out to be a giant is paused at birth, when it has taken next to nothing, so the guess may

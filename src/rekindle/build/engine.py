@@ -103,8 +103,8 @@ def build(
             editable=editable,
         )
         try:
-            with _launching(work):
-                return _carry_out(work, python)
+            with _with_launcher(work):
+                return _run_phases(work, python)
         finally:
             if work.options.trace is not None:
                 title = f"{work.tree.project} {work.version}"
@@ -112,16 +112,16 @@ def build(
 
 
 @contextlib.contextmanager
-def _launching(work: Work) -> Iterator[None]:
-    """With the launcher, and the farm behind it, for as long as the block runs."""
+def _with_launcher(work: Work) -> Iterator[None]:
+    """Keep the launcher, and the farm behind it, for as long as the block runs."""
     recipe = work.plan.build
     settings = {**recipe.cmake, **recipe.env} if recipe else {}
-    given = (work.host, work.options, settings, work.front.root, work.workspace.logs)
+    arguments = (work.host, work.options, settings, work.front.root, work.workspace.logs)
     if work.options.farm is None:
-        with opened_launcher(*given) as work.launcher:
+        with opened_launcher(*arguments) as work.launcher:
             yield
         return
-    with opened_farm(*given) as (work.launcher, work.farm, first):
+    with opened_farm(*arguments) as (work.launcher, work.farm, first):
         if first:
             work.note(first)
         for text in work.farm.news() if work.farm else ():
@@ -140,7 +140,7 @@ def _redo_wrong(work: Work, env: BuildEnvironment, again: Callable[[], Path | No
     work.farm.distrust(wrong)
     gone = remove_objects(work.front.ninja_tree, names)
     work.farm.redone = len(gone)
-    who = ", ".join(sorted({work.farm.farm.name_of(one.address) for one in wrong}))
+    who = ", ".join(sorted({work.farm.farm.name_of(worker.address) for worker in wrong}))
     work.note(f"{wrong[0].object} from {who} differs from what this machine makes: {len(gone)} objects made again here")
     with opened_cache(work.farm) as (client, more):
         if work.jobs is not None:
@@ -149,7 +149,7 @@ def _redo_wrong(work: Work, env: BuildEnvironment, again: Callable[[], Path | No
         return again()
 
 
-def _carry_out(work: Work, python: str) -> BuildResult:
+def _run_phases(work: Work, python: str) -> BuildResult:
     """The phases in order: look for everything, prepare a Python, set the environment, configure, compile, finish."""
     plan, options, build_tree = work.plan, work.options, work.front.build_tree
     assert plan.build is not None
@@ -185,7 +185,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         settings=settings_of(plan),
         source_digest=None if work.editable else work.tree.digest,
     )
-    before = _earlier(work, now)
+    before = _earlier_state(work, now)
     refuse_few_files(build_tree)
     with work.phase("environment", f"Python {interpreter.version}"):
         target = _target_python(work, interpreter, torch)
@@ -239,18 +239,18 @@ def _carry_out(work: Work, python: str) -> BuildResult:
 def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> TargetPython:
     """``torch`` is what an extension of torch is compiled against; such an environment is kept apart."""
     assert work.plan.build is not None
-    wanted = requirements(work.plan.build.pins, work.front.requires, pep517=bool(work.front.backend))
+    packages = requirements(work.plan.build.pins, work.front.requires, pep517=bool(work.front.backend))
     folder = work.workspace.root / "python" / interpreter.tag
     if torch:
-        wanted = (*(each for each in wanted if not each.startswith("torch")), torch)
+        packages = (*(each for each in packages if not each.startswith("torch")), torch)
         folder = folder.with_name(f"{folder.name}-{work.plan.project}")
     if work.options.as_is:
-        return take_as_is(work.host, interpreter, wanted)
-    return prepare_target(work.host, interpreter, folder, wanted, dict(work.host.env), work.log.write)
+        return take_as_is(work.host, interpreter, packages)
+    return prepare_target(work.host, interpreter, folder, packages, dict(work.host.env), work.log.write)
 
 
-def _earlier(work: Work, now: TreeState) -> TreeState | None:
-    """The state an earlier run left, put right; None where this is the first."""
+def _earlier_state(work: Work, now: TreeState) -> TreeState | None:
+    """The state that an earlier run left, after its tree was repaired; None where this is the first."""
     tree = work.front.build_tree
     if work.options.clean:
         with work.phase("clean", str(tree)):

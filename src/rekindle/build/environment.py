@@ -157,8 +157,8 @@ def render_cache_script(
     lines = ["# Written by rekindle: settings of the plan that the tree's setup.py does not pass on."]
     for name, value in sorted(settings.items()):
         lines.append(cache_line(name, value))
-    for one in (*([flag] if flag else ()), *more):
-        lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{one}>")')
+    for option in (*([flag] if flag else ()), *more):
+        lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{option}>")')
     if flag and steady_cuda:
         lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=@{FLAG_FILE}>")')
         names = Path(__file__).with_name("steady_cuda_names.cmake").read_text(encoding="utf-8")
@@ -173,10 +173,10 @@ def chosen_cuda(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
     if plan.cuda is None or (len(every_nvcc(host)) < 2 and not any(settings.get(name) for name in named)):
         return {}
     nvcc, home = find_nvcc(host, settings, plan.cuda), cuda_home(host, settings, plan.cuda)
-    told = dict.fromkeys(("CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"), home) | {"CUDACXX": nvcc}
+    variables = dict.fromkeys(("CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"), home) | {"CUDACXX": nvcc}
     if settings.get("CMAKE_CUDA_COMPILER"):
-        del told["CUDACXX"]
-    return {name: place for name, place in told.items() if place and not settings.get(name)}
+        del variables["CUDACXX"]
+    return {name: place for name, place in variables.items() if place and not settings.get(name)}
 
 
 def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
@@ -186,14 +186,14 @@ def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[
     through without it, and no kernel compiles."""
     if plan.rocm is None or (home := rocm_home(host, settings)) is None:
         return {}
-    told = {} if "ROCM_PATH" in settings else {"ROCM_PATH": home}
+    variables = {} if "ROCM_PATH" in settings else {"ROCM_PATH": home}
     usual = host.glob(f"{home}/lib/cmake/hip/FindHIP.cmake")
-    deeper = [found for place in _HIP_MODULES for found in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
+    deeper = [file for place in _HIP_MODULES for file in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
     if deeper and not usual and "CMAKE_MODULE_PATH" not in settings:
-        told["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
+        variables["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
     if "HIP_CLANG_PATH" not in settings and (clang := host.env.get("HIP_CLANG_PATH") or find_hip_clang(host, home)):
-        told["HIP_CLANG_PATH"] = clang
-    return told
+        variables["HIP_CLANG_PATH"] = clang
+    return variables
 
 
 def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
@@ -207,7 +207,7 @@ def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
         return {}
     if any(host.glob(f"{place}/libcuda.so") for place in ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")):
         return {}
-    stubs = [found for place in _STUBS_HIDDEN for found in host.glob(f"{home}/{place}/libcuda.so")]
+    stubs = [stub for place in _STUBS_HIDDEN for stub in host.glob(f"{home}/{place}/libcuda.so")]
     return {"CUDA_CUDA_LIB": stubs[0]} if stubs else {}
 
 

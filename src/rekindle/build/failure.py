@@ -93,7 +93,7 @@ def without_times(line: str) -> str:
 
 class FailedCommand(NamedTuple):
     """What Ninja reports of a command that failed: the number of its first line, the exit code as told (Ninja 1.13
-    on), what it was to make, and the lines: Ninja's own, the command, then what the command said."""
+    on), what it was to make, and the lines: Ninja's own, the command, then the command's output."""
 
     number: int
     code: str
@@ -101,7 +101,7 @@ class FailedCommand(NamedTuple):
     lines: list[str]
 
     @property
-    def said(self) -> list[str]:
+    def printed(self) -> list[str]:
         """What the command itself printed."""
         return self.lines[2:]
 
@@ -122,8 +122,8 @@ def failed_blocks(lines: Sequence[str]) -> list[FailedCommand]:
 
 
 def failed_commands(log: BuildLog) -> list[FailedCommand]:
-    """The same for the command that was started last."""
-    return failed_blocks(_this_run(log))
+    """The commands that failed since the last command was started."""
+    return failed_blocks(_last_run_lines(log))
 
 
 def killed_for_memory(log: BuildLog, by_us: Sequence[str]) -> list[str]:
@@ -137,7 +137,7 @@ def killed_for_memory(log: BuildLog, by_us: Sequence[str]) -> list[str]:
     return killed
 
 
-def _this_run(log: BuildLog) -> list[str]:
+def _last_run_lines(log: BuildLog) -> list[str]:
     """Lines since the last command was started."""
     lines = list(log.recent)
     for at in range(len(lines) - 1, -1, -1):
@@ -158,8 +158,8 @@ def first_error(lines: Sequence[str]) -> int | None:
 
 
 def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: BuildLog) -> BuildFailed:
-    """Why a command failed, as an error to raise: the first error among all that was said, and where it stands."""
-    lines = _this_run(log)
+    """Why a command failed, as an error to raise: the first error in its output, and the line of the log."""
+    lines = _last_run_lines(log)
     offset = log.lines - len(lines)
     blocks = failed_blocks(lines)
     command: str | None = " ".join(argv) or None
@@ -167,10 +167,10 @@ def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: B
     if blocks:
         block = blocks[0].lines
         command = block[1] if len(block) > 1 else command
-        told = blocks[0].said or block
-        at = first_error(told)
-        error = told[max(0, (at or 0) - 2) : (at or 0) + 40]
-        message = _said(told, at) if at is not None else block[0]
+        printed = blocks[0].printed or block
+        at = first_error(printed)
+        error = printed[max(0, (at or 0) - 2) : (at or 0) + 40]
+        message = _error_message(printed, at) if at is not None else block[0]
         number = offset + blocks[0].number + 1 + (2 + at if at is not None else 0)
         place = log.path.with_suffix(".failed.log")
         write_atomically(place, "\n".join(line for each in blocks for line in [*each.lines, ""]))
@@ -178,12 +178,12 @@ def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: B
     else:
         at = first_error(lines)
         error = lines[max(0, at - 2) : at + 40] if at is not None else lines[-20:]
-        message = _said(lines, at) if at is not None else (lines[-1] if lines else "no output")
+        message = _error_message(lines, at) if at is not None else (lines[-1] if lines else "no output")
         number = offset + (at if at is not None else len(lines) - 1) + 1
     failure = BuildFailure(
         project=project,
         phase=phase,
-        message=_short(message),
+        message=_shorten(message),
         command=command,
         error=tuple(error),
         first_line=max(1, number),
@@ -191,16 +191,16 @@ def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: B
         failed_log=failed_log,
     )
     return BuildFailed(
-        f"{phase} failed (exit code {code}): {_short(message)}", failure, remedy=f"the whole log: {log.path}"
+        f"{phase} failed (exit code {code}): {_shorten(message)}", failure, remedy=f"the whole log: {log.path}"
     )
 
 
-def _said(lines: Sequence[str], at: int) -> str:
-    """The line itself; CMake puts what it has to say on the indented lines after the place."""
+def _error_message(lines: Sequence[str], at: int) -> str:
+    """The line itself; a message of CMake stands on the indented lines after it."""
     if not lines[at].lstrip().startswith(_CMAKE):
         return lines[at]
     if lines[at].rstrip().endswith("set to NOTFOUND."):
-        return f"{lines[at].rstrip().removesuffix('.')}: {', '.join(_unset(lines[at + 1 :])) or 'not named'}"
+        return f"{lines[at].rstrip().removesuffix('.')}: {', '.join(_unset_variables(lines[at + 1 :])) or 'not named'}"
     if not lines[at].rstrip().endswith(":"):
         return lines[at]
     words: list[str] = []
@@ -214,7 +214,7 @@ def _said(lines: Sequence[str], at: int) -> str:
     return " ".join([lines[at], *filter(None, words)])
 
 
-def _unset(lines: Sequence[str]) -> list[str]:
+def _unset_variables(lines: Sequence[str]) -> list[str]:
     """The variables CMake names after "set to NOTFOUND": one a line, their users indented, then a blank line."""
     names: list[str] = []
     for line in lines[:MAX_LINES]:
@@ -225,7 +225,7 @@ def _unset(lines: Sequence[str]) -> list[str]:
     return names
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 300 else text[:297] + "..."
 
@@ -251,13 +251,13 @@ def render_bug_report(failure: BuildFailure) -> str:
         *(f"- {fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in failure.facts),
         "",
         "## End of the log",
-        *_tail(failure.log),
+        *_log_tail(failure.log),
         "",
     ]
     return redactor_here().text("\n".join(lines))
 
 
-def _tail(log: str | None) -> list[str]:
+def _log_tail(log: str | None) -> list[str]:
     try:
         text = Path(log or "").read_text(encoding="utf-8", errors="replace")
     except OSError:

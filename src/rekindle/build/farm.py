@@ -75,7 +75,7 @@ class FarmWork:
         self.wrong: tuple[DistrustedWorker, ...] = ()
         self.governor: Governor | None = None
         self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
 
     @property
     def jobs(self) -> int:
@@ -103,7 +103,7 @@ class FarmWork:
             why = f" ({status.why})" if status.why else ""
             self._say_once("none", f"the farm has no worker now{why}: compiling here until one comes")
         else:
-            self._told.discard("none")
+            self._announced.discard("none")
         undone = max(counts.returned, len(self.lines("failed")))
         if undone >= HOPELESS and not counts.elsewhere and not self.stopped:
             self.stop()
@@ -114,8 +114,8 @@ class FarmWork:
             self._say_once("wrong", "the farm returned other bytes than this machine's compiler: it is left alone")
 
     def _say_once(self, about: str, text: str) -> None:
-        if about not in self._told:
-            self._told.add(about)
+        if about not in self._announced:
+            self._announced.add(about)
             self._news.put(text)
 
     def news(self) -> Iterator[str]:
@@ -171,36 +171,36 @@ class FarmWork:
         wrong = self.lines("wrong")
         if not wrong:
             return [], set()
-        all_of_them = self.compilations()
+        jobs = self.compilations()
         date = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-        named: list[DistrustedWorker] = []
+        workers: list[DistrustedWorker] = []
         for path in wrong:
-            results = [one for one in all_of_them if one.object == file_name(path)]
-            makers = {one.where for one in results}
-            if results and all(one.from_cache for one in results):
+            tries = [job for job in jobs if job.object == file_name(path)]
+            makers = {job.where for job in tries}
+            if tries and all(job.from_cache for job in tries):
                 address = "the cache"
-            elif len(makers) == 1 and not any(one.from_cache for one in results):
+            elif len(makers) == 1 and not any(job.from_cache for job in tries):
                 address = makers.pop() or "unknown"
             else:
                 address = "unknown"
-            named.append(DistrustedWorker(address=address, object=path, date=date))
-        liars = {one.address for one in named}
+            workers.append(DistrustedWorker(address=address, object=path, date=date))
+        liars = {worker.address for worker in workers}
         if liars & {"unknown", "the cache"}:
-            return named, {one.object for one in all_of_them if one.where != "" or one.from_cache} or None
-        return named, {one.object for one in all_of_them if one.where is None or one.where in liars}
+            return workers, {job.object for job in jobs if job.where != "" or job.from_cache} or None
+        return workers, {job.object for job in jobs if job.where is None or job.where in liars}
 
     def distrust(self, workers: Sequence[DistrustedWorker]) -> None:
         """Write down who returned wrong bytes, for every later build."""
         before = load_kept(self.place.distrusted, DistrustedWorkers) or DistrustedWorkers()
-        known = {one.address for one in before.workers}
-        more = {one.address: one for one in workers if one.address not in known | {"unknown"}}
+        addresses = {worker.address for worker in before.workers}
+        more = {worker.address: worker for worker in workers if worker.address not in addresses | {"unknown"}}
         if more:
             write_atomically(
                 self.place.distrusted, encode(DistrustedWorkers(workers=(*before.workers, *more.values())))
             )
 
     def use(self, compilers: Mapping[str, str]) -> FarmUse:
-        """The account of it, for the report."""
+        """How the farm was used, for the report."""
         return FarmUse(
             scheduler=self.farm.scheduler,
             servers=self.servers,
@@ -220,11 +220,11 @@ def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[Far
     """By language and place, the most first. A language is told where it was compiled alone; else by the name."""
     objects: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
-    for one in compilations:
-        where = "cache" if one.from_cache else "unknown" if one.where is None else one.where or "here"
-        key = one.language or _language_of(one.object), farm.name_of(where)
+    for job in compilations:
+        where = "cache" if job.from_cache else "unknown" if job.where is None else job.where or "here"
+        key = job.language or _language_of(job.object), farm.name_of(where)
         objects[key] += 1
-        failed[key] += one.result == "compile failed"
+        failed[key] += job.result == "compile failed"
     return tuple(
         FarmRow(language=language, where=where, objects=count, failed=failed[language, where])
         for (language, where), count in sorted(objects.items(), key=lambda row: (-row[1], row[0]))
@@ -259,7 +259,7 @@ def opened_farm(
     with tempfile.TemporaryDirectory(prefix="rekindle-farm-") as scratch:
         folder = Path(scratch)
         if liars and liars.workers:
-            names = ", ".join(f"{farm.name_of(one.address)} ({one.date})" for one in liars.workers)
+            names = ", ".join(f"{farm.name_of(worker.address)} ({worker.date})" for worker in liars.workers)
             with run_client(host, tool, without_farm(place.client, folder), log, own) as client:
                 first = (
                     f"the farm is not used: {names} returned other bytes than this machine's compiler. Take it out of "
@@ -318,8 +318,8 @@ def render_scripts(sccache: str, one_in: int) -> dict[str, str]:
 
 def without_farm(configuration: Path, folder: Path) -> Path:
     """A copy of a client's configuration that knows the cache alone, in a folder that nobody else can enter."""
-    told = tomllib.loads(configuration.read_text(encoding="utf-8"))
+    table = tomllib.loads(configuration.read_text(encoding="utf-8"))
     copy = folder / "cache.conf"
     copy.touch(mode=0o600)
-    copy.write_text(render_table({key: value for key, value in told.items() if key != "dist"}), encoding="utf-8")
+    copy.write_text(render_table({key: value for key, value in table.items() if key != "dist"}), encoding="utf-8")
     return copy

@@ -59,19 +59,19 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
                 final,
                 epoch=int(env.chosen["SOURCE_DATE_EPOCH"]),
                 add={
-                    "rekindle.json": _identity(work, digest),
+                    "rekindle.json": _wheel_identity(work, digest),
                     f"sboms/{work.tree.project}.cdx.json": bill,
                 },
             )
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
             mark_wheel_made(sha256)
-            bill_file = _beside(final, ".cdx.json", bill)
+            bill_file = _write_beside(final, ".cdx.json", bill)
             home = work.host.env.get("HOME") or work.host.env.get("USERPROFILE") or ""
             places = {"workspace": str(work.workspace.root), "home": home}
             statement = provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools, places)
-            statement_file = _beside(final, ".intoto.json", statement)
-            _beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
+            statement_file = _write_beside(final, ".intoto.json", statement)
+            _write_beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
     jobs = work.jobs
     result = BuildResult(
         project=work.tree.project,
@@ -108,28 +108,28 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
     for page in (Path(result.report or ""), work.workspace.reports / "build.html"):
         write_report(page, result, work.front.ninja_tree, samples, learnt)
     if place:
-        _beside(Path(place), ".build.json", encode(result))
+        _write_beside(Path(place), ".build.json", encode(result))
     write_atomically(work.workspace.wheels / "build.json", encode(result))
     return result
 
 
-def _beside(wheel: Path, suffix: str, content: bytes) -> str:
+def _write_beside(wheel: Path, suffix: str, content: bytes) -> str:
     path = wheel.with_name(wheel.name + suffix)
     write_atomically(path, content)
     return str(path)
 
 
-def _identity(work: Work, digest: str) -> bytes:
+def _wheel_identity(work: Work, digest: str) -> bytes:
     """What a wheel says about its own making; the same for the same plan and source."""
-    said = {"schema": 1, "plan_digest": digest}
-    said |= {"source_commit": work.tree.commit, "source_digest": work.tree.digest}
-    return encode(said | {"patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]})
+    fields = {"schema": 1, "plan_digest": digest}
+    fields |= {"source_commit": work.tree.commit, "source_digest": work.tree.digest}
+    return encode(fields | {"patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]})
 
 
 def installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
     """What the build environment held, asked of the interpreter itself."""
     try:
-        return {one.name: one.version for one in ask_contents(work.host, target.python).packages}
+        return {package.name: package.version for package in ask_contents(work.host, target.python).packages}
     except BadInput:
         return {}
 
@@ -257,42 +257,42 @@ def compare_wheels(ours: Path, theirs: Path) -> Comparison:
     """Members by name and content; how they are packed comes second, who built them third."""
     try:
         with zipfile.ZipFile(ours) as a, zipfile.ZipFile(theirs) as b:
-            one, other = _digests(a), _digests(b)
-            if one == other:
+            left, right = _member_digests(a), _member_digests(b)
+            if left == right:
                 return Comparison("normalised", rule="packed differently: every file inside has the same bytes")
-            plain = [{k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (one, other)]
+            plain = [{k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (left, right)]
             if plain[0] == plain[1]:
                 rule = (
                     "without rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
                 )
                 return Comparison("normalised", rule=rule)
-            return Comparison("different", difference=_first(a, b, *plain))
+            return Comparison("different", difference=_first_difference(a, b, *plain))
     except (zipfile.BadZipFile, OSError, RuntimeError, EOFError, NotImplementedError) as error:
         raise BadInput(f"cannot compare {ours.name} with {theirs}: {error}") from error
 
 
-def _digests(archive: zipfile.ZipFile) -> dict[str, str]:
-    found = {}
+def _member_digests(archive: zipfile.ZipFile) -> dict[str, str]:
+    digests = {}
     for info in archive.infolist():
         total = hashlib.sha256()
         for chunk in member_chunks(archive, info.filename):
             total.update(chunk)
-        found[info.filename] = total.hexdigest()
-    return found
+        digests[info.filename] = total.hexdigest()
+    return digests
 
 
-def _first(a: zipfile.ZipFile, b: zipfile.ZipFile, one: dict[str, str], other: dict[str, str]) -> str:
-    for name in sorted(one.keys() | other.keys()):
-        if name not in other:
+def _first_difference(a: zipfile.ZipFile, b: zipfile.ZipFile, left: dict[str, str], right: dict[str, str]) -> str:
+    for name in sorted(left.keys() | right.keys()):
+        if name not in right:
             return f"{name} is only in the rebuilt wheel"
-        if name not in one:
+        if name not in left:
             return f"{name} is only in the original"
-        if one[name] != other[name]:
-            return _offset(a, b, name)
+        if left[name] != right[name]:
+            return _differing_byte(a, b, name)
     return "the order of the files"
 
 
-def _offset(a: zipfile.ZipFile, b: zipfile.ZipFile, name: str) -> str:
+def _differing_byte(a: zipfile.ZipFile, b: zipfile.ZipFile, name: str) -> str:
     at = 0
     with a.open(name) as left, b.open(name) as right:
         while True:

@@ -55,9 +55,9 @@ class FrontEnd:
     def ninja_tree(self) -> Path:
         """Where build.ninja lies: setuptools compiles extensions in a folder per Python."""
         if not (self.build_tree / "build.ninja").is_file():
-            found = sorted(self.build_tree.glob("temp.*/build.ninja"), key=lambda path: path.stat().st_mtime)
-            if found:
-                return found[-1].parent
+            files = sorted(self.build_tree.glob("temp.*/build.ninja"), key=lambda path: path.stat().st_mtime)
+            if files:
+                return files[-1].parent
         return self.build_tree
 
     @property
@@ -83,7 +83,8 @@ class FrontEnd:
 
     def wheel(self, python: str, out: Path, defines: Mapping[str, str] | None = None) -> list[str]:
         if not self.backend:
-            return [python, *words(serial=self.serial), "bdist_wheel", "--dist-dir", str(out)]
+            setup = ["-c", DRIVER] if self.serial else ["setup.py"]
+            return [python, *setup, "bdist_wheel", "--dist-dir", str(out)]
         # Our CMake and Ninja are on PATH, not packages of the target: the check of requirements would miss them.
         argv = [python, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir", str(out)]
         if self.kind == "scikit":
@@ -137,8 +138,3 @@ def chooses_jobs(setup: str) -> bool:
     """Whether a setup.py fixes the number of jobs where MAX_JOBS is not set (flash-attn does). Ninja would then ask no
     jobserver, and all compilers start at once. One that reads the variable as a number itself is left alone."""
     return bool(_CHOOSES.search(setup)) and not _COUNTS.search(setup)
-
-
-def words(*, serial: bool) -> list[str]:
-    """What follows the interpreter: ``setup.py``, or what runs it with Ninja."""
-    return ["-c", DRIVER] if serial else ["setup.py"]

@@ -87,7 +87,7 @@ class Governor:
     interval: float = CALM_SECONDS
 
     def __post_init__(self) -> None:
-        self._seen: dict[int, FollowedJob] = {}
+        self._jobs: dict[int, FollowedJob] = {}
         self._begun = time.monotonic()
         self._keep_every, self._ticks = 1, 0
 
@@ -96,7 +96,7 @@ class Governor:
         begun = time.thread_time()
         decision = self._tick(root)
         cost = time.thread_time() - begun
-        paused = any(seen.paused for seen in self._seen.values())
+        paused = any(job.paused for job in self._jobs.values())
         tight = decision is not None and (decision.pause or decision.resume or paused)
         # Often where it is tight, but never for more than a fiftieth of one core.
         self.interval = min(2.0, max(TIGHT_SECONDS if tight else CALM_SECONDS, 50 * cost))
@@ -122,13 +122,13 @@ class Governor:
             self._sample(now, used, memory.available)
             return None
         available, total = self._bounds(memory, used)
-        waiting = sum(seen.waits for seen in self._seen.values())
-        served = sum(seen.of_server for seen in self._seen.values())
+        waiting = sum(job.waits for job in self._jobs.values())
+        served = sum(job.of_server for job in self._jobs.values())
         decision = decide(
             Situation(
                 available=available,
                 total=total,
-                jobs=tuple(seen for seen in self._seen.values() if not seen.waits),
+                jobs=tuple(job for job in self._jobs.values() if not job.waits),
                 max_jobs=1 if self.solo else max(1, self.max_jobs - waiting + served),
                 # Behind sccache a new job is its small client; what it compiles here is seen when it starts.
                 typical=CLIENT_BYTES if self.server is not None else self.learnt.typical(),
@@ -155,62 +155,62 @@ class Governor:
         for root in job_roots(tree, children, self.server):
             there.add(root.pid)
             family = [root, *processes.below(root.pid, children)]
-            seen = self._seen.get(root.pid)
-            if seen is None:
-                seen = self._seen[root.pid] = FollowedJob(
+            job = self._jobs.get(root.pid)
+            if job is None:
+                job = self._jobs[root.pid] = FollowedJob(
                     key=root.pid,
                     started=root.started,
                     rss=0,
                     expected=0,
-                    output=_output(root.pid),
+                    output=_output_of(root.pid),
                     begun=now,
                     looked=now - 1.0,
                 )
-            seen.waits = any(process.name == CLIENT_NAME for process in family)
-            seen.of_server = self.server is not None and root.parent == self.server
-            seen.pids = [process.pid for process in family]
+            job.waits = any(process.name == CLIENT_NAME for process in family)
+            job.of_server = self.server is not None and root.parent == self.server
+            job.pids = [process.pid for process in family]
             rss = sum(process.rss for process in family)
             largest = max(family, key=lambda process: process.rss)
             # The kernel's own high-water mark catches what lies between two looks.
-            seen.peak = max(seen.peak, rss, processes.peak_rss(largest.pid))
-            self._foresee(seen, rss, now)
-            for pid in set(seen.pids) - seen.marked:
+            job.peak = max(job.peak, rss, processes.peak_rss(largest.pid))
+            self._foresee(job, rss, now)
+            for pid in set(job.pids) - job.marked:
                 processes.prefer_as_victim(pid)
-                seen.marked.add(pid)
-        for key in [key for key in self._seen if key not in there]:
-            gone = self._seen.pop(key)
+                job.marked.add(pid)
+        for key in [key for key in self._jobs if key not in there]:
+            gone = self._jobs.pop(key)
             if gone.output and gone.peak and not gone.waits:
                 self.learnt.record(gone.output, gone.peak, now - gone.begun)
 
-    def _foresee(self, seen: FollowedJob, rss: int, now: float) -> None:
+    def _foresee(self, job: FollowedJob, rss: int, now: float) -> None:
         """What it has now, how long it waits, and what it will need."""
-        known = self.learnt.expected(seen.output)
-        learnt = self.learnt.peak(seen.output) is not None
-        if not seen.paused:
+        known = self.learnt.expected(job.output)
+        learnt = self.learnt.peak(job.output) is not None
+        if not job.paused:
             # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
-            seen.expected = foretell(known, rss, rss - seen.rss, now - seen.looked, learnt=learnt)
-        if seen.waits:
-            seen.expected = rss
-        if seen.peak >= known * 0.8 and rss < seen.peak // 4:
+            job.expected = foretell(known, rss, rss - job.rss, now - job.looked, learnt=learnt)
+        if job.waits:
+            job.expected = rss
+        if job.peak >= known * 0.8 and rss < job.peak // 4:
             # It has had its peak and is letting go: on its way out, it will not grow again.
-            seen.expected = rss
-        seen.rss, seen.looked = rss, now
-        seen.waited = now - seen.paused_at if seen.paused else 0.0
+            job.expected = rss
+        job.rss, job.looked = rss, now
+        job.waited = now - job.paused_at if job.paused else 0.0
 
     def _carry_out(self, decision: JobDecision, now: float) -> None:
         for key in decision.kill:
-            self.killed.append(self._seen[key].output)
-            processes.kill(self._seen[key].pids)
+            self.killed.append(self._jobs[key].output)
+            processes.kill(self._jobs[key].pids)
         for key in decision.pause:
-            self._seen[key].paused, self._seen[key].paused_at = True, now
+            self._jobs[key].paused, self._jobs[key].paused_at = True, now
             self.pauses += 1
         for key in decision.resume:
-            self._seen[key].paused = False
-            processes.go_on(self._seen[key].pids)
-        for seen in self._seen.values():
-            if seen.paused:
+            self._jobs[key].paused = False
+            processes.go_on(self._jobs[key].pids)
+        for job in self._jobs.values():
+            if job.paused:
                 # Every time: a shell that was stopped between fork and exec may have left a child running.
-                processes.pause(seen.pids)
+                processes.pause(job.pids)
         if self.jobserver is not None:
             self.jobserver.set_level(max(0, decision.jobs - 1))
 
@@ -218,7 +218,7 @@ class Governor:
         self._ticks += 1
         if self._ticks % self._keep_every:
             return
-        paused = sum(seen.paused for seen in self._seen.values())
+        paused = sum(job.paused for job in self._jobs.values())
         allowed = self.jobserver.level + 1 if self.jobserver else self.max_jobs
         self.samples.append(Sample(now - self._begun, used, available, self.running, paused, allowed))
         if len(self.samples) > MAX_SAMPLES:
@@ -228,14 +228,14 @@ class Governor:
     def jobs(self) -> list[tuple[str, float, int, bool]]:
         """What compiles now, the longest first: its object, seconds, bytes, and whether it is paused."""
         now = time.monotonic()
-        named = (seen for seen in self._seen.values() if seen.output and not seen.of_server)
-        oldest = sorted(named, key=lambda seen: seen.begun)
-        return [(seen.output, now - seen.begun, seen.rss, seen.paused) for seen in oldest]
+        named = (job for job in self._jobs.values() if job.output and not job.of_server)
+        oldest = sorted(named, key=lambda job: job.begun)
+        return [(job.output, now - job.begun, job.rss, job.paused) for job in oldest]
 
     @property
     def running(self) -> int:
         """Ninja's jobs that are not paused."""
-        return sum(not seen.paused and not seen.of_server for seen in self._seen.values())
+        return sum(not job.paused and not job.of_server for job in self._jobs.values())
 
 
 def job_roots(tree: list[Proc], children: dict[int, list[Proc]], server: int | None = None) -> list[Proc]:
@@ -254,10 +254,10 @@ def is_driver(name: str) -> bool:
     return name.removesuffix(".exe") in ("ninja", "ninja-build", "make", "gmake", "samu")
 
 
-def _output(pid: int) -> str:
+def _output_of(pid: int) -> str:
     """The object a job makes, from its command line."""
-    found = _OUTPUT.search(" ".join(processes.command_line(pid)))
-    return found[1].strip("\"'") if found else ""
+    match = _OUTPUT.search(" ".join(processes.command_line(pid)))
+    return match[1].strip("\"'") if match else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +287,7 @@ def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
 
 
 @contextlib.contextmanager
-def _learning(history: Path) -> Iterator[Learnt]:
+def _kept_history(history: Path) -> Iterator[Learnt]:
     """What earlier builds taught; what is learnt now is kept, however the build ends."""
     learnt = load_history(history)
     try:
@@ -300,7 +300,7 @@ def _learning(history: Path) -> Iterator[Learnt]:
 @contextlib.contextmanager
 def governed_jobs(history: Path, key: str, max_jobs: int, budget: int | None) -> Iterator[Jobs]:
     """A jobserver and the governor of its compilers, for one build or for several that share it."""
-    with _learning(history) as learnt, contextlib.closing(open_jobserver(key)) as server:
+    with _kept_history(history) as learnt, contextlib.closing(open_jobserver(key)) as server:
         governor = Governor(server, learnt, max_jobs=max_jobs, budget=budget)
         yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": server.makeflags}, max_jobs=max_jobs)
 
@@ -316,7 +316,7 @@ def elastic_jobs(
         with governed_jobs(history, key, most, budget) as jobs:
             yield jobs
         return
-    with _learning(history) as learnt:
+    with _kept_history(history) as learnt:
         if shared and ninja.release >= JOBSERVER_NINJA:
             # Somebody above runs several builds and governs all their compilers: only watch and learn here.
             governor = Governor(None, learnt, max_jobs=most, watch_only=True)

@@ -71,15 +71,15 @@ class Learnt:
 
     def typical(self, kind: str = "cxx") -> int:
         """Half of the known ones are smaller."""
-        known = self._by_kind.get(kind, [])
-        if len(known) < 4:
+        peaks = self._by_kind.get(kind, [])
+        if len(peaks) < 4:
             return DEFAULT_BYTES[kind]
-        return int(statistics.median(known))
+        return int(statistics.median(peaks))
 
     def peak(self, output: str) -> int | None:
         """The most memory it ever took; None where that is not known."""
-        found = self._objects.get(output)
-        return found[0] if found else None
+        row = self._objects.get(output)
+        return row[0] if row else None
 
     def larger_than(self, size: int) -> list[str]:
         """Objects whose compilers took more bytes than that."""
@@ -87,8 +87,8 @@ class Learnt:
 
     def seconds(self, output: str) -> float | None:
         """How long it ran last; None where that is not known."""
-        found = self._objects.get(output)
-        return found[1] if found and found[1] > 0 else None
+        row = self._objects.get(output)
+        return row[1] if row and row[1] > 0 else None
 
     def usual(self, output: str) -> float | None:
         """How long it ran last, or what a file of its name took where whole torches were built; None: not known."""
@@ -195,7 +195,7 @@ class Estimate:
                 entered.add(name)
                 stack.extend(edge.inputs)
                 continue
-            before = max((self._paths.get(wanted, 0.0) for wanted in edge.inputs), default=0.0)
+            before = max((self._paths.get(source, 0.0) for source in edge.inputs), default=0.0)
             own = self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0
             for each in edge.outputs:
                 self._paths[each] = before + own

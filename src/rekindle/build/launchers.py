@@ -95,15 +95,15 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
         # Its server must not be a child of the build, or it dies with the build and takes its statistics along.
         host.run([path, "--start-server"], timeout=20.0, env=env)
     elif name == "distcc":
-        said = host.run([path, "-j"], timeout=10.0)
-        jobs = int(said.out) if said.ok and said.out.strip().isdigit() else None
+        reply = host.run([path, "-j"], timeout=10.0)
+        jobs = int(reply.out) if reply.ok and reply.out.strip().isdigit() else None
         if not (host.env.get("DISTCC_HOSTS") or jobs):
             raise MissingTool("distcc knows no hosts", remedy="set DISTCC_HOSTS, for example 'localhost/2 big-box/16'")
     elif name == "icecc":
         # It counts nothing itself; at this level it writes a line for each job that it sends out.
         env |= {"ICECC_DEBUG": "info", "ICECC_LOGFILE": str(logs / "icecc.log")}
         env |= {key: value for key, value in settings.items() if key.startswith("ICECC_")}
-    return Launcher(name=name, path=path, env=env, jobs=jobs, before=_counts(host, name, path, env))
+    return Launcher(name=name, path=path, env=env, jobs=jobs, before=_launcher_counts(host, name, path, env))
 
 
 def before_each_compiler(name: str, program: str) -> dict[str, str]:
@@ -122,7 +122,7 @@ def behind_one_name(env: Mapping[str, str], folder: Path, scripts: Mapping[str, 
     if os.name == "nt":
         return dict(env)
     folder.mkdir(parents=True, exist_ok=True)
-    found = dict(env)
+    settings = dict(env)
     for language in ("C", "CXX", "CUDA", "HIP"):
         name = f"CMAKE_{language}_COMPILER_LAUNCHER"
         script = folder / ("launch-gpu" if language in ("CUDA", "HIP") else "launch")
@@ -130,8 +130,8 @@ def behind_one_name(env: Mapping[str, str], folder: Path, scripts: Mapping[str, 
         text = (scripts or {}).get(script.name, text)
         write_if_changed(script, text)
         script.chmod(0o755)
-        found[name] = str(script)
-    return found
+        settings[name] = str(script)
+    return settings
 
 
 def count_from_here(host: Host, launcher: Launcher) -> Launcher:
@@ -140,44 +140,44 @@ def count_from_here(host: Host, launcher: Launcher) -> Launcher:
     if log := launcher.env.get("CCACHE_STATSLOG"):
         with contextlib.suppress(OSError):
             Path(log).unlink(missing_ok=True)
-    now = _counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
+    now = _launcher_counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
     return replace(launcher, before=now)
 
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     """What the cache did during this build, in words; empty where it does not count."""
-    after = _counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
+    after = _launcher_counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
     change = {key: after[key] - launcher.before.get(key, 0) for key in after}
     hits, misses = change.get("hits", 0), change.get("misses", 0)
     if not after:
         return {"launcher": launcher.name}
     if "sent" in change:
         return {"launcher": launcher.name, "compiled elsewhere": str(change["sent"])}
-    languages = _logged(host, launcher) if launcher.name == "ccache" else _split(change)
+    languages = _ccache_languages(host, launcher) if launcher.name == "ccache" else _sccache_languages(change)
     if launcher.name == "ccache" and languages:
         # Its log is of this build alone; its counters are those of the cache the shell names, which may be another.
         hits = sum(good for good, _ in languages.values())
         misses = sum(every for _, every in languages.values()) - hits
     rate = f"{100 * hits / (hits + misses):.0f} %" if hits + misses else "no compilations"
-    told = {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
-    return told | {f"hits, {name}": f"{good} of {every}" for name, (good, every) in sorted(languages.items())}
+    figures = {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
+    return figures | {f"hits, {name}": f"{good} of {every}" for name, (good, every) in sorted(languages.items())}
 
 
-def _logged(host: Host, launcher: Launcher) -> dict[str, tuple[int, int]]:
+def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, int]]:
     """Hits and compilations by language, from ccache's log: a line with the file, then what became of it."""
     text = (host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=64 << 20) or b"").decode("utf-8", "replace")
-    found: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     language = None
     for line in text.splitlines():
         if line.startswith("# "):
             language = _LANGUAGES.get(os.path.splitext(line)[1].lower(), "others")  # noqa: PTH122
         elif language and line in ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss"):
-            good, every = found.get(language, (0, 0))
-            found[language] = (good + (line != "cache_miss"), every + 1)
-    return found
+            good, every = counts.get(language, (0, 0))
+            counts[language] = (good + (line != "cache_miss"), every + 1)
+    return counts
 
 
-def _split(change: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+def _sccache_languages(change: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """The same from sccache's counters, which are kept by language."""
     names = {key.partition(": ")[2] for key, count in change.items() if ": " in key and count}
     return {
@@ -186,15 +186,15 @@ def _split(change: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     }
 
 
-def _counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, int]:
+def _launcher_counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, int]:
     if name == "ccache":
-        said = host.run([path, "--print-stats"], timeout=20.0, env=env)
-        lines = dict(line.split("\t", 1) for line in said.out.splitlines() if "\t" in line) if said.ok else {}
+        reply = host.run([path, "--print-stats"], timeout=20.0, env=env)
+        lines = dict(line.split("\t", 1) for line in reply.out.splitlines() if "\t" in line) if reply.ok else {}
         hits = sum(int(lines.get(key, 0)) for key in ("direct_cache_hit", "preprocessed_cache_hit"))
         return {"hits": hits, "misses": int(lines.get("cache_miss", 0))} if lines else {}
     if name == "sccache":
-        said = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
-        counts = read_counts(said.out)
+        reply = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
+        counts = read_counts(reply.out)
         if counts is None:
             return {}
         split = {f"hits: {name}": each.cached for name, each in counts.languages.items() if each.cached}

@@ -163,17 +163,17 @@ def by_kind(edges: Sequence[Edge]) -> list[tuple[str, int, float]]:
 def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
     """Polylines for what the build used, what was free, and how many jobs ran."""
     height = MEMORY_HEIGHT
-    kept = list(samples[:: max(1, len(samples) // WIDTH)])
-    if len(kept) < 2:
+    shown = list(samples[:: max(1, len(samples) // WIDTH)])
+    if len(shown) < 2:
         return {}
-    end = kept[-1].seconds or 1.0
-    top = max(sample.used for sample in kept) or 1
-    most = max(max(sample.running + sample.paused for sample in kept), 1)
+    end = shown[-1].seconds or 1.0
+    top = max(sample.used for sample in shown) or 1
+    most = max(max(sample.running + sample.paused for sample in shown), 1)
 
     def line(value: str, largest: float) -> str:
         return " ".join(
             f"{sample.seconds / end * WIDTH:.1f},{height - getattr(sample, value) / largest * (height - 4):.1f}"
-            for sample in kept
+            for sample in shown
         )
 
     return {
@@ -189,8 +189,8 @@ def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
 
 def quicker(edges: Sequence[Edge], result: BuildResult) -> list[str]:
     """Sentences for the report, what saves most first."""
-    found = [*_giants(edges), *_memory(edges, result), *_headers(edges, result), *_cache(edges, result)]
-    return [text for _, text in sorted(found, key=lambda one: -one[0])]
+    tips = [*_giants(edges), *_memory(edges, result), *_headers(edges, result), *_cache(edges, result)]
+    return [text for _, text in sorted(tips, key=lambda tip: -tip[0])]
 
 
 def lanes(edges: Sequence[Edge]) -> int:

@@ -89,7 +89,7 @@ def find_tree(options: BuildOptions, workspace: Workspace, plan: Plan) -> Source
     """The tree that is meant: the one given, or the workspace's for this plan."""
     if isinstance(options.source, SourceTree):
         return options.source
-    root = (options.source or _fetched(workspace.source, plan)).absolute()
+    root = (options.source or _fetched_tree(workspace.source, plan)).absolute()
     if not root.is_dir():
         raise BadInput(f"there is no source tree at {root}", remedy="'rekindle source fetch', or give --source DIR")
     for place in (root / TREE_FILE, root.with_name(f"{root.name}.json"), workspace.source / TREE_FILE):
@@ -100,19 +100,19 @@ def find_tree(options: BuildOptions, workspace: Workspace, plan: Plan) -> Source
     return SourceTree(project=options.project or project_of(root), version=version_of(root), root=str(root))
 
 
-def _fetched(sources: Path, plan: Plan) -> Path:
+def _fetched_tree(sources: Path, plan: Plan) -> Path:
     """The tree of the plan's project in the workspace: as ``source fetch`` and ``up`` name it, or the only one."""
     release = (plan.torch or "").split("+")[0]
     named = [sources / plan.project, sources / f"{plan.project}-{release}"]
-    found = [path for path in named if path.is_dir()] or sorted(
+    trees = [path for path in named if path.is_dir()] or sorted(
         path for path in sources.glob(f"{plan.project}-[0-9]*") if path.is_dir()
     )
-    if len(found) > 1 and found[0] not in named:
+    if len(trees) > 1 and trees[0] not in named:
         raise BadInput(
-            f"{sources} holds {', '.join(path.name for path in found)}, none of them torch {release}",
+            f"{sources} holds {', '.join(path.name for path in trees)}, none of them torch {release}",
             remedy="name one with --source, or 'rekindle source fetch'",
         )
-    return found[0] if found else named[-1 if release else 0]
+    return trees[0] if trees else named[-1 if release else 0]
 
 
 def project_of(root: Path) -> str:
@@ -261,7 +261,7 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
     pins = [pin_requirement(name, pin) for name, pin in (recipe.pins.items() if recipe else ())]
     places = ((name, match[1]) for name, value in settings.items() for match in _PATH.finditer(value))
     strange = [f"{name}={place}" for name, place in places if not _lies_in(place, known)]
-    names = {path.name for path in known} | {name for each in machine.compilers for name in _versioned(each)}
+    names = {path.name for path in known} | {name for each in machine.compilers for name in _versioned_names(each)}
     strange += [line for line in programs if not _is_program(line.partition("=")[2], known, names)]
     strange += [line for line in flags if not all(map(_PLAIN_FLAG.fullmatch, line.partition("=")[2].split()))]
     if python and not re.fullmatch(r"\d+(\.\d+)*", python):
@@ -285,7 +285,7 @@ def _lies_in(place: str, known: Iterable[Path]) -> bool:
     return any(place == str(folder) or place.startswith((f"{folder}/", f"{folder}\\")) for folder in known)
 
 
-def _versioned(compiler: Compiler) -> Iterator[str]:
+def _versioned_names(compiler: Compiler) -> Iterator[str]:
     """The names distributions give it beside the one it was found by: gcc 12.2.0 is gcc-12 too."""
     parts = compiler.version.split(".")
     if parts[0].isdigit():

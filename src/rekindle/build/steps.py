@@ -71,7 +71,7 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
     if env.dropped:
         work.note(f"not taken from your shell: {', '.join(env.dropped)}")
     flag = prefix_map(work.front.root) if own_paths else None
-    more = _headers_out(work, target) if flag else ()
+    more = _header_place_flag(work, target) if flag else ()
     if work.front.takes_cmake_settings and (env.cache_settings or flag):
         script = work.front.build_tree / "rekindle-settings.cmake"
         # ccache hits behind these flags, also in another place; the others were not tried.
@@ -89,7 +89,7 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
         work.note(f"this tree takes no CMake settings: {', '.join(sorted(env.cache_settings))} left out")
     if flag and work.front.kind != "scikit":
         # For what setuptools compiles itself; CMake is configured without it.
-        quoted = [f'"{one}"' if any(char in " '" for char in one) else one for one in (flag, *more)]
+        quoted = [f'"{option}"' if any(char in " '" for char in option) else option for option in (flag, *more)]
         # setuptools since 2024 takes CXXFLAGS alone for C++; torch itself has no C++ of that kind.
         names = ("CFLAGS", "CXXFLAGS") if compiles_against_torch(work.plan.project) else ("CFLAGS",)
         for name in names:
@@ -114,8 +114,8 @@ def link_tools(folder: Path, *chosen: Tool) -> list[Path]:
     return [folder]
 
 
-def _headers_out(work: Work, target: TargetPython) -> tuple[str, ...]:
-    """What torch's headers say of themselves (``__FILE__``) must not name the environment that they lie in."""
+def _header_place_flag(work: Work, target: TargetPython) -> tuple[str, ...]:
+    """The flag that keeps the environment's place out of what torch's headers say of themselves (``__FILE__``)."""
     place = target.bin.parent
     if work.options.as_is or not compiles_against_torch(work.plan.project) or "=" in str(place):
         return ()
@@ -136,7 +136,7 @@ def configure(
     if before is not None and before.python not in (None, target.python):
         forget_python(tree)
     argv = work.front.configure(
-        target.python, again=before is not None and not done, out=_empty_out(work), defines=env.defines
+        target.python, again=before is not None and not done, out=_empty_dist(work), defines=env.defines
     )
     log: list[str] = []
     if argv is not None and not done:
@@ -172,7 +172,7 @@ def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env
         argv = [cmake.path, "--build", str(work.front.build_tree), "--target", *work.options.targets]
         work.run("compile", argv, env.full)
         return None
-    out = _empty_out(work)
+    out = _empty_dist(work)
     argv = work.front.wheel(target.python, out, env.defines)
     # A front end that cannot stop after configuring is checked while it runs.
     more = {} if work.front.takes_cmake_settings else {"watch": ConfigureWatch(work).line}
@@ -184,7 +184,7 @@ def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env
     return wheels[0]
 
 
-def _empty_out(work: Work) -> Path:
+def _empty_dist(work: Work) -> Path:
     out = work.workspace.build / "dist"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
@@ -239,7 +239,7 @@ class ConfigureWatch:
 
 
 def giants_first(build_tree: Path, learnt: Learnt) -> int:
-    """Reorder ``build.ninja``; how many statements were moved. Again changes nothing."""
+    """Move statements that take long to the top of ``build.ninja``; how many. A second call changes nothing."""
     path = build_tree / "build.ninja"
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -254,19 +254,19 @@ def giants_first(build_tree: Path, learnt: Learnt) -> int:
     for number, line in enumerate(lines):
         match = _OBJECT.match(line)
         if match and (seconds := learnt.usual(match[1].replace("$ ", " ").replace("$:", ":")) or 0.0) >= GIANT_SECONDS:
-            blocks.append((-seconds, number, _end(lines, number)))
+            blocks.append((-seconds, number, _statement_end(lines, number)))
     blocks.sort()
     moved = [line for _, begin, end in blocks for line in lines[begin:end]]
     gone = {number for _, begin, end in blocks for number in range(begin, end)}
-    kept_before = lines[:first]
-    rest = [line for number, line in enumerate(lines) if number >= first and number not in gone]
-    text = "".join([*kept_before, *moved, *rest])
+    head = lines[:first]
+    others = [line for number, line in enumerate(lines) if number >= first and number not in gone]
+    text = "".join([*head, *moved, *others])
     if text != "".join(lines):
         write_atomically(path, text.encode("utf-8", "surrogateescape"))
     return len(blocks)
 
 
-def _end(lines: list[str], begin: int) -> int:
+def _statement_end(lines: list[str], begin: int) -> int:
     """A statement ends where a line is neither indented nor continues the one before ($ at its end)."""
     end = begin + 1
     while end < len(lines) and (lines[end].startswith(" ") or lines[end - 1].endswith("$\n")):
@@ -285,16 +285,16 @@ def render_script(order: BuildOrder) -> BuildScript:
         plan,
         {},
         path_first=(),
-        extra=_chosen(order),
+        extra=_user_settings(order),
         version=wheel_version(plan, tree),
         epoch=ZIP_EPOCH,
         project=tree.project,
     )
     env.chosen.update(chosen_cuda(LiveHost(), plan, {**plan.build.cmake, **plan.build.env}))
-    wanted = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
+    packages = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
     if compiles_against_torch(plan.project):
         torch = order.options.against or (f"torch=={plan.torch}" if plan.torch else "torch")
-        wanted = (*(each for each in wanted if not each.startswith("torch")), torch)
+        packages = (*(each for each in packages if not each.startswith("torch")), torch)
     tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
     steps = [
         Step(kind="cd", folder=tree.root),
@@ -309,7 +309,7 @@ def render_script(order: BuildOrder) -> BuildScript:
         ]
     out = order.workspace.wheels
     for number, python in enumerate(order.pythons):
-        interpreter = _interpreter(python)
+        interpreter = _interpreter_path(python)
         folder = str(order.workspace.root / "python" / f"script-{number}")
         if not order.options.as_is:
             steps += [
@@ -317,7 +317,7 @@ def render_script(order: BuildOrder) -> BuildScript:
                 Step(kind="activate", folder=folder),
             ]
             interpreter = f"{folder}/bin/python"
-            steps.append(Step(kind="run", argv=(interpreter, "-m", "pip", "install", *wanted, *tools)))
+            steps.append(Step(kind="run", argv=(interpreter, "-m", "pip", "install", *packages, *tools)))
         configure = front.configure(interpreter, again=number > 0, out=out, defines=env.defines)
         if configure and (front.kind != "scikit" or order.options.targets):
             steps.append(Step(kind="run", argv=tuple(configure), env=front.configure_environment))
@@ -328,7 +328,7 @@ def render_script(order: BuildOrder) -> BuildScript:
     return BuildScript(text=shell_script(steps, f"{tree.project} {wheel_version(plan, tree)}, as planned by rekindle."))
 
 
-def _chosen(order: BuildOrder) -> dict[str, str]:
+def _user_settings(order: BuildOrder) -> dict[str, str]:
     """What the user chose beyond the plan, by the names that CMake and setup.py know."""
     chosen: dict[str, str] = {}
     if order.options.jobs:
@@ -338,7 +338,7 @@ def _chosen(order: BuildOrder) -> dict[str, str]:
     return chosen
 
 
-def _interpreter(python: str) -> str:
+def _interpreter_path(python: str) -> str:
     """The interpreter as it is found here; a version that is not here by its usual name."""
     try:
         return find_build_python(LiveHost(), python).path

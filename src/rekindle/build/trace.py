@@ -61,25 +61,25 @@ def join_traces(path: Path, traces: Iterable[tuple[str, Path]]) -> None:
 
 def this_builds_edges(edges: Sequence[Edge], tree: Path, first: float) -> list[tuple[float, Edge]]:
     """Steps of runs that began after ``first``, each with the time (since 1970) at which its run began."""
-    seen: dict[int, list[float]] = {}
+    starts: dict[int, list[float]] = {}
     for output, edge in latest(edges).items():
         with contextlib.suppress(OSError):
-            seen.setdefault(edge.run, []).append((tree / output).stat().st_mtime - edge.end / 1000)
+            starts.setdefault(edge.run, []).append((tree / output).stat().st_mtime - edge.end / 1000)
     # A file that was touched later says too much, one that a step left as it was too little: the middle counts.
-    began = {run: statistics.median(times) for run, times in seen.items()}
+    began = {run: statistics.median(times) for run, times in starts.items()}
     return [(began[edge.run], edge) for edge in edges if began.get(edge.run, 0.0) >= first - _EARLIER_SECONDS]
 
 
 def phase_events(spans: Sequence[TimedSpan], title: str) -> list[dict[str, Any]]:
     """One complete event for each phase."""
-    return [_named(PHASES, title)] + [
-        _event(span.name, "phase", PHASES, 1, span.begun, span.seconds, {}) for span in spans
+    return [_process_event(PHASES, title)] + [
+        _span_event(span.name, "phase", PHASES, 1, span.begun, span.seconds, {}) for span in spans
     ]
 
 
 def step_events(edges: Sequence[tuple[float, Edge]], where: Mapping[str, str]) -> list[dict[str, Any]]:
     """One complete event for each step, in the first row that is free."""
-    events = [_named(STEPS, "Ninja")] if edges else []
+    events = [_process_event(STEPS, "Ninja")] if edges else []
     free: list[float] = []
     for run, edge in sorted(edges, key=lambda pair: pair[0] + pair[1].start / 1000):
         begun, name = run + edge.start / 1000, edge.outputs[0]
@@ -88,17 +88,17 @@ def step_events(edges: Sequence[tuple[float, Edge]], where: Mapping[str, str]) -
             free.append(0.0)
         free[row] = begun + edge.seconds
         short = file_name(name)
-        told = {"output": name} | ({"where": where[short]} if short in where else {})
-        events.append(_event(short, kind_of(name), STEPS, row + 1, begun, edge.seconds, told))
+        details = {"output": name} | ({"where": where[short]} if short in where else {})
+        events.append(_span_event(short, kind_of(name), STEPS, row + 1, begun, edge.seconds, details))
     return events
 
 
-def _named(process: int, name: str) -> dict[str, Any]:
+def _process_event(process: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "ts": 0, "args": {"name": name}}
 
 
-def _event(
-    name: str, kind: str, process: int, row: int, begun: float, seconds: float, told: dict[str, str]
+def _span_event(
+    name: str, kind: str, process: int, row: int, begun: float, seconds: float, details: dict[str, str]
 ) -> dict[str, Any]:
     """Microseconds, as the format wants them."""
     return {
@@ -109,5 +109,5 @@ def _event(
         "tid": row,
         "ts": round(begun * 1e6),
         "dur": round(seconds * 1e6),
-        "args": told,
+        "args": details,
     }

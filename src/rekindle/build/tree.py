@@ -63,12 +63,12 @@ def settings_of(plan: Plan) -> dict[str, str]:
     they change files, and Ninja sees by itself which files are newer.
     """
     assert plan.build is not None
-    settings = {f"env {name}": value for name, value in plan.build.env.items() if not _only_how(name)}
-    settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _only_how(name)}
+    settings = {f"env {name}": value for name, value in plan.build.env.items() if not _is_how(name)}
+    settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _is_how(name)}
     return settings
 
 
-def _only_how(name: str) -> bool:
+def _is_how(name: str) -> bool:
     name = name.removeprefix("env ").removeprefix("cmake ")
     return name in _HOW or name.startswith(_HOW_PREFIXES) or name.endswith("_COMPILER_LAUNCHER")
 
@@ -93,7 +93,7 @@ def differences(old: TreeState, new: TreeState) -> list[str]:
     # Earlier states name patches among the settings.
     names = {name for name in old.settings.keys() | new.settings.keys() if not name.startswith("patch ")}
     pairs = {"project": (old.project, new.project), "version": (old.version, new.version)}
-    pairs |= {name: (old.settings.get(name), new.settings.get(name)) for name in sorted(names) if not _only_how(name)}
+    pairs |= {name: (old.settings.get(name), new.settings.get(name)) for name in sorted(names) if not _is_how(name)}
     return [f"{name} was {was!r} and is now {now!r}" for name, (was, now) in pairs.items() if was != now]
 
 
@@ -104,12 +104,12 @@ def sources_changed(old: TreeState, new: TreeState) -> bool:
 
 def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
     """Raise :class:`OtherPlan` naming the first differences, unless ``old`` may be continued as ``new``."""
-    found = differences(old, new)
-    if not found:
+    changes = differences(old, new)
+    if not changes:
         return
-    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
+    more = f" (and {len(changes) - 3} more)" if len(changes) > 3 else ""
     raise OtherPlan(
-        f"{build_tree} was made for another plan: {'; '.join(found[:3])}{more}",
+        f"{build_tree} was made for another plan: {'; '.join(changes[:3])}{more}",
         remedy="give --clean to start over, or build in another copy of the tree",
     )
 
@@ -212,7 +212,7 @@ def clean(build_tree: Path) -> bool:
     """Remove ``build_tree``; False where there was none. Refuses what does not look like a build tree."""
     root = build_tree.parent
     for old in root.glob(f"{TRASH}*"):
-        _remove(old)
+        _remove_tree(old)
     if build_tree.is_symlink():
         raise BadInput(
             f"{build_tree} is a link to {os.readlink(build_tree)}, so --clean does not touch it",  # noqa: PTH115
@@ -225,32 +225,32 @@ def clean(build_tree: Path) -> bool:
             f"{build_tree} does not look like a build tree, so --clean does not touch it",
             remedy="remove it yourself if it is one",
         )
-    installed = _installed(build_tree, root)
+    installed = _installed_files(build_tree, root)
     trash = root / f"{TRASH}{os.getpid()}"
-    _rename(build_tree, trash)
+    _rename_patiently(build_tree, trash)
     for path in installed:
         with contextlib.suppress(OSError):
             path.unlink()
-    _remove(trash)
+    _remove_tree(trash)
     return True
 
 
-def _installed(build_tree: Path, root: Path) -> list[Path]:
+def _installed_files(build_tree: Path, root: Path) -> list[Path]:
     """Files CMake installed inside the source tree; nothing outside it, whatever the list says."""
     try:
         lines = (build_tree / "install_manifest.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     inside = root.resolve()
-    found = []
+    files = []
     for line in lines:
         path = Path(line.strip())
         if path.is_absolute() and inside in path.parent.resolve().parents and not path.is_dir():
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
-def _rename(source: Path, target: Path) -> None:
+def _rename_patiently(source: Path, target: Path) -> None:
     """Windows refuses while somebody holds a file inside: wait a little, then say who it is."""
     for attempt in range(ATTEMPTS):
         try:
@@ -267,7 +267,7 @@ def _rename(source: Path, target: Path) -> None:
             time.sleep(0.2 * 2**attempt)
 
 
-def _remove(path: Path) -> None:
+def _remove_tree(path: Path) -> None:
     def writable_then_again(function: Any, name: str, _error: Any) -> None:
         with contextlib.suppress(OSError):
             parent = Path(name).parent
@@ -299,9 +299,9 @@ def _delete_on_reboot(path: Path) -> None:
 def _holders(path: Path) -> list[str]:
     import psutil
 
-    found = []
+    holders = []
     for process in psutil.process_iter(["pid", "name"]):
         with contextlib.suppress(psutil.Error, OSError):
             if any(Path(each.path).is_relative_to(path) for each in process.open_files()):
-                found.append(f"{process.info['name']} (process {process.info['pid']})")
-    return found[:5]
+                holders.append(f"{process.info['name']} (process {process.info['pid']})")
+    return holders[:5]

@@ -151,9 +151,9 @@ class Supervisor:
         now = time.monotonic()
         if self.cache is not None and now - self._cache_at > CACHE_EVERY_SECONDS:
             self._cache_at = now
-            said = self.cache()
-            if said.get("hits", "").isdigit() and said.get("misses", "").isdigit():
-                self._counted = int(said["hits"]), int(said["misses"])
+            counts = self.cache()
+            if counts.get("hits", "").isdigit() and counts.get("misses", "").isdigit():
+                self._counted = int(counts["hits"]), int(counts["misses"])
         return self._counted
 
     def _time_left(self, jobs: Sequence[JobView] = ()) -> float | None:
@@ -194,12 +194,12 @@ def run_supervised(
         if killed:
             supervisor.run_alone(killed)
 
-        def seen(line: str, supervisor: Supervisor = supervisor) -> None:
+        def on_line(line: str, supervisor: Supervisor = supervisor) -> None:
             supervisor.line(line)
             watch(line)
 
         log.command(argv, cwd)
-        ended = run_long(argv, cwd=cwd, env=env, on_line=seen, tick=supervisor.tick)
+        ended = run_long(argv, cwd=cwd, env=env, on_line=on_line, tick=supervisor.tick)
         steps = max(steps, supervisor.total)
         killed = [] if ended.ok else killed_for_memory(log, supervisor.killed_by_us)
         if not killed or not tries_left:
@@ -240,8 +240,8 @@ class Work:
         """Objects by file name → who compiled them, on a farm."""
         if self.farm is None:
             return {}
-        known = [one for one in self.farm.compilations() if one.where is not None]
-        return {one.object: self.farm.farm.name_of(one.where) if one.where else "here" for one in known}
+        placed = [job for job in self.farm.compilations() if job.where is not None]
+        return {job.object: self.farm.farm.name_of(job.where) if job.where else "here" for job in placed}
 
     def note(self, text: str) -> None:
         """A sentence for the screen, the log and the result."""
@@ -337,7 +337,7 @@ def run_ninja(
         if not failures:
             last = next((line for line in reversed(log.recent) if line.strip()), "")
             raise StageFailed(f"Ninja ended with exit code {ended.code}: {last[:200]}", remedy=f"its log: {log.path}")
-        said = {each.outputs[0]: [line.strip() for line in each.said if line.strip()] for each in failures}
+        printed = {each.outputs[0]: [line.strip() for line in each.printed if line.strip()] for each in failures}
         return {
-            name: " ".join(lines[:_KEPT_LINES])[:_KEPT_LETTERS] or "its tool failed" for name, lines in said.items()
+            name: " ".join(lines[:_KEPT_LINES])[:_KEPT_LETTERS] or "its tool failed" for name, lines in printed.items()
         }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.companion import Torch, find_extension, own_settings, plan_for, torch_in
+from rekindle.build.companion import Torch, find_extension, package_settings, plan_for, torch_in
 from rekindle.build.request import project_of, version_of
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
@@ -82,7 +82,7 @@ def test_a_strangers_extension_gets_what_all_understand() -> None:
     ("archs", "wanted"), [(("8.6",), "80"), (("8.9", "9.0"), "80;90"), (("12.0",), "120"), (("8.0", "8.6"), "80")]
 )
 def test_flash_attn_is_told_in_its_own_words(archs: tuple[str, ...], wanted: str) -> None:
-    own = own_settings("flash-attn", "2.8.3.post2", plan(arch_list=archs), "linux_x86_64")
+    own = package_settings("flash-attn", "2.8.3.post2", plan(arch_list=archs), "linux_x86_64")
     assert own.env == {"FLASH_ATTENTION_FORCE_BUILD": "TRUE", "FLASH_ATTN_CUDA_ARCHS": wanted}
     # What the wheel is read back against is what its build can make.
     assert [arch.replace(".", "") for arch in own.archs] == wanted.split(";")
@@ -90,9 +90,9 @@ def test_flash_attn_is_told_in_its_own_words(archs: tuple[str, ...], wanted: str
 
 def test_settings_of_another_version_or_platform_are_not_taken() -> None:
     nothing: tuple[dict[str, str], tuple[str, ...]] = ({}, ("7.5", "8.6"))
-    assert own_settings("flash-attn", "9.9", plan(), "linux_x86_64") == nothing
-    assert own_settings("anybodys", "1.0", plan(), "linux_x86_64") == nothing
-    assert own_settings("flash-attn", "1.0.9", plan(), "linux_x86_64") == ({}, ("7.5", "8.0"))
+    assert package_settings("flash-attn", "9.9", plan(), "linux_x86_64") == nothing
+    assert package_settings("anybodys", "1.0", plan(), "linux_x86_64") == nothing
+    assert package_settings("flash-attn", "1.0.9", plan(), "linux_x86_64") == ({}, ("7.5", "8.0"))
 
 
 @pytest.mark.parametrize(

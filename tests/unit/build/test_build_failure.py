@@ -10,7 +10,7 @@ import pytest
 from failed_builds import failed
 from rekindle.build.failure import (
     BuildLog,
-    _said,
+    _error_message,
     account_for,
     failed_blocks,
     first_error,
@@ -123,7 +123,7 @@ Call Stack (most recent call first):
 def test_what_cmake_only_tells_is_no_error_and_a_message_of_several_lines_is_one() -> None:
     at = first_error(CONFIGURE)
     assert at == 2
-    said = _said(CONFIGURE, at)
+    said = _error_message(CONFIGURE, at)
     assert "pocketfft directory not found, expected /tree/third_party/pocketfft/" in said
     assert "Call Stack" not in said
     assert first_error(["-- Looking for foo - not found", "-- MKL not found"]) is None
@@ -177,4 +177,4 @@ def test_only_what_cmake_says_itself_beats_an_earlier_word_of_doubt() -> None:
 
 def test_variables_without_a_name_are_said_to_be_that() -> None:
     line = "CMake Error: The following variables are used in this project, but they are set to NOTFOUND."
-    assert _said([line], 0).endswith("set to NOTFOUND: not named")
+    assert _error_message([line], 0).endswith("set to NOTFOUND: not named")

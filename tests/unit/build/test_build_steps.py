@@ -46,10 +46,10 @@ def test_exactly_the_chosen_tools_are_found_first(tmp_path: Path) -> None:
 
 def test_the_place_of_the_wheel_is_empty(tmp_path: Path) -> None:
     work: Any = SimpleNamespace(workspace=Workspace(tmp_path))
-    out = steps._empty_out(work)
+    out = steps._empty_dist(work)
     (out / "old.whl").write_text("")
     assert out == tmp_path / "build" / "dist"
-    assert list(steps._empty_out(work).iterdir()) == []
+    assert list(steps._empty_dist(work).iterdir()) == []
 
 
 def building(tmp_path: Path, **more: Any) -> Any:
@@ -95,27 +95,27 @@ def test_a_state_says_nothing_that_was_not_said() -> None:
 
 
 def test_a_first_run_finds_nothing(tmp_path: Path) -> None:
-    assert engine._earlier(building(tmp_path), state()) is None
+    assert engine._earlier_state(building(tmp_path), state()) is None
 
 
 def test_a_clean_build_leaves_an_empty_tree(tmp_path: Path) -> None:
     work = building(tmp_path, clean=True)
     save_state(work.front.build_tree, state())
-    assert engine._earlier(work, state()) is None
+    assert engine._earlier_state(work, state()) is None
     assert list(work.front.build_tree.iterdir()) == []
 
 
 def test_another_plan_is_refused_only_where_something_was_compiled(tmp_path: Path) -> None:
     work = building(tmp_path)
     save_state(work.front.build_tree, state(version="2"))
-    assert engine._earlier(work, state()) is None
+    assert engine._earlier_state(work, state()) is None
     assert work.notes == ["configuring anew: version was '2' and is now '1'"]
     assert load_state(work.front.build_tree) is None
     save_state(work.front.build_tree, state(version="2"))
     (work.front.build_tree / ".ninja_log").write_text("# ninja log v5\n0\t9\t9\ta.o\tff\n")
     (work.front.build_tree / "a.o").write_text("x")
     with pytest.raises(OtherPlan, match="version was '2' and is now '1'"):
-        engine._earlier(work, state())
+        engine._earlier_state(work, state())
 
 
 def test_an_interrupted_run_continues_without_empty_outputs(tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ def test_an_interrupted_run_continues_without_empty_outputs(tmp_path: Path) -> N
     (tree / ".ninja_log").write_text("# ninja log v5\n0\t9\t9\ta.o\tff\n")
     (tree / "a.o").write_text("")
     save_state(tree, state(running=True, source_digest="aa"))
-    before = engine._earlier(work, state(source_digest="bb"))
+    before = engine._earlier_state(work, state(source_digest="bb"))
     assert before is not None and not (tree / "a.o").exists()
     assert len(work.notes) == 3 and work.notes[0].startswith("the sources have changed")
     assert work.notes[2] == "1 outputs were empty after the last run and are made again"
     work.notes.clear()
     save_state(tree, state())
-    assert engine._earlier(work, state()) == state() and work.notes == []
+    assert engine._earlier_state(work, state()) == state() and work.notes == []
 
 
 def test_the_torch_of_a_python_by_its_own_word(monkeypatch: pytest.MonkeyPatch) -> None:
