@@ -8,7 +8,7 @@ from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
-from rekindle.index.variants import first_seen
+from rekindle.index.variants import first_visible_arch
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine
 from rekindle.model.version import at_least, is_version
@@ -38,7 +38,7 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
         return VariantEnvironment(variables={}, notes=("no NVIDIA card was found: installers take the CPU wheel",))
     chosen = min(cards)
     variables = {SM_VARIABLE: chosen.dotted}
-    notes = [*_limits(chosen, cards, first_seen()), *_old_uv()]
+    notes = [*_limits(chosen, cards, first_visible_arch()), *_old_uv()]
     driver = where.drivers.nvidia
     cuda = newest_cuda(driver, driver_side(where.os), facts) if driver else None
     if cuda:

@@ -37,8 +37,8 @@ class PublishingTarget(Protocol):
     def put(self, item: "Item") -> int:
         """One file."""
 
-    def remove_stale(self, wanted: set[str]) -> list[str]:
-        """Away with pages that are not wanted; their names."""
+    def remove_stale(self, keep: set[str]) -> list[str]:
+        """Remove the pages that are not in ``keep``; returns their names."""
 
     def close(self) -> None:
         """After the last file, also of a run that was cut short."""
@@ -91,11 +91,11 @@ class FolderTarget:
 
     def put(self, item: "Item") -> int:
         """Copy one file, unless it is there."""
-        return _put(item, self._folder / item.name, self._memory)
+        return _copy_item(item, self._folder / item.name, self._memory)
 
-    def remove_stale(self, wanted: set[str]) -> list[str]:
+    def remove_stale(self, keep: set[str]) -> list[str]:
         """Pages of what is gone. Wheels stay: somebody may have posted their link."""
-        gone = [item for name in PAGES for item in below(self._folder, name) if item.name not in wanted]
+        gone = [item for name in PAGES for item in files_below(self._folder, name) if item.name not in keep]
         for item in gone:
             item.path.unlink(missing_ok=True)
         return [item.name for item in gone]
@@ -105,28 +105,28 @@ class FolderTarget:
         write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
 
 
-def _put(item: "Item", place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
+def _copy_item(item: "Item", place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
     """The bytes written, 0 where the file is there already. ``memory``: digest, size and time of what was written."""
-    wanted = item.sha256 or sha256_of(item.path)
+    expected = item.sha256 or sha256_of(item.path)
     with contextlib.suppress(OSError):
         state = place.stat()
         stamp = (state.st_size, state.st_mtime_ns)
-        known = memory.get(item.name)
-        if known is not None and known[1:] == stamp and known[0] == wanted:
+        written = memory.get(item.name)
+        if written is not None and written[1:] == stamp and written[0] == expected:
             return 0
-        if state.st_size == item.path.stat().st_size and sha256_of(place) == wanted:
-            memory[item.name] = (wanted, *stamp)
+        if state.st_size == item.path.stat().st_size and sha256_of(place) == expected:
+            memory[item.name] = (expected, *stamp)
             return 0
     place.parent.mkdir(parents=True, exist_ok=True)
     part = place.with_name(f".{place.name}.part")
     part.unlink(missing_ok=True)
     digest, size = copy_whole(item.path, part, Silent())
-    if digest != wanted:
+    if digest != expected:
         part.unlink()
-        raise other_content(item, digest, wanted)
+        raise other_content(item, digest, expected)
     part.replace(place)
     state = place.stat()
-    memory[item.name] = (wanted, state.st_size, state.st_mtime_ns)
+    memory[item.name] = (expected, state.st_size, state.st_mtime_ns)
     return size
 
 
@@ -142,17 +142,17 @@ class Item:
     sha256: str | None = None
 
 
-def other_content(item: Item, found: str, wanted: str) -> BadInput:
+def other_content(item: Item, digest: str, expected: str) -> BadInput:
     """The error of a file that is no more what it was when it was added."""
     return BadInput(
-        f"{item.path} is not what its record says (sha256 {found[:12]}… against {wanted[:12]}…)",
+        f"{item.path} is not what its record says (sha256 {digest[:12]}… against {expected[:12]}…)",
         remedy="it was damaged or changed: add it again; no page was changed in the target",
     )
 
 
 def all_items(house: Wheelhouse) -> list[Item]:
     """Every public file, in the order in which it may appear elsewhere."""
-    return [*_wheels(house), *_pages(house)]
+    return [*_wheel_items(house), *_page_items(house)]
 
 
 def is_page(name: str) -> bool:
@@ -160,7 +160,7 @@ def is_page(name: str) -> bool:
     return name.split("/", 1)[0] in PAGES and "/" in name
 
 
-def _wheels(house: Wheelhouse) -> Iterator[Item]:
+def _wheel_items(house: Wheelhouse) -> Iterator[Item]:
     """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
     for row in load(house.root / "catalogue.json", WheelCatalogue).wheels:
         place = house.root / row.url
@@ -172,13 +172,13 @@ def _wheels(house: Wheelhouse) -> Iterator[Item]:
             yield Item(name=f"{row.url}.provenance", path=place.with_name(f"{place.name}.provenance"))
         if (shared := place.with_name(f"{place.name}{RECORDS}")).is_file():
             yield Item(name=f"{row.url}{RECORDS}", path=shared)
-    yield from below(house.root, "variants")
-    yield from below(house.root, "grafts")
+    yield from files_below(house.root, "variants")
+    yield from files_below(house.root, "grafts")
 
 
-def _pages(house: Wheelhouse) -> Iterator[Item]:
+def _page_items(house: Wheelhouse) -> Iterator[Item]:
     """Pages of single things before the lists that lead to them; the signed list and the front page last."""
-    pages = [item for name in PAGES for item in below(house.root, name)]
+    pages = [item for name in PAGES for item in files_below(house.root, name)]
     lists = {
         name for part in PAGES for name in (f"{part}/index.html", f"{part}/index.json", f"{part}/simple/index.html")
     }
@@ -189,7 +189,7 @@ def _pages(house: Wheelhouse) -> Iterator[Item]:
             yield Item(name=name, path=house.root / name)
 
 
-def below(root: Path, name: str) -> Iterator[Item]:
+def files_below(root: Path, name: str) -> Iterator[Item]:
     """Every file in a folder of the root, hidden ones left out."""
     folder = root / name
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
@@ -221,41 +221,41 @@ class StoreTarget:
 
     def put(self, item: Item) -> int:
         """Send one file under each of its names, unless it is there."""
-        wanted = item.sha256 or sha256_of(item.path)
-        return sum(self._put(name, item, wanted) for name in names_of(item.name))
+        expected = item.sha256 or sha256_of(item.path)
+        return sum(self._send(name, item, expected) for name in names_of(item.name))
 
-    def _put(self, name: str, item: Item, wanted: str) -> int:
-        there, known = self._there.get(name), self._memory.sent.get(name)
+    def _send(self, name: str, item: Item, expected: str) -> int:
+        there, sent = self._there.get(name), self._memory.sent.get(name)
         size = item.path.stat().st_size
         if there is not None and there[1] == size:
-            if known == (wanted, *there):
+            if sent == (expected, *there):
                 return 0
-            if known is None and self._store.digest(name) == wanted:
-                self._memory.sent[name] = (wanted, *there)
+            if sent is None and self._store.digest(name) == expected:
+                self._memory.sent[name] = (expected, *there)
                 return 0
-        if item.sha256 and (found := sha256_of(item.path)) != wanted:
-            raise other_content(item, found, wanted)
+        if item.sha256 and (actual := sha256_of(item.path)) != expected:
+            raise other_content(item, actual, expected)
         begun = self._memory.begun.get(name)
         tag = self._store.put(
             name,
             item.path,
-            wanted,
+            expected,
             headers_of(name),
-            begun=begun[1] if begun and begun[0] == wanted else None,
-            began=lambda upload: self._begin(name, wanted, upload),
+            begun=begun[1] if begun and begun[0] == expected else None,
+            began=lambda upload: self._note_upload(name, expected, upload),
         )
-        self._memory.sent[name] = (wanted, tag, size)
+        self._memory.sent[name] = (expected, tag, size)
         self._memory.begun.pop(name, None)
         return size
 
-    def _begin(self, name: str, wanted: str, upload: str) -> None:
+    def _note_upload(self, name: str, digest: str, upload: str) -> None:
         # At once: a kill leaves gigabytes in the store that only this id finds again.
-        self._memory.begun[name] = (wanted, upload)
-        self._keep()
+        self._memory.begun[name] = (digest, upload)
+        self._save_memory()
 
-    def remove_stale(self, wanted: set[str]) -> list[str]:
+    def remove_stale(self, keep: set[str]) -> list[str]:
         """Pages of what is gone. Wheels stay: somebody may have posted their link."""
-        names = {name for one in wanted for name in names_of(one)}
+        names = {name for item in keep for name in names_of(item)}
         gone = sorted(name for name in self._there if is_page(name) and name not in names)
         for name in gone:
             self._store.remove(name)
@@ -264,10 +264,10 @@ class StoreTarget:
 
     def close(self) -> None:
         """Keep what is remembered, give the connections back."""
-        self._keep()
+        self._save_memory()
         self._store.close()
 
-    def _keep(self) -> None:
+    def _save_memory(self) -> None:
         write_atomically(self._path, msgspec.json.encode(self._memory))
 
 

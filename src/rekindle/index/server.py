@@ -70,8 +70,8 @@ class Handler(BaseHTTPRequestHandler):
         whole = super().parse_request()
         self.server.connections.answers(self.connection)
         # A body nobody asked for is not read: on a kept connection it would be taken for the next request.
-        told = ("Transfer-Encoding", "Content-Length")
-        self.brings_body = whole and any(self.headers.get(name, "0").strip() != "0" for name in told)
+        headers = ("Transfer-Encoding", "Content-Length")
+        self.brings_body = whole and any(self.headers.get(name, "0").strip() != "0" for name in headers)
         return whole
 
     def do_GET(self) -> None:
@@ -88,18 +88,18 @@ class Handler(BaseHTTPRequestHandler):
         kind: str | None = None
         if parts and path and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
             if not urlsplit(self.path).path.endswith("/"):
-                self._empty(HTTPStatus.MOVED_PERMANENTLY, "Location", "/" + "/".join(parts) + "/")
+                self._send_empty(HTTPStatus.MOVED_PERMANENTLY, "Location", "/" + "/".join(parts) + "/")
                 return
-            kind = choose(self.headers.get("Accept")) if parts[0] != "wheel" else None
+            kind = choose_form(self.headers.get("Accept")) if parts[0] != "wheel" else None
             path = path / ("index.json" if kind == JSON else "index.html")
         elif parts == [] and path and not path.is_file():
             # Whoever types the bare address is a person.
             page = "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/"
-            self._empty(HTTPStatus.FOUND, "Location", page)
+            self._send_empty(HTTPStatus.FOUND, "Location", page)
             return
         file = self._open(path)
         if file is None:
-            self._not_found(body)
+            self._send_not_found(body)
             return
         with file:
             self._send_file(file, kind or content_type(path.name if path else ""), body, vary=kind is not None)
@@ -124,21 +124,21 @@ class Handler(BaseHTTPRequestHandler):
             **({"Vary": "Accept"} if vary else {}),
         }
         if same_tag(self.headers.get("If-None-Match"), etag):
-            self._head(HTTPStatus.NOT_MODIFIED, known)
+            self._send_head(HTTPStatus.NOT_MODIFIED, known)
             return
         asked = self.headers.get("Range") if self.headers.get("If-Range") in (None, etag) else None
         span = parse_range(asked, stat.st_size)
         if span is not None and not span:
-            self._empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "Content-Range", f"bytes */{stat.st_size}")
+            self._send_empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "Content-Range", f"bytes */{stat.st_size}")
             return
         sent = span or range(stat.st_size)
         part = {"Content-Range": f"bytes {sent.start}-{sent.stop - 1}/{stat.st_size}"} if span else {}
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
-        self._head(status, {"Content-Type": kind, "Content-Length": str(len(sent)), **part, **known})
+        self._send_head(status, {"Content-Type": kind, "Content-Length": str(len(sent)), **part, **known})
         if body:
-            self._copy(file, sent)
+            self._send_bytes(file, sent)
 
-    def _copy(self, file: BinaryIO, span: range) -> None:
+    def _send_bytes(self, file: BinaryIO, span: range) -> None:
         file.seek(span.start)
         left = len(span)
         self.server.connections.answers(self.connection, left)
@@ -148,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
         if left:  # the file shrank under us: the promised length cannot be kept
             self.close_connection = True
 
-    def _head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+    def _send_head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -162,15 +162,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
 
-    def _not_found(self, body: bool) -> None:
+    def _send_not_found(self, body: bool) -> None:
         text = b"404 Not Found\n"
         headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(text))}
-        self._head(HTTPStatus.NOT_FOUND, headers)
+        self._send_head(HTTPStatus.NOT_FOUND, headers)
         if body:
             self.wfile.write(text)
 
-    def _empty(self, status: HTTPStatus, header: str, value: str) -> None:
-        self._head(status, {header: value, "Content-Length": "0"})
+    def _send_empty(self, status: HTTPStatus, header: str, value: str) -> None:
+        self._send_head(status, {header: value, "Content-Length": "0"})
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: a log of strangers' strings on the terminal helps nobody."""
@@ -244,7 +244,7 @@ def split_path(target: str) -> list[str] | None:
     return None
 
 
-def choose(accept: str | None) -> str:
+def choose_form(accept: str | None) -> str:
     """PEP 691: JSON only for those who prefer it in so many words."""
     meant = {
         "application/vnd.pypi.simple.latest+json": JSON,

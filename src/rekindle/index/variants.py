@@ -58,42 +58,41 @@ def build_variants(
     house: Wheelhouse, rows: Sequence[WheelRow], facts: Facts, progress: Progress, signer: PrivateKey | None = None
 ) -> tuple[list[VariantRow], list[str]]:
     """Every variant of the house, and what could not become one, in words. With a key each is signed for itself."""
-    made: list[VariantRow] = []
-    left: list[str] = []
+    built: list[VariantRow] = []
     taken: dict[str, str] = {}
     labels: dict[tuple[str, str, str], Properties] = {}
     # Of wheels that differ only in their local version the newest wins, so look at it first.
-    left += [f"{row.file}: its record says {row.version!r}, which is no version" for row in rows if not _versioned(row)]
-    for row in sorted(filter(_versioned, rows), key=lambda each: (each.project, Version(each.version)), reverse=True):
+    left = [f"{row.file}: its record says {row.version!r}, which is no version" for row in rows if not _is_release(row)]
+    for row in sorted(filter(_is_release, rows), key=lambda each: (each.project, Version(each.version)), reverse=True):
         if row.yanked is not None:
             continue
-        found = variants_of(row, facts)
-        if not found:
-            left.append(f"{row.file}: {_why_none(row)}")
-        for variant in (_apart(one, row, labels) for one in found):
+        variants = variants_of(row, facts)
+        if not variants:
+            left.append(f"{row.file}: {_why_no_variant(row)}")
+        for variant in (_with_own_label(candidate, row, labels) for candidate in variants):
             file = variant_file(row.file, variant.label)
             if file in taken:
                 left.append(f"{row.file}: {taken[file]} already is the variant {variant.label} of this release")
                 continue
             taken[file] = row.file
             progress.stage("variant", file)
-            made.append(_brought_up_to_date(house, row, variant, file, signer))
+            built.append(_refresh_variant(house, row, variant, file, signer))
             if variant.label == NULL:
                 # For pip and everybody else who knows nothing of variants: the wheel that runs everywhere.
                 plain = variant_file(row.file, "")
-                made.append(_brought_up_to_date(house, row, Variant("", {}), plain, signer))
-    _sweep(house, {(one.project, one.file) for one in made})
-    return made, left
+                built.append(_refresh_variant(house, row, Variant("", {}), plain, signer))
+    _remove_unoffered(house, {(made.project, made.file) for made in built})
+    return built, left
 
 
-def _versioned(row: WheelRow) -> bool:
+def _is_release(row: WheelRow) -> bool:
     try:
         return bool(Version(row.version))
     except ValueError:  # also a number of more digits than Python reads
         return False
 
 
-def _apart(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], Properties]) -> Variant:
+def _with_own_label(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], Properties]) -> Variant:
     """A label means one thing in a release: wheels for other systems, or with other PTX, that ask for something else
     get a label of their own."""
     release = (row.project, Version(row.version).public)
@@ -105,7 +104,7 @@ def _apart(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], P
     return other
 
 
-def _why_none(row: WheelRow) -> str:
+def _why_no_variant(row: WheelRow) -> str:
     if not row.inspected:
         return "never looked into, so nothing can be promised about it"
     if row.gfx or row.rocm:
@@ -113,41 +112,41 @@ def _why_none(row: WheelRow) -> str:
     return "its CUDA version is not known"
 
 
-def _brought_up_to_date(
+def _refresh_variant(
     house: Wheelhouse, row: WheelRow, variant: Variant, file: str, signer: PrivateKey | None
 ) -> VariantRow:
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
-    known = load_kept(record, VariantRecord)
-    origin = _origin(house, row)
+    kept = load_kept(record, VariantRecord)
+    origin = _origin_files(house, row)
     digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
     fresh = (
-        known is not None
-        and known.plain_sha256 == row.sha256
-        and known.label == variant.label
-        and known.properties == variant.properties
-        and known.origin == digest
+        kept is not None
+        and kept.plain_sha256 == row.sha256
+        and kept.label == variant.label
+        and kept.properties == variant.properties
+        and kept.origin == digest
         and place.is_file()
     )
     if not fresh:
         record.unlink(missing_ok=True)
-        told = write_variant(house.wheel(row.project, row.file), place, variant, origin)
-        write_atomically(place.with_name(f"{file}.metadata"), told)
-        known = VariantRecord(
+        content = write_variant(house.wheel(row.project, row.file), place, variant, origin)
+        write_atomically(place.with_name(f"{file}.metadata"), content)
+        kept = VariantRecord(
             plain_sha256=row.sha256,
             label=variant.label,
             properties=variant.properties,
             sha256=sha256_of(place),
             bytes=place.stat().st_size,
-            metadata_sha256=hashlib.sha256(told).hexdigest(),
+            metadata_sha256=hashlib.sha256(content).hexdigest(),
             origin=digest,
         )
         # Written last: a kill before this makes the wheel again.
-        write_atomically(record, encode(known))
-    assert known is not None
-    made = VariantRow(
+        write_atomically(record, encode(kept))
+    assert kept is not None
+    variant_row = VariantRow(
         **shared_fields(row, VariantRow)
-        | shared_fields(known, VariantRow)
+        | shared_fields(kept, VariantRow)
         | {
             "file": file,
             "url": f"{FOLDER}/{row.project}/{file}",
@@ -158,21 +157,21 @@ def _brought_up_to_date(
             "note": variant.note,
         }
     )
-    if keep_statement(place, made, row.sha256, origin.get("variant_of.provenance"), signer):
-        made = msgspec.structs.replace(made, provenance=f"{made.url}.provenance")
-    return made
+    if keep_statement(place, variant_row, row.sha256, origin.get("variant_of.provenance"), signer):
+        variant_row = msgspec.structs.replace(variant_row, provenance=f"{variant_row.url}.provenance")
+    return variant_row
 
 
-def _origin(house: Wheelhouse, row: WheelRow) -> dict[str, bytes]:
+def _origin_files(house: Wheelhouse, row: WheelRow) -> dict[str, bytes]:
     """The plain wheel by name and digest, and the signed statement about it, where there is one."""
-    said = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
+    files = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
     statement = house.wheel(row.project, row.file).with_name(f"{row.file}.provenance")
     if row.provenance and statement.is_file():
-        said["variant_of.provenance"] = statement.read_bytes()
-    return said
+        files["variant_of.provenance"] = statement.read_bytes()
+    return files
 
 
-def _sweep(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:
+def _remove_unoffered(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:
     """Variants of wheels that are no longer offered go."""
     for record in (house.root / FOLDER).glob("*/*.whl.variant.json"):
         file = record.name.removesuffix(".variant.json")
@@ -192,13 +191,13 @@ def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str
             space: {name: list(values) for name, values in features.items()}
             for space, features in row.properties.items()
         }
-    found = {}
+    files = {}
     for (project, version), labels in groups.items():
         if set(labels) == {NULL}:
             continue
-        body = json.dumps(metadata(labels), indent=1, sort_keys=True).encode() + b"\n"
-        found[(project, version)] = (f"{project.replace('-', '_')}-{version}-variants.json", body)
-    return found
+        body = json.dumps(variant_metadata(labels), indent=1, sort_keys=True).encode() + b"\n"
+        files[(project, version)] = (f"{project.replace('-', '_')}-{version}-variants.json", body)
+    return files
 
 
 _VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
@@ -233,7 +232,7 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
             stem = old.removesuffix(".dist-info").rpartition("-")[0]
             new = f"{stem}-{name.version.public}.dist-info"
             writer = Rewriter(source, out, new, record=f"{old}/RECORD")
-            told = b""
+            metadata = b""
             for info in infos:
                 inside = info.filename
                 if not inside.startswith(f"{old}/"):
@@ -245,10 +244,10 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
                     continue
                 content = source.read(info)
                 if tail == "METADATA":
-                    content = told = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
+                    content = metadata = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
                 writer.add(f"{new}/{tail}", [content])
             if variant.label:
-                body = json.dumps(metadata({variant.label: variant.properties}), indent=2).encode()
+                body = json.dumps(variant_metadata({variant.label: variant.properties}), indent=2).encode()
                 writer.add(f"{new}/variant.json", [body])
             for tail, content in (origin or {}).items():
                 writer.add(f"{new}/{tail}", [content])
@@ -256,7 +255,7 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return told
+    return metadata
 
 
 def statement(row: VariantRow, plain_sha256: str, plain_statement: bytes | None) -> bytes:
@@ -287,9 +286,9 @@ def keep_statement(
     old = path.read_bytes() if path.is_file() else None
     if signer is not None:
         envelope = seal(IN_TOTO, statement(row, plain_sha256, plain_statement), signer.id, signer.sign)
-        made = provenance_object(envelope, path.name)
-        if made != old:
-            write_atomically(path, made)
+        signed = provenance_object(envelope, path.name)
+        if signed != old:
+            write_atomically(path, signed)
         return True
     if old is None:
         return False
@@ -318,7 +317,7 @@ def provider_facts() -> dict[str, Any]:
     return read_beside(__file__, "variants.toml", dict[str, Any])
 
 
-def first_seen() -> Sm:
+def first_visible_arch() -> Sm:
     """The oldest compute capability that installers are told."""
     return parse_sm(str(provider_facts()["provider"]["nvidia"]["first_arch"]))
 
@@ -335,24 +334,24 @@ def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
     lower = least_cuda(row.cuda, side, facts)
     if lower is None:
         return ()
-    first = first_seen()
+    first = first_visible_arch()
     sass = sorted({sm for sm in map(parse_sm, row.sass) if not sm.suffix})
     ptx = sorted({sm for sm in map(parse_sm, row.ptx) if not sm.suffix})
-    found = []
+    variants = []
     new, old = [sm for sm in sass if sm >= first], [sm for sm in sass if sm < first]
-    told = [f"{_number(sm)}_real" for sm in new] + [f"{_number(sm)}_virtual" for sm in ptx if sm >= first]
-    if told:
-        found.append(Variant(_label(row, new), _bounded(lower, None, told)))
+    targets = [f"{_number(sm)}_real" for sm in new] + [f"{_number(sm)}_virtual" for sm in ptx if sm >= first]
+    if targets:
+        variants.append(Variant(_make_label(row, new), _make_properties(lower, None, targets)))
     if old:
         ends = [end for sm in old if (end := last_cuda(sm, side, facts))]
-        upper = _next(max(ends, key=key)) if ends else None
+        upper = _next_minor(max(ends, key=key)) if ends else None
         names = " ".join(map(str, old))
         note = f"{names}: bound by the driver alone; installers see no compute capability below {first.dotted}"
-        found.append(Variant(_label(row, old), _bounded(lower, upper, []), note))
-    return tuple(found)
+        variants.append(Variant(_make_label(row, old), _make_properties(lower, upper, []), note))
+    return tuple(variants)
 
 
-def _bounded(lower: str, upper: str | None, archs: list[str]) -> Properties:
+def _make_properties(lower: str, upper: str | None, archs: list[str]) -> Properties:
     nvidia = {"cuda_version_lower_bound": [lower]}
     if upper:
         nvidia["cuda_version_upper_bound"] = [upper]
@@ -365,13 +364,13 @@ def _number(sm: Sm) -> str:
     return f"{sm.major}{sm.minor}"
 
 
-def _next(cuda: str) -> str:
+def _next_minor(cuda: str) -> str:
     """An upper bound is exclusive: the first version that is too new."""
     major, minor = cuda.split(".")[:2]
     return f"{major}.{int(minor) + 1}"
 
 
-def _label(row: WheelRow, archs: list[Sm]) -> str:
+def _make_label(row: WheelRow, archs: list[Sm]) -> str:
     """``cu118_35_90``; long lists by their ends and a digest, so that two lists never share a label."""
     toolkit = flavour_name(row.cuda, None)
     numbers = [_number(sm) for sm in archs]
@@ -382,7 +381,7 @@ def _label(row: WheelRow, archs: list[Sm]) -> str:
     return f"{toolkit}_{numbers[0]}_to_{numbers[-1]}_{digest}"
 
 
-def metadata(variants: Mapping[str, Properties]) -> dict[str, Any]:
+def variant_metadata(variants: Mapping[str, Properties]) -> dict[str, Any]:
     """``variant.json`` (one label) and ``NAME-VERSION-variants.json`` (all of a release) have the same form."""
     facts = provider_facts()
     provider = {name: facts["provider"]["nvidia"][name] for name in ("requires", "plugin-api")}

@@ -34,7 +34,7 @@ from rekindle.index.pages.grid import (
     products,
     questions,
 )
-from rekindle.index.pages.page import _verdicts, make_matrix, render_page
+from rekindle.index.pages.page import _judge_kinds, make_matrix, render_page
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.version import key
 from rekindle.model.wheelhouse import WheelRow
@@ -268,6 +268,6 @@ def test_a_kind_of_wheel_runs_cannot_be_told_or_is_left_out() -> None:
         )  # fmt: skip
 
     kinds = [wheel(sass=("sm_86",)), wheel(sass=("sm_35",)), wheel(inspected=False)]
-    (found,) = _verdicts(kinds, ("sm_86",))
+    (found,) = _judge_kinds(kinds, ("sm_86",))
     assert {number: row[0] for number, row in found.items()} == {"0": 1, "2": 0}
-    assert [row[0] for row in _verdicts(kinds, ("none",))[0].values()] == [1, 1, 1]
+    assert [row[0] for row in _judge_kinds(kinds, ("none",))[0].values()] == [1, 1, 1]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.index.server import JSON, Server, choose, open_server, parse_range, split_path
+from rekindle.index.server import JSON, Server, choose_form, open_server, parse_range, split_path
 from rekindle.index.wheelhouse.store import Wheelhouse
 from tiny_wheels import make_wheel
 
@@ -84,7 +84,7 @@ def test_json_is_for_those_who_ask(server: Server) -> None:
     ],
 )  # fmt: skip
 def test_negotiation(accept: str | None, json_wanted: bool) -> None:
-    assert (choose(accept) == JSON) is json_wanted
+    assert (choose_form(accept) == JSON) is json_wanted
 
 
 @pytest.mark.parametrize(

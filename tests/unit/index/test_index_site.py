@@ -98,11 +98,11 @@ def test_a_build_killed_at_any_write_leaves_the_old_site_whole(
     api.index_build(str(root))
     old = _snapshot(root)
     api.index_add(str(root), [str(make_wheel(tmp_path, "tiny", "3.0"))])
-    real = site._Hidden.__call__
+    real = site._HiddenCopy.__call__
     for cut in range(40):
         calls = 0
 
-        def dying(self: site._Hidden, path: Path, content: bytes, *, cut: int = cut) -> None:
+        def dying(self: site._HiddenCopy, path: Path, content: bytes, *, cut: int = cut) -> None:
             nonlocal calls
             if calls == cut:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def test_a_build_killed_at_any_write_leaves_the_old_site_whole(
             calls += 1
             real(self, path, content)
 
-        monkeypatch.setattr(site._Hidden, "__call__", dying)
+        monkeypatch.setattr(site._HiddenCopy, "__call__", dying)
         try:
             api.index_build(str(root))
         except _Killed:
@@ -119,7 +119,7 @@ def test_a_build_killed_at_any_write_leaves_the_old_site_whole(
         else:
             break
         finally:
-            monkeypatch.setattr(site._Hidden, "__call__", real)
+            monkeypatch.setattr(site._HiddenCopy, "__call__", real)
     else:
         pytest.fail("the build never finished")
     assert "tiny-3.0" in (root / "simple" / "tiny" / "index.html").read_text()
@@ -135,7 +135,7 @@ def test_a_full_disk_during_build_keeps_the_site(root: Path, tmp_path: Path, mon
     def full(self: object, path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(site._Hidden, "__call__", full)
+    monkeypatch.setattr(site._HiddenCopy, "__call__", full)
     with pytest.raises(BadInput, match="No space left"):
         api.index_build(str(root))
     assert _snapshot(root) == old

@@ -55,7 +55,7 @@ def test_cut_at_any_file_no_page_names_what_is_missing_and_the_next_run_goes_on(
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     total = api.index_sync(str(house), str(tmp_path / "whole")).sent
-    real = sync._put
+    real = sync._copy_item
     for cut in range(0, total, 3):
         target, calls = tmp_path / f"cut {cut}", 0
 
@@ -66,10 +66,10 @@ def test_cut_at_any_file_no_page_names_what_is_missing_and_the_next_run_goes_on(
             calls += 1
             return real(item, place, memory)
 
-        monkeypatch.setattr(sync, "_put", dying)
+        monkeypatch.setattr(sync, "_copy_item", dying)
         with pytest.raises(KeyboardInterrupt):
             api.index_sync(str(house), str(target))
-        monkeypatch.setattr(sync, "_put", real)
+        monkeypatch.setattr(sync, "_copy_item", real)
         missing = {place for place in named(target) if not Path(place).is_file()}
         assert not [place for place in missing if place.endswith((".whl", ".metadata", ".json"))], f"cut at {cut}"
         rest = api.index_sync(str(house), str(target))

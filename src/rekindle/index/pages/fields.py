@@ -57,58 +57,58 @@ class FieldRow:
 def columns_of(rows: Iterable[WheelRow]) -> list[str]:
     """The architectures that some wheel has code for or was proven on."""
     names = {name for row in rows for name in (*row.sass, *row.gfx)}
-    on_cards = {word for row in rows for proof in row.proofs for word in seen(proof.environment)}
+    on_cards = {word for row in rows for proof in row.proofs for word in archs_in(proof.environment)}
     names |= {word for word in on_cards if word.startswith(("sm_", "gfx")) and word.isascii() and " " not in word}
-    return sorted(names, key=_order)
+    return sorted(names, key=_arch_order)
 
 
 def field_rows(rows: Sequence[WheelRow], columns: Sequence[str]) -> list[FieldRow]:
     """In the order of ``rows`` by version, then by Python; withdrawn wheels are left out."""
-    found: dict[str, dict[str, list[WheelRow]]] = {}
+    groups: dict[str, dict[str, list[WheelRow]]] = {}
     for row in rows:
         if row.yanked is None:
             for python in row.pythons or ("",):
-                found.setdefault(row.version, {}).setdefault(python, []).append(row)
+                groups.setdefault(row.version, {}).setdefault(python, []).append(row)
     out: list[FieldRow] = []
-    for version, pythons in found.items():
+    for version, pythons in groups.items():
         for number, python in enumerate(sorted(pythons, key=version_key)):
-            wheels = sorted(pythons[python], key=lambda row: (_place(row), row.file))
+            wheels = sorted(pythons[python], key=lambda row: (_spoken_system(row), row.file))
             out.append(
                 FieldRow(
                     version=version,
                     span=0 if number else len(pythons),
                     python=spoken_python(python),
-                    wheels=tuple((_place(row), row.file) for row in wheels),
-                    fields=tuple(_field(wheels, name) for name in columns),
+                    wheels=tuple((_spoken_system(row), row.file) for row in wheels),
+                    fields=tuple(_make_field(wheels, name) for name in columns),
                 )
             )
     return out
 
 
-def _field(wheels: Sequence[WheelRow], arch: str) -> Field:
+def _make_field(wheels: Sequence[WheelRow], arch: str) -> Field:
     kinds = {row.file: standing(row, arch) for row in wheels}
     best = next(kind for kind in KINDS if kind in kinds.values())
     words = KINDS[best][1]
     if len(set(kinds.values())) > 1:
-        words += " (" + ", ".join(dict.fromkeys(_place(row) for row in wheels if kinds[row.file] == best)) + ")"
+        words += " (" + ", ".join(dict.fromkeys(_spoken_system(row) for row in wheels if kinds[row.file] == best)) + ")"
     return Field(kind=best, says=words)
 
 
 def standing(row: WheelRow, arch: str) -> str:
     """h: a proof on such a card; f: only failed ones; s: code that it runs was read in the file; j: PTX only;
     u: not known; n: no code."""
-    tried = [proof for proof in row.proofs if arch in seen(proof.environment)]
+    tried = [proof for proof in row.proofs if arch in archs_in(proof.environment)]
     if any(proof.passed and not proof.failed for proof in tried):
         return "h"
     if any(proof.failed for proof in tried):
         return "f"
     if not row.inspected:
         return "u"
-    return _read(row.sass, row.ptx, row.gfx, row.cuda, arch)
+    return _judge_code(row.sass, row.ptx, row.gfx, row.cuda, arch)
 
 
 @functools.lru_cache(maxsize=4096)
-def _read(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cuda: str | None, arch: str) -> str:
+def _judge_code(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cuda: str | None, arch: str) -> str:
     """Wheels of a house have few different contents, so this is asked seldom."""
     if arch in sass or arch in gfx:
         return "s"
@@ -118,7 +118,7 @@ def _read(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cud
     return {"native": "s", "jit": "j", "unknown": "u"}.get(kind, "n")
 
 
-def seen(environment: Mapping[str, str]) -> set[str]:
+def archs_in(environment: Mapping[str, str]) -> set[str]:
     """The architectures of the cards a proof saw: ``gpu0 = "NVIDIA H200, sm_90, 139.8 GiB"``."""
     cards = (value for name, value in environment.items() if name.startswith("gpu"))
     return {word.strip() for card in cards for word in card.split(",")}
@@ -148,13 +148,13 @@ def spoken_python(tag: str) -> str:
     return "any 3" if tag in ("py3", "py2.py3") else tag
 
 
-def _place(row: WheelRow) -> str:
+def _spoken_system(row: WheelRow) -> str:
     systems = [SYSTEMS.get(name, name) for name in row.systems]
     arm = [name for name in row.machines if name not in ("any", "x86_64")]
     return " ".join([*systems, *arm]) or "any system"
 
 
-def _order(name: str) -> tuple[str, int, str]:
+def _arch_order(name: str) -> tuple[str, int, str]:
     """sm_61 before sm_120, gfx906 before gfx1030."""
     letters = name.rstrip("0123456789abcdef")
     digits = "".join(char for char in name[len(letters) :] if char.isdigit())
@@ -179,16 +179,16 @@ def file_line(row: WheelRow) -> str:
     """One row of a table, escaped."""
     gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
     link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
-    return f'<tr><td>{link}{gone}</td><td class="n">{spoken_size(row.bytes)}</td><td>{_proof(row)}</td></tr>'
+    return f'<tr><td>{link}{gone}</td><td class="n">{spoken_size(row.bytes)}</td><td>{_proof_cell(row)}</td></tr>'
 
 
-def _proof(row: WheelRow) -> str:
+def _proof_cell(row: WheelRow) -> str:
     if not row.proofs:
         return "untried" if row.inspected else "not read"
     good = [proof for proof in row.proofs if proof.passed and not proof.failed]
     if not good:
         return '<span class="bad">failed</span>'
-    cards = sorted({name for proof in good for name in seen(proof.environment) if name.startswith(("sm_", "gfx"))})
+    cards = sorted({name for proof in good for name in archs_in(proof.environment) if name.startswith(("sm_", "gfx"))})
     return f'<span class="good">proven</span>{" " + escape(" ".join(cards)) if cards else ""}'
 
 

@@ -188,9 +188,9 @@ def page_answer(plan: Plan, ask: Ask) -> PageAnswer:
     values = [getattr(plan.build if name in of_build else plan, name, None) for name in FIELDS]
     fields = [msgspec.json.encode(value, enc_hook=json_form) for value in values]
     if ask.spoken_driver:
-        told, left_open = ask.spoken_driver.encode(), DRIVER.encode()
-        fields = [raw.replace(told, left_open) for raw in fields]
-    companions = [[one.name, one.answer, one.instead or one.version or ""] for one in plan.companions]
+        driver, left_open = ask.spoken_driver.encode(), DRIVER.encode()
+        fields = [raw.replace(driver, left_open) for raw in fields]
+    companions = [[row.name, row.answer, row.instead or row.version or ""] for row in plan.companions]
     return PageAnswer(tuple(fields), msgspec.json.encode(companions))
 
 

@@ -32,7 +32,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
     gfxs = tuple(name for name in grid.gpus if name.startswith("gfx"))
     # The newest first, so that the page need not sort thousands before it can be used.
     rows = sorted(rows, key=lambda row: (version_key(row.version), row.file), reverse=True)
-    kinds, firsts = _kinds(rows)
+    kinds, firsts = _sort_into_kinds(rows)
     shelf = _Shelf()
     data = {
         "version": __version__,
@@ -42,7 +42,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
         "wheels": shelf.shelved([shelf.put(row, kind) for row, kind in zip(rows, kinds, strict=True)]),
-        "verdicts": _verdicts(firsts, grid.gpus),
+        "verdicts": _judge_kinds(firsts, grid.gpus),
     }
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
     page = environment().get_template("page.html")
@@ -59,8 +59,8 @@ class _Shelf:
 
     def put(self, row: WheelRow, kind: int) -> list[Any]:
         """[file, its project, bytes, sha256, its shape, proofs]; the page knows where the file lies by its name."""
-        told = ("pythons", "systems", "machines", "yanked", "cpu", "glibc")
-        shape = {name: getattr(row, name) for name in told} | {"kind": kind}
+        shown = ("pythons", "systems", "machines", "yanked", "cpu", "glibc")
+        shape = {name: getattr(row, name) for name in shown} | {"kind": kind}
         shape["code"] = [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx]
         number = self.shapes.setdefault(msgspec.json.encode(shape), len(self.shapes))
         project = self.projects.setdefault(row.project, len(self.projects))
@@ -72,7 +72,7 @@ class _Shelf:
         return {"projects": list(self.projects), "shapes": shapes, "rows": wheels}
 
 
-def _kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow]]:
+def _sort_into_kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow]]:
     """Wheels with equal contents are of one kind: (each wheel's kind, one wheel of each kind)."""
     numbers: dict[bytes, int] = {}
     kinds: list[int] = []
@@ -88,18 +88,18 @@ def _kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow]]:
     return kinds, firsts
 
 
-def _verdicts(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[str, list[Any]]]:
+def _judge_kinds(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[str, list[Any]]]:
     """For each architecture: kind -> [1 it runs / 0 cannot tell, why]; thousands of wheels share a few kinds."""
-    found: list[dict[str, list[Any]]] = []
+    verdicts: list[dict[str, list[Any]]] = []
     for gpu in gpus:
         wanted = WantedWheel(gpus=() if gpu == "none" else (parse_gpu_arch(gpu),))
-        mine: dict[str, list[Any]] = {}
+        by_kind: dict[str, list[Any]] = {}
         for number, row in enumerate(kinds):
             verdict = verdict_for(row, wanted, gpu)
             if verdict.runs is not False:
-                mine[str(number)] = [int(verdict.runs is True), verdict.because[0].text]
-        found.append(mine)
-    return found
+                by_kind[str(number)] = [int(verdict.runs is True), verdict.because[0].text]
+        verdicts.append(by_kind)
+    return verdicts
 
 
 PLATFORMS: dict[str, Platform] = {"linux": "linux_x86_64", "windows": "windows", "linux-arm": "linux_aarch64"}
@@ -128,11 +128,11 @@ def make_matrix(facts: Facts, sms: tuple[str, ...], gfxs: tuple[str, ...]) -> di
 
 def cell(flavour: Flavour, platform: Platform, card: GpuArch, facts: Facts) -> str:
     """One letter: how a published wheel runs on a card."""
-    found = covers(flavour_code(flavour, platform), card, platform.split("_")[0], facts)
-    if found.kind in ("none", "unknown"):
-        return NO if found.kind == "none" else UNKNOWN
+    covered = covers(flavour_code(flavour, platform), card, platform.split("_")[0], facts)
+    if covered.kind in ("none", "unknown"):
+        return NO if covered.kind == "none" else UNKNOWN
     if cudnn_covers(flavour.cudnn, flavour.cuda, card, facts).kind == "partly":
         return NO_CUDNN
-    if found.kind == "native":
-        return HAS if found.target is None or found.target.split(":")[0] == str(card).split(":")[0] else SAME_MAJOR
-    return JIT if found.kind == "jit" else OVERRIDE
+    if covered.kind == "native":
+        return HAS if covered.target is None or covered.target.split(":")[0] == str(card).split(":")[0] else SAME_MAJOR
+    return JIT if covered.kind == "jit" else OVERRIDE

@@ -26,7 +26,7 @@ from rekindle.host.keys import PrivateKey
 from rekindle.index.pages import simple
 from rekindle.index.pages.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
 from rekindle.index.wheelhouse.grafts import load_grafts
-from rekindle.index.wheelhouse.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
+from rekindle.index.wheelhouse.rows import Piece, load_pieces, load_rows, nest_links, piece_of_file, piece_of_variant
 from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
 from rekindle.model.progress import Progress, Silent
@@ -54,17 +54,17 @@ def build_site(
             pieces = load_pieces(house)
             grafts = load_grafts(str(house.root))
             projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
-            chosen, found, left_out = _variants(house, projects, variants, signer, progress)
-            hidden = _Hidden() if _links_work(house) else None
-            target = house.site / ("b" if _current(house) == "a" else "a") if hidden else house.root
+            chosen, variant_rows, left_out = _choose_variants(house, projects, variants, signer, progress)
+            hidden = _HiddenCopy() if _links_work(house) else None
+            target = house.site / ("b" if _current_copy(house) == "a" else "a") if hidden else house.root
             write = hidden or write_atomically
-            written = _bring_up_to_date(target, projects, write, progress)
+            written = _refresh_pages(target, projects, write, progress)
             show_wheels(target, projects, write, grafts)
             if chosen:
-                _bring_up_to_date(target / "variant", chosen, write, progress)
+                _refresh_pages(target / "variant", chosen, write, progress)
             if hidden:
                 hidden.flush()
-                _switch(house, target.name)
+                _switch_copy(house, target.name)
             _list_records(house)
             then(pieces)
     except OSError as error:
@@ -81,7 +81,7 @@ def build_site(
         pages_written=written,
         pages_kept=len(projects) - written,
         grafts=len(grafts),
-        variants=tuple(found),
+        variants=tuple(variant_rows),
         left_out=tuple(left_out),
     )
 
@@ -93,7 +93,7 @@ def _list_records(house: Wheelhouse) -> None:
         write_atomically(house.root / LIST, b"".join(path.read_bytes() for path in files))
 
 
-def _variants(
+def _choose_variants(
     house: Wheelhouse,
     projects: dict[str, list[Piece]],
     facts: Facts | None,
@@ -107,19 +107,19 @@ def _variants(
         return {}, [], []
     from rekindle.index.variants import FOLDER, build_variants, release_files
 
-    found, left_out = build_variants(house, load_rows(house), facts, progress, signer)
-    having = {row.project for row in found if row.label}
-    chosen = {name: [deeper(piece) for piece in group] for name, group in projects.items() if name not in having}
-    for row in found:
-        chosen.setdefault(row.project, []).append(deeper(piece_of_variant(row)))
-    for (project, version), (name, body) in release_files(found).items():
+    rows, left_out = build_variants(house, load_rows(house), facts, progress, signer)
+    having = {row.project for row in rows if row.label}
+    chosen = {name: [nest_links(piece) for piece in group] for name, group in projects.items() if name not in having}
+    for row in rows:
+        chosen.setdefault(row.project, []).append(nest_links(piece_of_variant(row)))
+    for (project, version), (name, body) in release_files(rows).items():
         url = f"{FOLDER}/{project}/{name}"
         write_atomically(house.root / url, body)
-        chosen[project].append(deeper(piece_of_file(project, version, name, url, body)))
-    return dict(sorted(chosen.items())), found, left_out
+        chosen[project].append(nest_links(piece_of_file(project, version, name, url, body)))
+    return dict(sorted(chosen.items())), rows, left_out
 
 
-class _Hidden:
+class _HiddenCopy:
     """Writes into the copy nobody is pointed at, and brings it to disk before the pointer moves."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class _Hidden:
                 os.fsync(file.fileno())
 
 
-def _bring_up_to_date(
+def _refresh_pages(
     target: Path,
     projects: dict[str, list[Piece]],
     write: Callable[[Path, bytes], None],
@@ -170,7 +170,7 @@ def _bring_up_to_date(
     write(pages / "index.json", simple.root_json(projects))
     for name in old.keys() - digests.keys():
         shutil.rmtree(pages / name, ignore_errors=True)
-    write(target / "catalogue.json", _catalogue(projects))
+    write(target / "catalogue.json", _render_catalogue(projects))
     write(manifest, msgspec.json.encode(digests))
     return written
 
@@ -215,14 +215,14 @@ def show_wheels(
     return len(changed)
 
 
-def _catalogue(projects: dict[str, list[Piece]]) -> bytes:
+def _render_catalogue(projects: dict[str, list[Piece]]) -> bytes:
     """A :class:`rekindle.model.wheelhouse.Catalogue`, joined from what each piece already holds."""
     generated = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     rows = b",".join(piece.row for group in projects.values() for piece in group if piece.row)
     return f'{{"schema":{SCHEMA},"generated":"{generated}","wheels":['.encode() + rows + b"]}\n"
 
 
-def _current(house: Wheelhouse) -> str | None:
+def _current_copy(house: Wheelhouse) -> str | None:
     try:
         return os.readlink(house.site / "current")  # noqa: PTH115 (the name itself, not a resolved path)
     except OSError:
@@ -242,15 +242,15 @@ def _links_work(house: Wheelhouse) -> bool:
     return all((house.root / name).is_symlink() or not (house.root / name).exists() for name in PUBLIC)
 
 
-def _switch(house: Wheelhouse, name: str) -> None:
-    _point(house.site / "current", name)
+def _switch_copy(house: Wheelhouse, name: str) -> None:
+    _point_link(house.site / "current", name)
     for public in PUBLIC:
         target = f".site/current/{public}"
         if not (house.root / public).is_symlink():
-            _point(house.root / public, target)
+            _point_link(house.root / public, target)
 
 
-def _point(link: Path, target: str) -> None:
+def _point_link(link: Path, target: str) -> None:
     temporary = link.with_name(f".{link.name}.new")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)

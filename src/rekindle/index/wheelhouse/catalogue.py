@@ -23,10 +23,10 @@ def is_url(place: str) -> bool:
 def load_wheels(place: str) -> tuple[WheelRow, ...]:
     """All wheels of a wheelhouse: a directory is read itself (built or not), a URL through its catalogue."""
     if is_url(place):
-        found = fetch_document(house_address(place) + "catalogue.json", WheelCatalogue)
-        if found is None:
+        catalogue = fetch_document(house_address(place) + "catalogue.json", WheelCatalogue)
+        if catalogue is None:
             raise BadInput(f"{place} has no catalogue", remedy="is the wheelhouse served and built there?")
-        return found.wheels
+        return catalogue.wheels
     house = Wheelhouse(Path(place))
     if not house.exists():
         raise BadInput(f"{place} is no wheelhouse", remedy=f"rekindle index add WHEEL --root {place}")

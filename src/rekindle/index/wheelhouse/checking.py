@@ -29,9 +29,9 @@ from rekindle.index.wheelhouse.listing import (
     house_key,
     list_in,
     load_seen,
-    moment,
+    parse_time,
     public_files,
-    remember,
+    remember_list,
 )
 from rekindle.model.claims import IndexCheck, IndexProblem, ProblemKind, WheelList
 from rekindle.model.progress import Progress
@@ -101,33 +101,33 @@ def check_house(
         raise BadInput(f"{root} is no directory", remedy="give the wheelhouse with --root DIR or URL")
     file = house.open(LIST_FILE)
     if file is None:
-        return _answer(root, [_problem("unsigned", f"there is no signed list ({LIST_FILE})")])
+        return _make_check(root, [_problem("unsigned", f"there is no signed list ({LIST_FILE})")])
     with file:
         envelope = read_envelope(read_whole(file, LIST_FILE, MAX_LIST_BYTES), LIST_FILE)
     name = signed_by(envelope, check)
     if name is None:
         words = "no key is known to check its list with" if not keys_known else "a key that is not believed signed it"
-        return _answer(root, [_problem("wrong-key", f"{words}, or the list was changed after signing")])
+        return _make_check(root, [_problem("wrong-key", f"{words}, or the list was changed after signing")])
     listed = list_in(envelope, LIST_FILE)
-    checking = _Checking(house, listed)
+    checking = _HouseCheck(house, listed)
     problems = [
-        *_times(listed, now),
-        *_succession(listed, envelope.payload, load_seen(seen), name, "" if new_house else house.place),
+        *_check_times(listed, now),
+        *_check_order(listed, envelope.payload, load_seen(seen), name, "" if new_house else house.place),
         *checking.wheels(progress),
         *checking.pages(),
     ]
     problems = list(dict.fromkeys(problems))
     if not any(problem.kind in ("older-list", "clock", "other-house") for problem in problems):
-        remember(seen, name, listed, envelope.payload, house.place)
+        remember_list(seen, name, listed, envelope.payload, house.place)
     times = {"serial": listed.serial, "made": listed.made, "expires": listed.expires}
-    return _answer(root, problems, signed_by=name, wheels=len(listed.wheels), **times)
+    return _make_check(root, problems, signed_by=name, wheels=len(listed.wheels), **times)
 
 
 def _problem(kind: ProblemKind, text: str, file: str | None = None) -> IndexProblem:
     return IndexProblem(kind=kind, file=file, text=text)
 
 
-def _answer(root: str, problems: list[IndexProblem], **known: Any) -> IndexCheck:
+def _make_check(root: str, problems: list[IndexProblem], **known: Any) -> IndexCheck:
     kinds = {problem.kind for problem in problems}
     steps = tuple(step for step, of in _STEPS.items() if kinds & of)
     return IndexCheck(root=root, good=not problems, problems=tuple(problems), next=steps, **known)
@@ -151,15 +151,15 @@ _STEPS: dict[str, set[ProblemKind]] = {
 }
 
 
-def _times(listed: WheelList, now: datetime) -> Iterator[IndexProblem]:
-    if moment(listed.made) > now + CLOCK_SLACK:
+def _check_times(listed: WheelList, now: datetime) -> Iterator[IndexProblem]:
+    if parse_time(listed.made) > now + CLOCK_SLACK:
         text = f"the list was made at {listed.made}, this machine's clock says {now:%Y-%m-%dT%H:%M:%SZ}"
         yield _problem("clock", text)
-    elif now >= moment(listed.expires):
+    elif now >= parse_time(listed.expires):
         yield _problem("expired", f"the list expired at {listed.expires}; nobody signed a newer one")
 
 
-def _succession(listed: WheelList, payload: bytes, seen: SeenLists, signer: str, place: str) -> Iterator[IndexProblem]:
+def _check_order(listed: WheelList, payload: bytes, seen: SeenLists, signer: str, place: str) -> Iterator[IndexProblem]:
     """Is it the newest list of its house, and the house that lay at ``place`` before?"""
     which = house_key(signer, listed)
     newest, known = seen.lists.get(which, 0), seen.digests.get(which)
@@ -177,7 +177,7 @@ def _succession(listed: WheelList, payload: bytes, seen: SeenLists, signer: str,
         yield _problem("other-house", text)
 
 
-class _Checking:
+class _HouseCheck:
     """What lies in a house against its list: ``listed`` wheels by their place, ``signed`` the digest of every file."""
 
     def __init__(self, house: House, listing: WheelList) -> None:
@@ -188,11 +188,11 @@ class _Checking:
     def wheels(self, progress: Progress) -> Iterator[IndexProblem]:
         for number, wheel in enumerate(self.listing.wheels):
             progress.step(number, len(self.listed), wheel.file)
-            found = self._digest(wheel.bytes, "wheels", wheel.project, wheel.file)
-            if found is None:
+            digest = self._digest(wheel.bytes, "wheels", wheel.project, wheel.file)
+            if digest is None:
                 yield _problem("removed", f"{wheel.file} is gone", wheel.file)
-            elif found != wheel.sha256:
-                digests = f"sha256 {found[:12]}…, not {wheel.sha256[:12]}…"
+            elif digest != wheel.sha256:
+                digests = f"sha256 {digest[:12]}…, not {wheel.sha256[:12]}…"
                 yield _problem("replaced", f"{wheel.file} is another file than was signed ({digests})", wheel.file)
 
     def _digest(self, most: int, *parts: str) -> str | None:
@@ -215,16 +215,16 @@ class _Checking:
         if self.listed and not self.listing.files:
             text = "its list is of an older form, which covers the wheels and none of the pages that installers read"
             yield _problem("page", text)
-        told: set[str] = set()
+        faulty: set[str] = set()
         for project in sorted({wheel.project for wheel in self.listing.wheels}):
             for name, form in (("index.html", "the page"), ("index.json", "the JSON page")):
                 raw = self.house.read("simple", project, name)
-                faults = [_gone(form, project)] if raw is None else list(self._links(raw, project))
+                faults = [_page_gone(form, project)] if raw is None else list(self._check_links(raw, project))
                 yield from faults
-                told |= {f"simple/{project}/{name}"} if faults else set()
+                faulty |= {f"simple/{project}/{name}"} if faults else set()
             if self.house.remote:
                 yield from self._as_installers_ask(project)
-        yield from self._other_files(told)
+        yield from self._check_files(faulty)
         if not self.house.remote:
             for place in sorted(set(public_files(Path(self.house.root))) - self.signed.keys()):
                 yield _problem("unlisted", f"{place} is there, but nobody signed for it", place.rpartition("/")[2])
@@ -235,12 +235,12 @@ class _Checking:
         for accept in (ACCEPT, _AS_HTML):
             raw = self.house.read("simple", project, accept=accept)
             if raw is None:
-                yield _gone("the page", project)
+                yield _page_gone("the page", project)
             elif hashlib.sha256(raw).hexdigest() not in pages:
                 other = _problem("page", f"installers are given another page of {project} than was signed")
-                yield from list(self._links(raw, project)) or [other]
+                yield from list(self._check_links(raw, project)) or [other]
 
-    def _links(self, raw: bytes, project: str) -> Iterator[IndexProblem]:
+    def _check_links(self, raw: bytes, project: str) -> Iterator[IndexProblem]:
         """What installers read on one page: it must offer the signed files, under their digests, and nothing else."""
 
         def problem(text: str, file: str | None = None) -> IndexProblem:
@@ -259,11 +259,11 @@ class _Checking:
             if count > 1:
                 yield problem(f"offers {posixpath.basename(place)} {count} times", posixpath.basename(place))
         for place, link in placed:
-            if (wrong := self._wrong_with(place, link)) is not None:
+            if (wrong := self._fault_of_link(place, link)) is not None:
                 yield problem(wrong, link.name)
-        yield from map(problem, _wrong_in_json(raw, project, {wheel.version for wheel in own.values()}))
+        yield from map(problem, _faults_in_json(raw, project, {wheel.version for wheel in own.values()}))
 
-    def _wrong_with(self, place: str, link: IndexFile) -> str | None:
+    def _fault_of_link(self, place: str, link: IndexFile) -> str | None:
         """The first thing a link says that was not signed."""
         signed = self.signed
         if place not in signed:
@@ -284,29 +284,28 @@ class _Checking:
             return f"says {link.name} needs Python {link.requires_python}, signed is {wheel.requires_python}"
         return None
 
-    def _other_files(self, told: set[str]) -> Iterator[IndexProblem]:
-        """Each signed page, statement, graft and metadata file, byte by byte; ``told`` are those whose faults were
-        named."""
-        for place, wanted in self.listing.files.items():
-            if place in told:
+    def _check_files(self, faulty: set[str]) -> Iterator[IndexProblem]:
+        """Each signed page, statement, graft and metadata file, byte by byte, but the ``faulty``: those were named."""
+        for place, expected in self.listing.files.items():
+            if place in faulty:
                 continue
             parts, gone, other = place.split("/"), f"{place} is gone", f"{place} is another file than was signed"
             if place.endswith(".graft"):  # larger than any page
-                found = self._digest(MAX_GRAFT, *parts)
+                actual = self._digest(MAX_GRAFT, *parts)
                 kinds: tuple[ProblemKind, ProblemKind] = ("removed", "replaced")
             else:
                 raw = self.house.read(*parts)
                 digest = catalogue_digest if place == CATALOGUE else lambda page: hashlib.sha256(page).hexdigest()
-                found = None if raw is None else digest(raw)
+                actual = None if raw is None else digest(raw)
                 kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
                 kinds = kind, kind
-            if found is None:
+            if actual is None:
                 yield _problem(kinds[0], gone, parts[-1])
-            elif found != wanted:
+            elif actual != expected:
                 yield _problem(kinds[1], other, parts[-1])
 
 
-def _gone(form: str, project: str) -> IndexProblem:
+def _page_gone(form: str, project: str) -> IndexProblem:
     return _problem("page", f"{form} of {project} is gone: installers find none of its wheels")
 
 
@@ -316,14 +315,14 @@ def _place_of(url: str) -> str:
     return path if url.startswith(_HERE) and "?" not in url and posixpath.normpath(path) == path else url
 
 
-def _wrong_in_json(raw: bytes, project: str, versions: set[str]) -> Iterator[str]:
+def _faults_in_json(raw: bytes, project: str, versions: set[str]) -> Iterator[str]:
     """What the JSON form says besides its files."""
     if raw.lstrip()[:1] != b"{":
         return
-    read = json.loads(raw)
-    if read.get("name") != project:
-        yield f"says it is about {str(read.get('name'))[:200]}"
-    told = read.get("versions")
-    extra = [str(version) for version in told if version not in versions] if isinstance(told, list) else []
+    page = json.loads(raw)
+    if page.get("name") != project:
+        yield f"says it is about {str(page.get('name'))[:200]}"
+    listed = page.get("versions")
+    extra = [str(version) for version in listed if version not in versions] if isinstance(listed, list) else []
     if extra:
         yield f"names version {extra[0][:200]}, which nobody signed for"

@@ -81,8 +81,8 @@ def admit_graft(house: Wheelhouse, copy: Path, sha256: str, graft: GraftFile) ->
 def load_grafts(place: str) -> tuple[GraftRow, ...]:
     """The graft files that a wheelhouse (a directory or an address) lists; none where it has no such list."""
     if is_url(place):
-        found = fetch_document(house_address(place) + LIST, GraftList)
-        return found.grafts if found is not None else ()
+        listing = fetch_document(house_address(place) + LIST, GraftList)
+        return listing.grafts if listing is not None else ()
     path = Path(place) / LIST
     return load(path, GraftList).grafts if path.is_file() else ()
 

@@ -60,7 +60,7 @@ def write_list(
     rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[_Named])
     if not 1 <= days <= 3650:
         raise BadInput(f"a list cannot be valid for {days} days", remedy="1 to 3650")
-    before = _before(house.root / LIST_FILE, key, believed)
+    before = _previous_list(house.root / LIST_FILE, key, believed)
     number = before.house if before and before.house else secrets.token_hex(16)
     wheels = tuple(ListedWheel(**shared_fields(row, ListedWheel) | {"yanked": row.yanked is not None}) for row in rows)
     places = {f"wheels/{wheel.project}/{wheel.file}" for wheel in wheels}
@@ -82,16 +82,16 @@ def write_list(
     )
     payload = encode(made)
     write_atomically(house.root / LIST_FILE, seal(WHEEL_LIST, payload, key.id, key.sign))
-    remember(seen, key.name, made, payload, str(house.root.resolve()))
+    remember_list(seen, key.name, made, payload, str(house.root.resolve()))
     return made
 
 
 def public_files(root: Path) -> list[str]:
     """Every file of a house that readers can come by, by its place; of the root also whatever can be installed."""
-    found = [path for name in PUBLIC_FOLDERS for path in sorted((root / name).rglob("*")) if path.is_file()]
-    found += [path for path in (root / CATALOGUE, root / "index.html") if path.is_file()]
-    found += sorted(path for form in ("*.whl", "*.tar.gz", "*.zip") for path in root.glob(form))
-    return [path.relative_to(root).as_posix() for path in found]
+    paths = [path for name in PUBLIC_FOLDERS for path in sorted((root / name).rglob("*")) if path.is_file()]
+    paths += [path for path in (root / CATALOGUE, root / "index.html") if path.is_file()]
+    paths += sorted(path for form in ("*.whl", "*.tar.gz", "*.zip") for path in root.glob(form))
+    return [path.relative_to(root).as_posix() for path in paths]
 
 
 def _is_ours(place: str, wheels: set[str], projects: set[str]) -> bool:
@@ -125,7 +125,7 @@ def catalogue_digest(raw: bytes) -> str:
     return hashlib.sha256(b",".join(bytes(row) for row in rows)).hexdigest()
 
 
-def _before(path: Path, key: PrivateKey, believed: Check) -> WheelList | None:
+def _previous_list(path: Path, key: PrivateKey, believed: Check) -> WheelList | None:
     """The list that is there. One that nobody believed signed has no successor: its numbers may be anything."""
     if not path.is_file():
         return None
@@ -159,7 +159,7 @@ def _checked_serial(serial: int, origin: str) -> int:
     return serial
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """A time as the list writes it."""
     try:
         return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
@@ -180,7 +180,7 @@ def house_key(signer: str, listed: WheelList) -> str:
     return f"{signer}/{listed.house or listed.name}"
 
 
-def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: str) -> None:
+def remember_list(path: Path, signer: str, listed: WheelList, payload: bytes, place: str) -> None:
     """Note the list as the newest of its house, and that this house lies at ``place``."""
     seen, which = load_seen(path), house_key(signer, listed)
     if listed.serial < seen.lists.get(which, 0):

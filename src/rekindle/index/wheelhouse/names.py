@@ -78,11 +78,11 @@ def normal_project(name: str) -> str:
 
 
 def _python(tag: Tag) -> str:
-    found = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
-    if not found or tag.abi == "abi3":
-        return f"{tag.interpreter}-abi3" if found else tag.interpreter
+    match = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
+    if not match or tag.abi == "abi3":
+        return f"{tag.interpreter}-abi3" if match else tag.interpreter
     free_threaded = "t" if tag.abi.endswith("t") else ""
-    return f"{found[1]}.{found[2]}{free_threaded}"
+    return f"{match[1]}.{match[2]}{free_threaded}"
 
 
 def _platform(tag: str) -> tuple[str, str]:

@@ -38,13 +38,13 @@ def read_wheel(path: Path, *, file: str | None = None, progress: Progress | None
     """Check a wheel whole; any fault is a :class:`BadInput` that says which member or field is wrong."""
     name = parse_name(file or path.name)
     try:
-        return _check(check_wheel(path, what=name.file), name, progress or Silent())
+        return _check_content(check_wheel(path, what=name.file), name, progress or Silent())
     # Offsets in a damaged directory lead to where no file goes.
     except (OSError, ValueError) as error:
         raise BadInput(f"{name.file} is no readable wheel: {error}", remedy="download or build it again") from error
 
 
-def _check(wheel: WheelZip, name: WheelName, progress: Progress) -> ReadWheel:
+def _check_content(wheel: WheelZip, name: WheelName, progress: Progress) -> ReadWheel:
     members = {member.name: member for member in wheel.members.values() if not member.name.endswith("/")}
     if sum(member.size for member in members.values()) > MAX_UNPACKED:
         raise BadInput(f"{name.file} unpacks to more than {MAX_UNPACKED >> 30} GiB, which no wheel here does")
@@ -54,10 +54,10 @@ def _check(wheel: WheelZip, name: WheelName, progress: Progress) -> ReadWheel:
     for member in members:
         _check_member_name(member, name)
     folder = _dist_info(wheel, name)
-    metadata = _small(wheel, f"{folder}/METADATA")
+    metadata = _read_member(wheel, f"{folder}/METADATA")
     requires_python = _check_metadata(metadata, name)
     _check_bills(wheel, folder)
-    tags = BytesHeaderParser().parsebytes(_small(wheel, f"{folder}/WHEEL")).get_all("Tag", [])
+    tags = BytesHeaderParser().parsebytes(_read_member(wheel, f"{folder}/WHEEL")).get_all("Tag", [])
     warnings = []
     # Published torch wheels up to 2.6.0 were retagged by renaming, so this cannot be an error.
     inside = {str(tag).strip() for tag in tags}
@@ -97,7 +97,7 @@ def _dist_info(wheel: WheelZip, name: WheelName) -> str:
         raise BadInput(f"{name.file} has {len(folders)} .dist-info directories; a wheel has one")
     folder = folders.pop()
     project, _, version = folder.removesuffix(".dist-info").rpartition("-")
-    if not _agrees(project, version, name):
+    if not _is_same_release(project, version, name):
         raise BadInput(
             f"{name.file} contains {ascii(folder)[:120]}: the name outside and inside disagree",
             remedy="rename the file to what it contains",
@@ -105,14 +105,14 @@ def _dist_info(wheel: WheelZip, name: WheelName) -> str:
     return folder
 
 
-def _agrees(project: str, version: str, name: WheelName) -> bool:
+def _is_same_release(project: str, version: str, name: WheelName) -> bool:
     try:
         return normal_project(project) == name.project and Version(version) == name.version
     except ValueError:  # no version, or a number of more digits than Python reads
         return False
 
 
-def _small(wheel: WheelZip, member: str) -> bytes:
+def _read_member(wheel: WheelZip, member: str) -> bytes:
     raw = wheel.find(member)
     if raw is None:
         raise BadInput(f"{wheel.what} has no {member}, so it is no wheel")
@@ -122,7 +122,7 @@ def _small(wheel: WheelZip, member: str) -> bytes:
 def _check_metadata(raw: bytes, name: WheelName) -> str | None:
     fields = BytesHeaderParser().parsebytes(raw)
     project, version = str(fields.get("Name", "")), str(fields.get("Version", ""))
-    if not _agrees(project, version, name):
+    if not _is_same_release(project, version, name):
         raise BadInput(
             f"{name.file} says inside that it is {ascii(project)[:80]} {ascii(version)[:40]}",
             remedy="rename the file to what it contains",

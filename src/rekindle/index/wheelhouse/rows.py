@@ -41,7 +41,7 @@ class Piece(msgspec.Struct, array_like=True):
     proven: bool = False
 
 
-class _KnownPieces(msgspec.Struct, array_like=True):
+class _Memory(msgspec.Struct, array_like=True):
     format: int
     known: dict[str, Piece]
 
@@ -53,10 +53,10 @@ def load_rows(house: Wheelhouse) -> list[WheelRow]:
 
 def load_pieces(house: Wheelhouse) -> list[Piece]:
     """The same, ready to be joined; what is new is remembered if the house can be written to."""
-    memory = _remembered(house)
+    memory = _load_memory(house)
     known: dict[str, Piece] = {}
     changed = False
-    for path, file, stat in _records(house):
+    for path, file, stat in _record_files(house):
         stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         old = memory.get(file)
         if old is not None and old.stamp == stamp:
@@ -66,7 +66,7 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
         known[file] = piece_of(row_of(load(Path(path), StoredWheel)), stamp)
     # A reader without the right to write (a search in someone else's house) just remembers nothing.
     if (changed or len(known) != len(memory)) and os.access(house.root, os.W_OK):
-        write_atomically(_memory_path(house), msgspec.msgpack.encode(_KnownPieces(_FORMAT, known)))
+        write_atomically(_memory_path(house), msgspec.msgpack.encode(_Memory(_FORMAT, known)))
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
@@ -101,7 +101,7 @@ def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) 
     return Piece((0, 0, 0), project, version, hashlib.sha256(body).digest()[:16], link, entry, b"")
 
 
-def deeper(piece: Piece) -> Piece:
+def nest_links(piece: Piece) -> Piece:
     """The same for a page one folder further down; links are relative."""
     link = piece.link.replace('href="../../', 'href="../../../', 1)
     entry = piece.simple.replace(b'"url":"../../', b'"url":"../../../', 1)
@@ -114,8 +114,8 @@ def row_of(entry: StoredWheel) -> WheelRow:
     report, origin = entry.report, entry.origin
     kernels = report.gpu.kernels if report else None
     libraries = report.gpu.libraries if report else ()
-    told = shared_fields(name, WheelRow) | shared_fields(kernels, WheelRow) | shared_fields(entry, WheelRow)
-    told |= dict(
+    fields = shared_fields(name, WheelRow) | shared_fields(kernels, WheelRow) | shared_fields(entry, WheelRow)
+    fields |= dict(
         url=f"wheels/{entry.project}/{entry.file}",
         inspected=report is not None,
         libraries=tuple(RowLibrary(**shared_fields(library, RowLibrary)) for library in libraries),
@@ -126,15 +126,15 @@ def row_of(entry: StoredWheel) -> WheelRow:
         rocm=(origin.rocm if origin else None) or (report.rocm if report else None),
         proofs=(
             *(RowProof(**shared_fields(proof, RowProof)) for proof in entry.proofs),
-            *_shared(shared for shared in entry.records if shared.signer),
+            *_shared_proofs(shared for shared in entry.records if shared.signer),
         ),
-        hearsay=tuple(_shared(shared for shared in entry.records if not shared.signer)),
+        hearsay=tuple(_shared_proofs(shared for shared in entry.records if not shared.signer)),
         provenance=entry.provenance_sha256 is not None,
     )
-    return WheelRow(**told)
+    return WheelRow(**fields)
 
 
-def _shared(records: Iterable[SharedRecord]) -> Iterator[RowProof]:
+def _shared_proofs(records: Iterable[SharedRecord]) -> Iterator[RowProof]:
     """Records of people as rows like the house's own proofs."""
     for shared in records:
         record = read_record(GivenRecord("", shared.line.encode()), lambda *words: None).record
@@ -147,34 +147,34 @@ def _shared(records: Iterable[SharedRecord]) -> Iterator[RowProof]:
             yield RowProof(**counts, environment=about)
 
 
-def _records(house: Wheelhouse) -> list[tuple[str, str, os.stat_result]]:
-    found: list[tuple[str, str, os.stat_result]] = []
+def _record_files(house: Wheelhouse) -> list[tuple[str, str, os.stat_result]]:
+    files: list[tuple[str, str, os.stat_result]] = []
     if not house.records.is_dir():
-        return found
+        return files
     with os.scandir(house.records) as projects:
         for project in projects:
             if not project.is_dir(follow_symlinks=False):
                 continue
             with os.scandir(project.path) as records:
-                found += [
+                files += [
                     (record.path, record.name, record.stat(follow_symlinks=False))
                     for record in records
                     if record.name.endswith(".whl.json") and not record.name.startswith(".")
                 ]
-            if len(found) > MAX_ENTRIES:
+            if len(files) > MAX_ENTRIES:
                 raise BadInput(
                     f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
                 )
-    return found
+    return files
 
 
 def _memory_path(house: Wheelhouse) -> Path:
     return house.site / "pieces.msgpack"
 
 
-def _remembered(house: Wheelhouse) -> dict[str, Piece]:
+def _load_memory(house: Wheelhouse) -> dict[str, Piece]:
     try:
-        memory = msgspec.msgpack.decode(_memory_path(house).read_bytes(), type=_KnownPieces)
+        memory = msgspec.msgpack.decode(_memory_path(house).read_bytes(), type=_Memory)
     except (OSError, msgspec.MsgspecError):
         return {}
     return memory.known if memory.format == _FORMAT else {}

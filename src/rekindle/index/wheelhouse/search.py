@@ -73,7 +73,7 @@ def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
     reasons: list[Reason] = []
     runs: bool | None = True
     for gpu in wanted.gpus:
-        answer, reason = _gpu(row, gpu, wanted)
+        answer, reason = _judge_gpu(row, gpu, wanted)
         reasons.append(reason)
         if answer is False:
             return Verdict(machine=name, runs=False, because=(reason,))
@@ -122,55 +122,55 @@ def _python(row: WheelRow, wanted: WantedWheel) -> Reason | None:
 
 def _glibc(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     need = Libc("glibc", row.glibc) if row.glibc else tag_libc([row.file.removesuffix(".whl")], load_facts())
-    found = libc_runs(need, Libc("glibc", wanted.glibc) if wanted.glibc else None)
-    if found.kind != "no":
+    answer = libc_runs(need, Libc("glibc", wanted.glibc) if wanted.glibc else None)
+    if answer.kind != "no":
         return None
-    return Reason(code=found.code, text=found.text.replace("the machine has", "there is"), source=found.source)
+    return Reason(code=answer.code, text=answer.text.replace("the machine has", "there is"), source=answer.source)
 
 
 def coverage(row: WheelRow, archs: tuple[str, ...], gpu: GpuArch, wanted: WantedWheel) -> Coverage:
     """Does code of this wheel with these targets run on the card?"""
-    published = _published(row)
+    published = _official_wheel(row)
     code = GpuCode(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
-    system = wanted.system or next((one for one in row.systems if one != "any"), None)
+    system = wanted.system or next((name for name in row.systems if name != "any"), None)
     return covers(code, gpu, system, load_facts())
 
 
-def _published(row: WheelRow) -> Flavour | None:
+def _official_wheel(row: WheelRow) -> Flavour | None:
     """The official wheel that this is, if it is one."""
     return find_flavour(row.version, load_facts(), cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
 
 
-def _gpu(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:
+def _judge_gpu(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:
     if "any" in row.systems and not row.inspected:
         return True, Reason(code="pure-python", text="has no native code")
     if not row.inspected:
         return None, Reason(code="not-inspected", text="was added without an inspection: GPU code unknown")
-    own = (*row.sass, *row.ptx, *row.gfx)
-    if not own and not row.libraries:
+    archs = (*row.sass, *row.ptx, *row.gfx)
+    if not archs and not row.libraries:
         return False, Reason(code="no-gpu-code", text="has no GPU code (a CPU build)")
-    if not own:
-        return _by_containers(row, gpu, wanted)
-    found = coverage(row, own, gpu, wanted)
-    if found.kind == "none":
+    if not archs:
+        return _judge_libraries(row, gpu, wanted)
+    covered = coverage(row, archs, gpu, wanted)
+    if covered.kind == "none":
         have = ", ".join((*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx))
         text = f"has no code for {gpu} in its own kernels (has {have})"
-        if found.code == "gpu-math-library":
-            text = found.text
-        return False, Reason(code="no-kernel-image", text=text, source=found.source)
-    if found.kind == "unknown":
-        return None, Reason(code=found.code, text=found.text, source=found.source)
-    if found.kind == "override":
-        return True, Reason(code=found.code, text=found.text, source=found.source)
-    published = _published(row)
+        if covered.code == "gpu-math-library":
+            text = covered.text
+        return False, Reason(code="no-kernel-image", text=text, source=covered.source)
+    if covered.kind == "unknown":
+        return None, Reason(code=covered.code, text=covered.text, source=covered.source)
+    if covered.kind == "override":
+        return True, Reason(code=covered.code, text=covered.text, source=covered.source)
+    published = _official_wheel(row)
     missing = cudnn_covers(published.cudnn if published else None, row.cuda, gpu, load_facts())
     if missing.kind == "partly":
         return True, Reason(code=missing.code, text=missing.text, source=missing.source)
-    text = f"its own kernels have code that runs on {gpu}{_gaps(row, gpu, wanted)}"
+    text = f"its own kernels have code that runs on {gpu}{_name_gaps(row, gpu, wanted)}"
     return True, Reason(code="kernels-run", text=text)
 
 
-def _by_containers(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:
+def _judge_libraries(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:
     """Where own kernels cannot be told apart (a trimmed wheel), the containers of torch_cuda are counted."""
     main = [lib for lib in row.libraries if "torch_cuda." in lib.file.rsplit("/", 1)[-1]] or list(row.libraries)
     sets = [entry for lib in main for entry in lib.sets]
@@ -180,11 +180,11 @@ def _by_containers(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bo
         return False, Reason(code="no-kernel-image", text=f"none of its {total} kernel containers has code for {gpu}")
     if total and fitting * 2 > total:
         text = f"{fitting} of its {total} kernel containers have code that runs on {gpu}"
-        return True, Reason(code="most-containers-run", text=text + _gaps(row, gpu, wanted))
+        return True, Reason(code="most-containers-run", text=text + _name_gaps(row, gpu, wanted))
     return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
 
 
-def _gaps(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> str:
+def _name_gaps(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> str:
     """Libraries of which no container runs there: a union over the wheel would hide them."""
     missing = [
         lib.file.rsplit("/", 1)[-1]

@@ -152,7 +152,7 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
                     remedy="installers remember files by name: give the new one a build tag or a local version, "
                     "as in torch-2.6.0-2-cp311-… or 2.6.0+mine2",
                 )
-            entry = _joined(old, evidence)
+            entry = _join_evidence(old, evidence)
             state = "already" if entry == old else "updated"
         target = house.wheel(name.project, name.file)
         if not target.is_file() or state == "added":
@@ -179,7 +179,7 @@ def yank(house: Wheelhouse, file: str, reason: str | None) -> StoredWheel:
     return entry
 
 
-def _joined(old: StoredWheel, evidence: Evidence) -> StoredWheel:
+def _join_evidence(old: StoredWheel, evidence: Evidence) -> StoredWheel:
     return msgspec.structs.replace(
         old,
         report=evidence.report or old.report,
@@ -251,13 +251,13 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
     if not path.is_file():
         return None, None
     raw = read_head(path, MAX_ENVELOPE_BYTES + 1)
-    found = read_statement(raw, path.name)
-    if sha256 not in found.subjects.values():
+    statement = read_statement(raw, path.name)
+    if sha256 not in statement.subjects.values():
         raise BadInput(
             f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)",
             remedy="it was changed after the build: build and sign it again",
         )
-    envelope = found.envelope
+    envelope = statement.envelope
     if envelope is None or envelope.payload_type != IN_TOTO or signed_by(envelope, check) is None:
         words = "no key that is believed here signed its statement, so it is not served with it (rekindle key trust)"
         return None, words
@@ -266,15 +266,15 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
 
 def check_report(report: WheelReport, name: WheelName, size: int) -> None:
     """A report that was given is believed only where it does not contradict the file beside it."""
-    told = {
+    claims = {
         "the project": (report.name and canonicalize_name(report.name), name.project),
         "the version": (report.version, str(name.version)),
         "the size": (report.bytes or None, size),
     }
-    for what, (said, found) in told.items():
-        if said is not None and said != found:
+    for field, (claimed, actual) in claims.items():
+        if claimed is not None and claimed != actual:
             raise BadInput(
-                f"the report is about another file than {name.file}: {what} is {said} in it, and {found} here",
+                f"the report is about another file than {name.file}: {field} is {claimed} in it, and {actual} here",
                 remedy="leave --report out: the wheel is then inspected itself",
             )
 
