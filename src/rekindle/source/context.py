@@ -75,7 +75,7 @@ def from_plan(plan: Plan | None) -> dict[str, str | None]:
         return {}
     if plan.answer != "build" or plan.build is None:
         return {"python": plan.python}
-    return _from_build(BuildOutline(plan.torch or "", plan.build, plan.python, plan.cuda, plan.rocm, plan.cudnn))
+    return _from_build(BuildOutline(str(plan.torch), plan.build, plan.python, plan.cuda, plan.rocm, plan.cudnn))
 
 
 def _from_build(build: BuildOutline) -> dict[str, str | None]:

@@ -218,7 +218,7 @@ def _archive(wanted: Wanted, cache: Path, progress: Progress) -> Path:
     progress.stage("download", place)
     # The address is part of the name: two servers' files of one name must not be taken for each other.
     folder = cache / "downloads" / hashlib.sha256(place.encode()).hexdigest()[:12]
-    return download(place, folder / place.rsplit("/", 1)[1], sha256=wanted.sha256, progress=progress)
+    return download(place, folder / place.rpartition("/")[2], sha256=wanted.sha256, progress=progress)
 
 
 def _copy(origin: Path, target: Path) -> str:

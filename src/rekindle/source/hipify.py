@@ -18,6 +18,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.source import history, journal
 from rekindle.source.patches import git_line, status
+from rekindle.source.paths import plain_files
 from rekindle.source.tree import find_submodules
 
 SCRIPT = "tools/amd_build/build_amd.py"
@@ -62,9 +63,9 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
         journal.write_record(root, msgspec.structs.replace(record, hipified=True))
         mark.unlink()
     shown = msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)))
-    inner = sorted(changed - _own(root, changed))
-    note = f"{len(inner)} of them lie in submodules and are in no commit of this tree" if inner else None
-    return msgspec.structs.replace(shown, notes=(note,) if note else ())
+    inner = changed - _own(root, changed)
+    note = f"{len(inner)} of them lie in submodules and are in no commit of this tree"
+    return msgspec.structs.replace(shown, notes=(note,) if inner else ())
 
 
 def undo(root: Path) -> SourceTree:
@@ -97,19 +98,18 @@ def _shown(tree: SourceTree) -> SourceTree:
 
 
 def _run(root: Path, python: str, progress: Progress) -> None:
-    lines: list[str] = []
+    last_words = "no output"
 
     def on_line(line: str) -> None:
-        lines.append(line)
-        del lines[:-15]
-        progress.step(0, None, line.strip()[:100])
+        nonlocal last_words
+        last_words = line.strip() or last_words
+        progress.step(0, None, last_words)
 
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
     ended = run_long([python, str(root / SCRIPT)], cwd=root, env=environment, on_line=on_line)
     if not ended.ok:
-        words = next((line for line in reversed(lines) if line.strip()), "no output")
         raise StageFailed(
-            f"{SCRIPT} ended with exit code {ended.code}: {words.strip()}",
+            f"{SCRIPT} ended with exit code {ended.code}: {last_words}",
             remedy="the same command cleans up and begins again",
         )
 
@@ -126,18 +126,8 @@ def _clean_up(root: Path, git: Git, mark: Path) -> None:
 
 def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
     """Size and time of every file; enough to see what a run touched."""
-    found: dict[str, tuple[int, int]] = {}
-    stack = [root]
-    while stack:
-        with os.scandir(stack.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _SKIPPED:
-                        stack.append(Path(entry.path))
-                elif entry.is_file(follow_symlinks=False) and entry.name != ".git":
-                    stat = entry.stat(follow_symlinks=False)
-                    found[Path(entry.path).relative_to(root).as_posix()] = (stat.st_size, stat.st_mtime_ns)
-    return found
+    stats = {path: path.stat() for path in plain_files(root, _SKIPPED.__contains__) if path.name != ".git"}
+    return {path.relative_to(root).as_posix(): (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
 
 
 def _own(root: Path, paths: set[str]) -> set[str]:

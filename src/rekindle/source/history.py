@@ -52,7 +52,7 @@ def _put_originals(git: Git) -> None:
             git.run("rm", "--quiet", "--cached", "--ignore-unmatch", "--", file.path)
             continue
         blob = git.run("hash-object", "-w", "--no-filters", str(journal.original_path(git.root, file.original))).strip()
-        mode = "100755" if (file.mode or 0) & 0o100 else "100644"
+        mode = "100755" if file.mode and file.mode & 0o100 else "100644"
         git.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{file.path}")
 
 

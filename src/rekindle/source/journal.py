@@ -115,14 +115,12 @@ def repair(root: Path) -> str | None:
             f"a change of {root} was cut short, and {strange[0]} has been edited since, so it cannot be taken back",
             remedy=f"compare it with the copies in {_journal_folder(root)}, then delete that folder",
         )
-    back = 0
+    written = [pair for pair in enumerate(journal.edits) if _now(root, pair[1]) != pair[1].before]
     with writing(root):
-        for number, edit in enumerate(journal.edits):
-            if _now(root, edit) != edit.before:
-                _put(root, edit, _staged(root, number, "before") if edit.before is not None else None)
-                back += 1
+        for number, edit in written:
+            _put(root, edit, _staged(root, number, "before") if edit.before is not None else None)
         _drop(root)
-    return f"a change that was cut short was taken back ({back} of {len(journal.edits)} files had been written)"
+    return f"a change that was cut short was taken back ({len(written)} of {len(journal.edits)} files had been written)"
 
 
 def begun(root: Path) -> bool:

@@ -1,5 +1,7 @@
 """Paths inside a tree: a patch, an archive or a submodule may never reach out of the tree it belongs to."""
 
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from rekindle.errors import BadInput
@@ -29,6 +31,20 @@ def check_relative(path: str, *, origin: str, anywhere: bool = True) -> None:
         or any(ord(letter) < 32 or ord(letter) == 127 for letter in path)
     ):
         raise BadInput(f"{origin} names {path!r}, which is not a plain path inside the tree; nothing was changed")
+
+
+def plain_files(root: Path, skips: Callable[[str], bool]) -> Iterator[Path]:
+    """Every file below ``root`` that is no link, by name; not those in folders whose name ``skips`` says yes to."""
+    try:
+        with os.scandir(root) as entries:
+            listing = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in listing:
+        if entry.is_file(follow_symlinks=False):
+            yield Path(entry.path)
+        elif entry.is_dir(follow_symlinks=False) and not skips(entry.name):
+            yield from plain_files(Path(entry.path), skips)
 
 
 def inside(root: Path, path: str, *, origin: str) -> Path:

@@ -6,7 +6,6 @@ examples of third parties are left alone; they are not configured. Preferable to
 set it, is the environment variable CMAKE_POLICY_VERSION_MINIMUM=3.5: it needs no change at all.
 """
 
-import os
 import re
 import shutil
 import time
@@ -22,6 +21,7 @@ from rekindle.model.source import CMakeChange, CMakeRewrite
 from rekindle.source import journal
 from rekindle.source.journal import Edit
 from rekindle.source.patches.engine import render_diff
+from rekindle.source.paths import plain_files
 
 _TOKEN = re.compile(
     rb"""
@@ -124,7 +124,8 @@ def rewrite_cmake(
     edits: list[Edit] = []
     read = 0
     began = time.monotonic()
-    for read, path in enumerate(_cmake_files(root), 1):
+    files = plain_files(root, _SKIPPED_FOLDERS.__contains__)
+    for read, path in enumerate((path for path in files if _CMAKE_FILE.fullmatch(path.name)), 1):
         if time.monotonic() - began > QUIET_SECONDS:
             progress.step(read, None, f"{len(changes)} found; {path.relative_to(root)}")
         name = path.relative_to(root).as_posix()
@@ -157,7 +158,7 @@ def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes
     pieces: list[bytes] = []
     end = 0
     for call in find_calls(content, _COMMANDS):
-        line = content.count(b"\n", 0, call.start) + 1
+        line = content[: call.start].count(b"\n") + 1
         if call.in_string:
             text = content[call.start : call.start + 80].split(b"\n")[0].decode("utf-8", "replace")
             left.append(CMakeChange(file=name, line=line, before=text, why="inside a string"))
@@ -184,22 +185,6 @@ def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes
 def _numbers(version: bytes) -> tuple[int, ...]:
     parts = [int(part) for part in version.split(b".")]
     return tuple(parts + [0] * (4 - len(parts)))
-
-
-def _cmake_files(root: Path) -> Iterator[Path]:
-    stack = [str(root)]
-    while stack:
-        try:
-            with os.scandir(stack.pop()) as entries:
-                listing = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        for entry in listing:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in _SKIPPED_FOLDERS:
-                    stack.append(entry.path)
-            elif entry.is_file(follow_symlinks=False) and _CMAKE_FILE.fullmatch(entry.name):
-                yield Path(entry.path)
 
 
 def _is_third_party_test(path: Path) -> bool:

@@ -112,7 +112,7 @@ def with_parts(tree: SourceTree, tried: Sequence[TreePart] = ()) -> SourceTree:
     failed = {part.path: part for part in tried if not part.ready}
     parts = tuple(failed.get(part.path, part) for part in survey(root, tree.version))
     named = {name.partition(" (")[0]: name for name in missing}
-    named |= {path: f"{path} ({part.detail})" for path, part in failed.items() if path in named}
+    named |= {path: f"{path} ({part.detail})" for path, part in failed.items()}
     also = {part.path: f"{part.path} ({part.detail})" for part in parts if not part.ready and part.path not in named}
     return msgspec.structs.replace(tree, missing_submodules=tuple((named | also).values()), parts=parts)
 

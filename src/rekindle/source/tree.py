@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import configparser
 import hashlib
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.host.git import Git
 from rekindle.model.source import TreeRecord
 from rekindle.source import journal
-from rekindle.source.paths import check_relative
+from rekindle.source.paths import check_relative, plain_files
 
 # project -> files that together no other project has
 MARKS: dict[str, tuple[str, ...]] = {
@@ -131,19 +130,14 @@ def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
     """
     paths: list[str] = []
     size = 0
-    for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if name not in _SKIPPED and not name.endswith(".egg-info")]
-        for name in files:
-            path = Path(folder) / name
-            inside = path.relative_to(root).as_posix()
-            if name.startswith(".rekindle") or name.endswith(_BUILT) or inside == made:
-                continue
-            if path.is_symlink() or not path.is_file():
-                continue
-            paths.append(inside)
-            size += path.stat().st_size
-            if len(paths) > SMALL_FILES or size > SMALL_BYTES:
-                return False
+    for path in plain_files(root, lambda name: name in _SKIPPED or name.endswith(".egg-info")):
+        inside = path.relative_to(root).as_posix()
+        if path.name.startswith(".rekindle") or path.name.endswith(_BUILT) or inside == made:
+            continue
+        paths.append(inside)
+        size += path.stat().st_size
+        if len(paths) > SMALL_FILES or size > SMALL_BYTES:
+            return False
     for name in sorted(paths):
         content = hashlib.sha256((root / name).read_bytes()).digest()
         total.update(name.encode("utf-8", "surrogateescape") + b"\0" + content)
@@ -222,8 +216,8 @@ def _missing_in_git(git: Git) -> tuple[str, ...]:
             why = {"-": "not checked out", "+": "at another commit than recorded", "U": "has conflicts"}[sign]
             missing.append(f"{rest[1]} ({why})")
     # Git calls a submodule whose clone is there and whose files are not (a kill in between) up to date.
-    known = {name.rsplit(" (", 1)[0] for name in missing}
-    missing += [name for name in _missing_on_disk(git.root, "") if name.rsplit(" (", 1)[0] not in known]
+    known = {name.rpartition(" (")[0] for name in missing}
+    missing += [name for name in _missing_on_disk(git.root, "") if name.rpartition(" (")[0] not in known]
     return tuple(sorted(missing))
 
 

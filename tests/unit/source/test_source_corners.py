@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import tarfile
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rekindle.source.archive import unpack
 from rekindle.source.context import _just_below, find_compiler, gather
 from rekindle.source.debian import source_entries
 from rekindle.source.patches.diff import FileDiff, Hunk
+from rekindle.source.paths import check_relative
 from rekindle.source.tree import listed_by_setup
 
 
@@ -276,6 +278,25 @@ def test_what_was_left_out_of_an_archive_is_counted(tmp_path: Path) -> None:
     hidden = [(f"t/.git/{name}", {"content": b"x"}) for name in ("config", "HEAD")]
     (tmp_path / "t.tar").write_bytes(_tar(("t/a", {}), *hidden))
     assert unpack(tmp_path / "t.tar", tmp_path / "git") == 2 and not (tmp_path / "git/.git").exists()
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as file:
+        for name in ("t/a", "t/.git/config"):
+            file.writestr(name, "x")
+    assert unpack(tmp_path / "t.zip", tmp_path / "zip") == 1 and not (tmp_path / "zip/.git").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a name of Windows' own")
+def test_names_that_windows_reserves_may_be_unpacked_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "t.tar").write_bytes(_tar(("t/aux.c", {"content": b"text"})))
+    unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert (tmp_path / "out/aux.c").read_bytes() == b"text"
+    with pytest.raises(BadInput, match="not a plain path"):
+        check_relative("t/aux.c", origin="a patch")
+
+
+def test_how_long_a_path_in_a_tree_may_be() -> None:
+    check_relative("x" * 4096, origin="t")
+    with pytest.raises(BadInput, match="not a plain path"):
+        check_relative("x" * 4097, origin="t")
 
 
 def test_a_header_is_read_in_pieces_of_a_known_size() -> None:
@@ -309,3 +330,7 @@ def test_a_long_rewrite_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.
     heard = Heard()
     rewrite.rewrite_cmake(tmp_path, dry_run=True, progress=heard)
     assert heard.said and rewrite.rewrite_cmake(tmp_path, dry_run=True).changes
+    monkeypatch.setattr(rewrite, "QUIET_SECONDS", 600.0)
+    short = Heard()
+    rewrite.rewrite_cmake(tmp_path, dry_run=True, progress=short)
+    assert not short.said

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
-from rekindle.source.patches.diff import read_diff
-from rekindle.source.patches.engine import Mismatch, apply_diff, uses_crlf
+from rekindle.source.journal import Edit
+from rekindle.source.patches.diff import FileDiff, Hunk, read_diff
+from rekindle.source.patches.engine import Mismatch, apply_diff, render_diff, uses_crlf
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"x y\n", b"\xff\xfe\n"]), max_size=14)
 
@@ -87,6 +88,34 @@ def test_a_later_hunk_goes_where_the_earlier_ones_moved_it() -> None:
         assert moved == b"above\n" * 9 + b"".join(after)
 
 
+def test_every_hunk_goes_to_its_own_line_where_all_lines_are_alike() -> None:
+    same = (b"same\n",)
+    hunks = (
+        Hunk(4, same, (b"1\n", b"2\n", b"3\n")),
+        Hunk(10, same * 2, ()),
+        Hunk(15, (), (b"4\n",)),
+        Hunk(20, same, (b"5\n",)),
+    )
+    after = (*same * 3, b"1\n", b"2\n", b"3\n", *same * 9, b"4\n", *same * 4, b"5\n", *same * 10)
+    assert apply_diff(FileDiff("f", hunks), b"".join(same * 30)) == b"".join(after)
+    with pytest.raises(Mismatch, match=r"hunk 2 \(line 10\) does not fit f"):
+        apply_diff(FileDiff("f", (hunks[0], Hunk(10, (b"other\n",), ()))), b"".join(same * 30))
+
+
+TEXT = st.none() | st.lists(st.sampled_from([b"a\n", b"b\n", b"\x0c\n", b"c\rd\n", b"\xc2\x85\n", b"e"]), max_size=9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=TEXT, after=TEXT)
+def test_a_change_that_is_shown_can_be_applied(before: list[bytes] | None, after: list[bytes] | None) -> None:
+    """Also where a form feed or a lone carriage return stands in a line, or the last line does not end."""
+    old, new = (None if side is None else b"".join(side) for side in (before, after))
+    if (old or b"") == (new or b""):
+        return
+    (diff,) = read_diff(render_diff([Edit("f", old, new)]).encode(), origin="t")
+    assert apply_diff(diff, old) == new
+
+
 @pytest.mark.parametrize(
     ("content", "most"),
     [(b"a\r\nb\n", False), (b"a\r\nb\r\nc\n", True), (b"a\r\nb\nc\n", False), (b"", False), (b"a\r\n", True)],
@@ -120,6 +149,8 @@ def test_the_line_that_is_wrong_is_named() -> None:
         (b"x\n--- a/f\n+++ b/\xff\n@@ -1 +1 @@\n-a\n+b\n", 3),
         (b"x\nrename from a\n", 2),
         (b"x\nx\n@@ -1 +1 @@\n-a\n+b\n", 3),
+        (b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n", 3),
+        (b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n*a\n", 4),
     ):
         with pytest.raises(BadInput, match=rf"^t:{line} "):
             read_diff(raw, origin="t")

@@ -22,7 +22,7 @@ from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.debian import source_entries
-from rekindle.source.fetch import Wanted, default_place, fetch
+from rekindle.source.fetch import Wanted, default_place, fetch, fill_tree
 from rekindle.source.origins import debian_package, load_origins, pinned_commit
 from rekindle.source.tree import find_submodules, listed_by_setup, missing_submodules
 
@@ -240,6 +240,26 @@ def test_submodules_without_git(tree: Path) -> None:
     (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = ../../evil\n')
     with pytest.raises(BadInput, match="not a plain path"):
         find_submodules(tree)
+
+
+@needs.tool("git")
+def test_a_submodule_that_is_not_checked_out_is_named_once_and_not_filled(tree: Path, tmp_path: Path) -> None:
+    (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = third_party/a\n\turl = https://x/a\n')
+    git(tree, "init", "-q")
+    git(tree, "add", "-A")
+    git(tree, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},third_party/a")
+    git(tree, "commit", "-qm", "one")
+    (tree / "third_party/a").mkdir(parents=True)
+    assert missing_submodules(tree) == ("third_party/a (not checked out)",)
+    assert fill_tree(tree, cache=tmp_path / "cache").missing_submodules == ("third_party/a (not checked out)",)
+
+
+def test_what_an_archive_hides_for_git_is_told(tree: Path, tmp_path: Path) -> None:
+    plain = get(Wanted(version="1.13.1", place=str(tarball(tmp_path / "a.tar.xz", tree))), tmp_path / "a", tmp_path)
+    hidden = tarball(tmp_path / "b.tar.xz", tree, member("pytorch-v1.13.1/.git/config"))
+    told = get(Wanted(version="1.13.1", place=str(hidden)), tmp_path / "b", tmp_path)
+    assert plain.notes == ()
+    assert told.notes == ("1 files of a .git in the archive were left out: git would run what its settings name",)
 
 
 def test_an_archive_of_which_nothing_was_said_is_named_for_the_next_time(tree: Path, tmp_path: Path) -> None:

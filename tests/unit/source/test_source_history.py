@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,9 @@ if os.environ.get("BREAK_HIPIFY"):
     raise SystemExit("broken on purpose")
 print("done")
 """
+
+
+OTHER = "--- a/torch/other.py\n+++ b/torch/other.py\n@@ -1 +1 @@\n-a\n+z\n"
 
 
 def git(tree: Path, *args: str) -> str:
@@ -140,6 +144,17 @@ def test_commits_become_patches_that_apply(tree: Path, tmp_path: Path) -> None:
 
 
 @needs.tool("git")
+@pytest.mark.skipif(os.name == "nt", reason="modes")
+def test_the_base_of_a_tree_without_git_is_the_tree_before_our_patches(tree: Path) -> None:
+    (tree / "torch/greeting.py").chmod(0o755)
+    apply(tree, [greet(), parse_patch((mini.HEADER + OTHER).encode(), "torch", id="other", origin="o")])
+    base = open_history(tree)
+    assert base.run("show", "rekindle-base:torch/greeting.py") == mini.GREETING
+    modes = [line.split()[0] for line in base.run("ls-tree", "-r", "rekindle-base", "torch").splitlines()]
+    assert modes == ["100644", "100755", "100644"]
+
+
+@needs.tool("git")
 def test_save_needs_a_history(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no git history"):
         save_patches(tree, tmp_path / "p")
@@ -156,4 +171,5 @@ def test_of_a_tree_only_its_own_files_are_watched(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "link.py").symlink_to("a.py")
+    (tmp_path / "linked").symlink_to("part")
     assert set(hipify._snapshot(tmp_path)) == {"a.py", "part/b.py"}

@@ -13,6 +13,7 @@ import pytest
 import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
+from rekindle.model.source import JournalEdit, TreeRecord
 from rekindle.source import journal
 from rekindle.source.history import open_history
 from rekindle.source.patches import Context, apply, choose, engine, parse_patch, read_patch, status, unapply
@@ -237,6 +238,25 @@ def test_git_tree_gets_a_diff_base_and_refuses_dirt(tree: Path) -> None:
 
 class Killed(BaseException):
     """Stands for SIGKILL: nothing after it runs."""
+
+
+def test_a_change_that_was_cut_short_says_how_far_it_had_come(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, put = mini.snapshot(tree), journal._put
+
+    def put_one(root: Path, edit: JournalEdit, staged: Path | None) -> None:
+        if edit.path == "setup.py":
+            raise Killed
+        put(root, edit, staged)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "repair", lambda root: None)
+        patched.setattr(journal, "_put", put_one)
+        edits = [journal.Edit("torch/other.py", b"a\nb\nc\n", b"x\n"), journal.Edit("setup.py", b"# setup\n", None)]
+        with pytest.raises(Killed):
+            journal.commit(tree, edits, TreeRecord())
+    told = journal.repair(tree)
+    assert told == "a change that was cut short was taken back (1 of 2 files had been written)"
+    assert mini.snapshot(tree) == before and journal.repair(tree) is None
 
 
 @pytest.mark.parametrize("after", range(12))

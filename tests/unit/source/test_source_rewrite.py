@@ -132,10 +132,11 @@ def test_a_whole_tree(tmp_path: Path) -> None:
         ("sub/deps.cmake", "3.0"),
         ("third_party/x/CMakeLists.txt", "2.8"),
     }
+    assert shown.diff and "+cmake_minimum_required(VERSION 3.5)" in shown.diff
     assert len(shown.changes) == 4 and [one.file for one in shown.left] == ["third_party/x/test/CMakeLists.txt"]
     assert {name: (tmp_path / name).read_bytes() for name in files} == files
     done = rewrite_cmake(tmp_path)
-    assert done.changes == shown.changes
+    assert done.changes == shown.changes and done.diff is None and done.files_read == shown.files_read > 0
     assert (tmp_path / "sub/deps.cmake").read_bytes() == b"CMAKE_MINIMUM_REQUIRED(VERSION 3.5)\r\n"
     assert not (tmp_path / ".rekindle").exists()
     assert rewrite_cmake(tmp_path).changes == ()
@@ -151,6 +152,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tree / "CMakeLists.txt").symlink_to(outside / "CMakeLists.txt")
     assert rewrite_cmake(tree).changes == ()
     assert (outside / "CMakeLists.txt").read_text() == "cmake_minimum_required(VERSION 2.8)\n"
+
+
+def test_a_tree_without_cmake_has_nothing_to_read(tmp_path: Path) -> None:
+    assert rewrite_cmake(tmp_path).files_read == 0
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
+from rekindle.source import journal
 from rekindle.source.debian import Packaging
 from rekindle.source.fetch import Wanted, fetch
 from rekindle.source.patches import status
@@ -115,9 +116,12 @@ def test_what_cannot_be_filled_says_why_and_how_and_comes_later(tree: Path, pack
     assert "flatc is not on this machine" in (late.detail or "")
     assert "apt-get install" in (late.fix or "")
     assert "flatbuffers-compiler" in (late.fix or "")
-    assert any("third_party/flatbuffers" in name for name in tree_of(tree).missing_submodules)
+    assert tree_of(tree).missing_submodules == ("third_party/flatbuffers (not there)",)
+    told = with_parts(status(tree), parts).missing_submodules
+    assert len(told) == 1 and told[0].startswith("third_party/flatbuffers (flatc is not on this machine")
     assert all(p.ready for p in fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=packaging,
                                      progress=Silent()))  # fmt: skip
+    assert len(journal.read_record(tree).supply) == len(parts), "what was filled before is still known"
 
 
 def test_submodules_that_are_there_stay_and_ask_for_no_settings(tree: Path) -> None:

@@ -107,8 +107,8 @@ def _read_hunks(lines: list[bytes], index: int, origin: str) -> tuple[int, tuple
     while index < len(lines) and (match := _HUNK.match(lines[index])):
         start = int(match[1])
         want_before, want_after = (int(match[n]) if match[n] else 1 for n in (2, 4))
-        where = index + 1
         index += 1
+        where = index
         before: list[bytes] = []
         after: list[bytes] = []
         last: tuple[list[bytes], ...] = ()

@@ -210,10 +210,13 @@ def render_diff(edits: Sequence[Edit]) -> str:
 
     pieces: list[str] = []
     for edit in edits:
-        old, new = ((content or b"").decode("utf-8", "surrogateescape") for content in (edit.before, edit.after))
+        old, new = (
+            [line.decode("utf-8", "surrogateescape") for line in split_lines(content or b"")]
+            for content in (edit.before, edit.after)
+        )
         rows = difflib.unified_diff(
-            old.splitlines(keepends=True),
-            new.splitlines(keepends=True),
+            old,
+            new,
             f"a/{edit.path}" if edit.before is not None else "/dev/null",
             f"b/{edit.path}" if edit.after is not None else "/dev/null",
         )
