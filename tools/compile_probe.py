@@ -39,7 +39,7 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from rekindle.build.failure import first_error
-from rekindle.facts.browse import body, dump
+from rekindle.facts.browse import dump, without_head
 from rekindle.formats.ninja import latest, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.arch import Sm, parse_sm
@@ -183,7 +183,7 @@ def record(out: Path, key: dict[str, Any], name: str, answer: Answer, total: int
     for part in ("compiled", "failed"):  # tables last: TOML takes what follows one as its part
         if part in row:
             row[part] = row.pop(part)
-    head = text[: len(text) - len(body(text))]
+    head = text[: len(text) - len(without_head(text))]
     write_atomically(out, (head + dump(tables)).encode())
 
 
@@ -197,7 +197,7 @@ def record_built(out: Path, key: dict[str, Any], names: list[str]) -> None:
     row |= {"of": len(names), "built": names, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     if not same:
         rows.append(row)
-    head = text[: len(text) - len(body(text))]
+    head = text[: len(text) - len(without_head(text))]
     write_atomically(out, (head + dump(tables)).encode())
 
 

@@ -16,7 +16,7 @@ from needs import tool
 from rekindle import api
 from rekindle.api.decision_table import NO_CARD, SYSTEMS, reader_text
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import by_pci_id
+from rekindle.facts.gpus import find_by_pci_id
 from rekindle.model.machine import Drivers, Gpu
 from rekindle.model.plan import Wish, pip_arguments
 from rekindle.model.words import DecisionTable
@@ -63,7 +63,7 @@ def by_planner(asked: dict[str, Any]) -> tuple[object, ...]:
     machine = api.machine_from_flags(gpu=["none"], os=name, arch=arch)
     if asked["pci"] is not None:
         vendor, device = asked["pci"].split(":")
-        found = by_pci_id(vendor, device, load_facts())
+        found = find_by_pci_id(vendor, device, load_facts())
         gpu = Gpu(vendor=found.vendor, name=found.name, arch=found.archs[0], how="pci")
         drivers = Drivers(nvidia=asked["driver"])
         machine = msgspec.structs.replace(machine, gpus=(gpu,), no_gpu=False, drivers=drivers)

@@ -9,7 +9,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import by_pci_id, find_gpu
+from rekindle.facts.gpus import find_by_pci_id, find_gpu
 from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, text_of
 from rekindle.model.arch import GpuArch
@@ -38,11 +38,11 @@ class PciCard(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_cards(host: Asking) -> tuple[PciCard, ...]:
     """Every graphics card of a vendor we know."""
-    return _registry(host) if host.system == "windows" else _sysfs(host)
+    return _list_registry(host) if host.system == "windows" else _list_sysfs(host)
 
 
-def _sysfs(host: Asking) -> tuple[PciCard, ...]:
-    found = []
+def _list_sysfs(host: Asking) -> tuple[PciCard, ...]:
+    cards = []
     for path in host.glob("/sys/bus/pci/devices/*/uevent"):
         values = key_values(text_of(host.read(path)))
         vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
@@ -52,7 +52,7 @@ def _sysfs(host: Asking) -> tuple[PciCard, ...]:
             continue
         revision = text_of(host.read(path.removesuffix("uevent") + "revision")).strip().removeprefix("0x")
         memory = text_of(host.read(path.removesuffix("uevent") + "mem_info_vram_total")).strip()
-        found.append(
+        cards.append(
             PciCard(
                 vendor=_VENDORS[vendor],
                 pci_id=f"{vendor}:{device}",
@@ -62,12 +62,12 @@ def _sysfs(host: Asking) -> tuple[PciCard, ...]:
                 revision=revision or None,
             )
         )
-    return tuple(found)
+    return tuple(cards)
 
 
-def _registry(host: Asking) -> tuple[PciCard, ...]:
+def _list_registry(host: Asking) -> tuple[PciCard, ...]:
     """The display class: one key per adapter that Windows has, with a driver or without."""
-    found = []
+    cards = []
     top = host.registry(_DISPLAY)
     for number in top.keys if top else ():
         if not number.isdigit() or (key := host.registry(rf"{_DISPLAY}\{number}")) is None:
@@ -76,7 +76,7 @@ def _registry(host: Asking) -> tuple[PciCard, ...]:
         if match is None or match[1] not in _VENDORS:
             continue
         memory = key.values.get("HardwareInformation.qwMemorySize")
-        found.append(
+        cards.append(
             PciCard(
                 vendor=_VENDORS[match[1]],
                 pci_id=f"{match[1]}:{match[2]}",
@@ -86,12 +86,12 @@ def _registry(host: Asking) -> tuple[PciCard, ...]:
                 memory=memory if isinstance(memory, int) else None,
             )
         )
-    return tuple(found) or _enumerated(host)
+    return tuple(cards) or _list_bus(host)
 
 
-def _enumerated(host: Asking) -> tuple[PciCard, ...]:
+def _list_bus(host: Asking) -> tuple[PciCard, ...]:
     """Without a vendor's driver Windows shows its basic adapter only; the bus's own list still has the numbers."""
-    found = []
+    cards = []
     top = host.registry(_ENUM)
     for name in top.keys if top else ():
         match = re.match(r"ven_([0-9a-f]{4})&dev_([0-9a-f]{4})", name.lower())
@@ -101,8 +101,8 @@ def _enumerated(host: Asking) -> tuple[PciCard, ...]:
         for instance in instances.keys if instances else ():
             key = host.registry(rf"{_ENUM}\{name}\{instance}")
             if key is not None and re.search(r"cc_(03|12)", str(key.values.get("CompatibleIDs", "")).lower()):
-                found.append(PciCard(vendor=_VENDORS[match[1]], pci_id=f"{match[1]}:{match[2]}"))
-    return tuple(found)
+                cards.append(PciCard(vendor=_VENDORS[match[1]], pci_id=f"{match[1]}:{match[2]}"))
+    return tuple(cards)
 
 
 class Chip(NamedTuple):
@@ -117,7 +117,7 @@ def chip_of(pci_id: str | None, name: str | None = None, *, revision: str | None
     if pci_id is not None:
         vendor, _, device = pci_id.partition(":")
         with contextlib.suppress(BadInput):
-            row = by_pci_id(vendor, device, load_facts(), revision=revision)
+            row = find_by_pci_id(vendor, device, load_facts(), revision=revision)
             return Chip(row.name, row.archs[0])
     if name:
         with contextlib.suppress(BadInput):

@@ -52,7 +52,7 @@ class GfxRule:
         """Does one of these targets run on the card? None: it depends on what is not known here."""
         codes = [code for name in targets if (code := _find_code(name)) is not None]
         meant = [code for code in codes if self._is_for(code, device)]
-        fitting = self._by_features(meant, device)
+        fitting = self._features_fit(meant, device)
         if fitting is False and any(self._may_be_for(code, device) for code in codes):
             return None
         return fitting
@@ -67,21 +67,21 @@ class GfxRule:
         unknown = code.generic and code.name not in self.covers
         return code.name == SPIRV or (unknown and code.order[0] == device.order[0])
 
-    def _by_features(self, codes: Sequence[Gfx], device: Gfx) -> bool | None:
-        told = _settings(device.features)
+    def _features_fit(self, codes: Sequence[Gfx], device: Gfx) -> bool | None:
+        settings = _settings(device.features)
         usual: dict[str, str] = {}
         for switch in self.switches:
             if any(chip.name == device.name for chip in switch.gfx):
-                (told if switch.fixed else usual).update(
-                    {name: sign for name, sign in _settings([switch.usual]).items() if name not in told}
+                (settings if switch.fixed else usual).update(
+                    {name: sign for name, sign in _settings([switch.usual]).items() if name not in settings}
                 )
-        open_ = sorted({name for code in codes for name in _settings(code.features)} - set(told))
+        unset = sorted({name for code in codes for name in _settings(code.features)} - set(settings))
         outcomes = {
             signs: any(
-                _settings(code.features).items() <= (told | dict(zip(open_, signs, strict=True))).items()
+                _settings(code.features).items() <= (settings | dict(zip(unset, signs, strict=True))).items()
                 for code in codes
             )
-            for signs in product("+-", repeat=len(open_))
+            for signs in product("+-", repeat=len(unset))
         }
         if len(set(outcomes.values())) == 1:
             return outcomes.popitem()[1]
@@ -89,7 +89,7 @@ class GfxRule:
         as_usual = [
             runs
             for signs, runs in outcomes.items()
-            if all(usual.get(name, sign) == sign for name, sign in zip(open_, signs, strict=True))
+            if all(usual.get(name, sign) == sign for name, sign in zip(unset, signs, strict=True))
         ]
         return True if all(as_usual) else None
 
@@ -161,13 +161,13 @@ class Facts:
         return GfxRule(self.rocm.generic, self.rocm.switch)
 
     @functools.cached_property
-    def _tegra(self) -> frozenset[tuple[int, int]]:
+    def _tegra_numbers(self) -> frozenset[tuple[int, int]]:
         sms = [row.sm for row in self.cuda.sm_alone] + [sm for row in self.cuda.sm_same for sm in row.sm]
         return frozenset((sm.major, sm.minor) for sm in sms)
 
     def is_tegra(self, sm: Sm) -> bool:
         """Is this an architecture that exists only in Tegra chips?"""
-        return (sm.major, sm.minor) in self._tegra
+        return (sm.major, sm.minor) in self._tegra_numbers
 
     def xe_generation(self, arch: GpuArch | None) -> XeGeneration | None:
         """The row of an Intel GPU's generation."""
@@ -202,7 +202,7 @@ class Facts:
         return python is None or python in row.pythons.get(platform, ())
 
     @functools.cached_property
-    def _flavours(self) -> dict[str, tuple[Flavour, ...]]:
+    def _flavours_by_torch(self) -> dict[str, tuple[Flavour, ...]]:
         table: dict[str, list[Flavour]] = {}
         for flavour in self.wheels.flavour:
             table.setdefault(flavour.torch, []).append(flavour)
@@ -214,22 +214,22 @@ class Facts:
 
     def flavours(self, version: str) -> tuple[Flavour, ...]:
         """The published flavours of one release (``2.7.1`` → those of 2.7)."""
-        rows = self._flavours.get(minor(version), ())
+        rows = self._flavours_by_torch.get(minor(version), ())
         return tuple(row for row in rows if not row.only or version in row.only)
 
     @functools.lru_cache(maxsize=256)  # noqa: B019 (there are four Facts at the most, and they stay)
     def era(self, version: str) -> SourceEra:
         """What the sources of a release want: the newest row that is not newer than it, else the first."""
-        known = [era for era in self.torch.era if compare(era.since, version) <= 0]
-        return max(known, key=lambda era: key(era.since), default=self.torch.era[0])
+        eras = [era for era in self.torch.era if compare(era.since, version) <= 0]
+        return max(eras, key=lambda era: key(era.since), default=self.torch.era[0])
 
     def toolkit(self, version: str) -> CudaToolkit | None:
         """The row of a toolkit; 11.4.4 is found as 11.4, and 12 means the newest 12.x."""
-        found = self.cuda.toolkit.get(version) or self.cuda.toolkit.get(minor(version))
-        if found is None and version.isdigit():
+        row = self.cuda.toolkit.get(version) or self.cuda.toolkit.get(minor(version))
+        if row is None and version.isdigit():
             newest = next((kit for kit in self.toolkits if key(kit)[0] == int(version)), None)
             return self.cuda.toolkit[newest] if newest else None
-        return found
+        return row
 
 
 # The names of the files with their shapes; `facts show` and the tests walk this.
@@ -265,20 +265,20 @@ def paired_companions(
     facts: Facts, torch: str, flavour: str, platform: Platform, python: str, *, pypi: bool = False
 ) -> tuple[PairedCompanion, ...]:
     """The companions of a torch wheel; ``pypi`` where the line to paste names no index."""
-    found = []
+    pairs = []
     for package in PAIRED_PACKAGES:
         row = next((row for row in facts.companions.companion if row.package == package and torch in row.torch), None)
         if row is not None:
-            exists, missing = _exists(row, flavour, platform, python, pypi=pypi)
-            found.append(PairedCompanion(package, row.version, exists, missing, row.source))
+            exists, missing = _wheel_exists(row, flavour, platform, python, pypi=pypi)
+            pairs.append(PairedCompanion(package, row.version, exists, missing, row.source))
         elif facts.release(torch) is not None:
-            found.append(PairedCompanion(package, None, False, f"No {package} was released for torch {torch}.", ()))
+            pairs.append(PairedCompanion(package, None, False, f"No {package} was released for torch {torch}.", ()))
         else:
-            found.append(PairedCompanion(package, None, None, f"torch {torch} is not in the tables.", ()))
-    return tuple(found)
+            pairs.append(PairedCompanion(package, None, None, f"torch {torch} is not in the tables.", ()))
+    return tuple(pairs)
 
 
-def _exists(
+def _wheel_exists(
     row: CompanionWheel, flavour: str, platform: Platform, python: str, *, pypi: bool
 ) -> tuple[bool | None, str | None]:
     name = f"{row.package} {row.version}"

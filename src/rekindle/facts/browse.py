@@ -22,17 +22,17 @@ _NAMES = ("name", "id", "since", "gfx", "torch", "first", "title", "microarchite
 def rows_of(name: str, facts: Facts) -> dict[str, Row]:
     """Every row of a file, by a name that is unique in it."""
     content = getattr(facts, name)
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for field in content.__struct_fields__:
         value = getattr(content, field)
         if isinstance(value, dict):
-            found |= value
+            rows |= value
         elif isinstance(value, tuple):
             for row in value:
                 label = _label(field, row)
                 numbered = (f"{label} ({number})" for number in itertools.count(2))
-                found[next(name for name in itertools.chain([label], numbered) if name not in found)] = row
-    return found
+                rows[next(name for name in itertools.chain([label], numbered) if name not in rows)] = row
+    return rows
 
 
 def _label(field: str, row: Row) -> str:
@@ -52,9 +52,9 @@ def show(facts: Facts, table: str | None = None, row: str | None = None) -> Tabl
     if table is None:
         overview: dict[str, dict[str, object]] = {}
         for name in FILES:
-            held = rows_of(name, facts).values()
-            how: collections.Counter[str] = collections.Counter(known.how for known in held)
-            overview[name] = {"rows": len(held), **how, "newest": max((known.date for known in held), default="")}
+            entries = rows_of(name, facts).values()
+            how: collections.Counter[str] = collections.Counter(entry.how for entry in entries)
+            overview[name] = {"rows": len(entries), **how, "newest": max((entry.date for entry in entries), default="")}
         return TableView(table="tables", rows=overview)
     if table not in FILES:
         near = difflib.get_close_matches(table, FILES, n=1)
@@ -62,17 +62,17 @@ def show(facts: Facts, table: str | None = None, row: str | None = None) -> Tabl
         raise BadInput(f"there is no table {table!r}", remedy=hint)
     rows = rows_of(table, facts)
     if row is not None:
-        wanted = row.lower()
+        needle = row.lower()
         chips = {name: value for name, value in rows.items() if isinstance(value, ChipRow)}
-        rows = {name: value for name, value in rows.items() if wanted in name.lower()}
+        rows = {name: value for name, value in rows.items() if needle in name.lower()}
         # A product is inside its chip's row.
-        rows = rows or {name: chip for name, chip in chips.items() if any(wanted in p.lower() for p in chip.products)}
+        rows = rows or {name: chip for name, chip in chips.items() if any(needle in p.lower() for p in chip.products)}
         if not rows:
             raise BadInput(f"table {table} has no row for {row!r}", remedy=f"rekindle facts show {table} lists them")
-    return TableView(table=table, rows={name: _plain(value) for name, value in rows.items()})
+    return TableView(table=table, rows={name: _row_fields(value) for name, value in rows.items()})
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _row_fields(row: Row) -> dict[str, Any]:
     raw = msgspec.to_builtins(row, enc_hook=json_form)
     assert isinstance(raw, dict)
     return {name: value for name, value in raw.items() if value not in (None, [], {}, "")}
@@ -108,14 +108,14 @@ def dump(tables: Mapping[str, Any]) -> str:
         if isinstance(value, dict):
             for row_name, row in value.items():
                 path = f"{toml_key(name)}.{toml_key(row_name)}"
-                lines += ["", f"[{path}]", *_row(row, path)]
+                lines += ["", f"[{path}]", *_row_lines(row, path)]
         elif isinstance(value, list):
             for row in value:
-                lines += ["", f"[[{toml_key(name)}]]", *_row(row, toml_key(name))]
+                lines += ["", f"[[{toml_key(name)}]]", *_row_lines(row, toml_key(name))]
     return "\n".join(lines) + "\n"
 
 
-def body(text: str) -> str:
+def without_head(text: str) -> str:
     """A file without its leading comment lines."""
     lines = text.splitlines(keepends=True)
     while lines and lines[0].startswith("#"):
@@ -125,9 +125,9 @@ def body(text: str) -> str:
 
 def reformat(text: str) -> str:
     """A file in canonical form; a comment below the first table is a ValueError, because it would be lost."""
-    own = body(text)
-    head = text[: len(text) - len(own)]
-    rows = own.splitlines()
+    content = without_head(text)
+    head = text[: len(text) - len(content)]
+    rows = content.splitlines()
     first = len(head.splitlines()) + 1
     comments = [first + place for place, line in enumerate(rows) if line.lstrip().startswith("#")]
     if comments:
@@ -135,7 +135,7 @@ def reformat(text: str) -> str:
     return head + dump(tomllib.loads(text))
 
 
-def _row(row: Mapping[str, Any], path: str) -> list[str]:
+def _row_lines(row: Mapping[str, Any], path: str) -> list[str]:
     lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in row.items() if not _is_long(value)]
     for name, value in row.items():
         if _is_long(value):

@@ -39,7 +39,7 @@ def arm_vendor(code: str) -> str | None:
 def archspec_rows() -> dict[str, dict[str, Any]]:
     """Each microarchitecture of x86-64 and AArch64 as a row of the table, with the features of its ancestors."""
     table = read_archspec("microarchitectures")["microarchitectures"]
-    return {name: _row(name, table) for name in table if (name, *_ancestors(name))[-1] in _FAMILIES}
+    return {name: _make_row(name, table) for name in table if (name, *_ancestors(name))[-1] in _FAMILIES}
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def _ancestors(name: str) -> tuple[str, ...]:
     return tuple(sorted(met, key=lambda other: -len(_ancestors(other))))
 
 
-def _row(name: str, table: dict[str, Any]) -> dict[str, Any]:
+def _make_row(name: str, table: dict[str, Any]) -> dict[str, Any]:
     line = (name, *_ancestors(name))
     features = {feature for other in line for feature in table[other]["features"]}
     if "ssse3" in features:

@@ -86,46 +86,46 @@ def _chips(facts: Facts) -> dict[Vendor, dict[str, ChipRow]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _names(facts: Facts) -> tuple[tuple[str, Product], ...]:
-    found = []
+def _product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
+    names = []
     for vendor, chips in _chips(facts).items():
         for chip_name, chip in chips.items():
             for name in chip.products:
                 spellings = {name, *alternatives(name)} if " / " in name else (name,)
-                found += [(one, Product(vendor, name, chip_name, chip)) for one in spellings]
-            found.append((chip_name, Product(vendor, chip_name, chip_name, chip)))
-    return tuple(found)
+                names += [(spelling, Product(vendor, name, chip_name, chip)) for spelling in spellings]
+            names.append((chip_name, Product(vendor, chip_name, chip_name, chip)))
+    return tuple(names)
 
 
 @functools.lru_cache(maxsize=4)
 def products(facts: Facts) -> tuple[tuple[Spelling, Product], ...]:
     """Every product and chip of both vendors, spelt."""
-    return tuple((spell(name), product) for name, product in _names(facts))
+    return tuple((spell(name), product) for name, product in _product_names(facts))
 
 
-def matches(text: str, facts: Facts) -> list[Product]:
+def find_products(text: str, facts: Facts) -> list[Product]:
     """The products a text names, by the strictest reading that finds any; empty where none is meant for sure."""
-    wanted = spell(text)
+    asked = spell(text)
     maker = maker_of(text)
-    numbers = [token for token in wanted.core if token.isdigit()]
+    numbers = [token for token in asked.core if token.isdigit()]
     # Every reading needs the same numbers, so only names that hold them all are spelt: most of the cost of a look-up.
-    near_names = [entry for entry in _names(facts) if all(number in entry[0] for number in numbers)]
+    near_names = [entry for entry in _product_names(facts) if all(number in entry[0] for number in numbers)]
     table = [(spell(name), product) for name, product in near_names if maker in (None, product.vendor)]
-    if not wanted.full:  # "Radeon Series": only as a whole
+    if not asked.full:  # "Radeon Series": only as a whole
         return [product for _, product in table if product.name.lower() == text.strip().lower()]
-    if exact := [product for spelling, product in table if spelling.full == wanted.full]:
+    if exact := [product for spelling, product in table if spelling.full == asked.full]:
         return exact
-    if not any(token.isdigit() for token in wanted.core):
+    if not any(token.isdigit() for token in asked.core):
         return []
-    near = [(s, p) for s, p in table if not s.line or not wanted.line or wanted.line <= s.line or s.line <= wanted.line]
-    bare = tuple(token for token in wanted.full if token not in _LINES)
+    near = [(s, p) for s, p in table if not s.line or not asked.line or asked.line <= s.line or s.line <= asked.line]
+    bare = tuple(token for token in asked.full if token not in _LINES)
     if same := [p for s, p in near if tuple(token for token in s.full if token not in _LINES) == bare]:
         return same
-    if same := [p for s, p in near if s.core == wanted.core]:
+    if same := [p for s, p in near if s.core == asked.core]:
         return same
     # "K40" begins "K40c": the same tokens, then letters only. Variants count where they agree on the architecture.
-    size = len(wanted.core)
-    begun = [(s.core[size:], p) for s, p in near if s.core[:size] == wanted.core]
+    size = len(asked.core)
+    begun = [(s.core[size:], p) for s, p in near if s.core[:size] == asked.core]
     variants = [p for rest, p in begun if not any(token.isdigit() for token in rest)]
     return variants if len({p.chip.arch for p in variants}) == 1 else []
 
@@ -133,7 +133,7 @@ def matches(text: str, facts: Facts) -> list[Product]:
 def maker_of(text: str) -> str | None:
     """Whose product a text speaks of, if it says so: a Radeon 840M is no GeForce 840M."""
     words = set(re.split(r"[^a-z]+", text.lower()))
-    makers = [maker for maker, own in _MAKERS.items() if words & own]
+    makers = [maker for maker, marks in _MAKERS.items() if words & marks]
     return makers[0] if len(makers) == 1 else None
 
 
@@ -141,16 +141,16 @@ def suggestions(text: str, facts: Facts) -> list[str]:
     """Names close to a text that names no product."""
     import difflib
 
-    wanted = spell(text)
-    begun = [p.name for s, p in products(facts) if wanted.core and s.core[: len(wanted.core)] == wanted.core]
-    if begun and any(token.isdigit() for token in wanted.core):
+    asked = spell(text)
+    begun = [p.name for s, p in products(facts) if asked.core and s.core[: len(asked.core)] == asked.core]
+    if begun and any(token.isdigit() for token in asked.core):
         return list(dict.fromkeys(begun))[:4]
     # With the line's name too ("geforcertx3060"): a misspelt "GeForse" must not hide the number behind it.
     spelt = {re.sub(r"[^a-z0-9+]+", "", product.name.lower()): product.name for _, product in products(facts)}
     spelt |= {"".join(spelling.full): product.name for spelling, product in products(facts)}
     key = re.sub(r"[^a-z0-9+]+", "", text.lower())
     near = difflib.get_close_matches(key, spelt, n=3, cutoff=0.7)
-    near += difflib.get_close_matches("".join(wanted.full), spelt, n=3, cutoff=0.7)
+    near += difflib.get_close_matches("".join(asked.full), spelt, n=3, cutoff=0.7)
     return list(dict.fromkeys(spelt[name] for name in near))[:4]
 
 
@@ -183,24 +183,24 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
 
     Several architectures come newest first: a marketing name outlives its first chip, seldom the other way.
     """
-    wanted = _inside_a_cpu(text.strip())
-    lowered = wanted.lower()
-    if found := _by_arch(lowered, facts):
-        return found
+    query = _gpu_in_cpu(text.strip())
+    lowered = query.lower()
+    if gpu := _find_by_arch(lowered, facts):
+        return gpu
     if match := _PCI.fullmatch(lowered):
-        return by_pci_id(match[1], match[2], facts, revision=match[3])
-    if found := _jetson(wanted, facts):
-        return found
-    if hits := next(filter(None, (matches(name, facts) for name in _readings(wanted))), []):
+        return find_by_pci_id(match[1], match[2], facts, revision=match[3])
+    if gpu := _find_jetson(query, facts):
+        return gpu
+    if hits := next(filter(None, (find_products(name, facts) for name in _readings(query))), []):
         if len({hit.vendor for hit in hits}) > 1:
             both = " or ".join(repr(name) for name in dict.fromkeys(hit.name for hit in hits))
             raise BadInput(f"{text!r} is the name of products of both makers", remedy=f"did you mean {both}?")
-        return _joined(wanted, hits)
+        return _join_products(query, hits)
     if _INTEL.search(lowered):
-        return FoundGpu("intel", wanted, (), ())
-    if not spell(wanted).full:
+        return FoundGpu("intel", query, (), ())
+    if not spell(query).full:
         raise BadInput(f"{text!r} names no GPU", remedy='write a product name ("GeForce GTX 970"), sm_52 or gfx1030')
-    if names := suggestions(wanted, facts):
+    if names := suggestions(query, facts):
         remedy = "did you mean " + " or ".join(repr(name) for name in names) + "?"
     else:
         remedy = "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
@@ -218,7 +218,7 @@ def _readings(text: str) -> Iterator[str]:
         yield from (f"GeForce {word} {' '.join(spell(text).core)}" for word in ("GTX", "RTX", "GT"))
 
 
-def _inside_a_cpu(text: str) -> str:
+def _gpu_in_cpu(text: str) -> str:
     """As CPUs name the GPU within: "Ryzen 7 7840U w/ Radeon 780M Graphics" tells it, "Ryzen 7 5700G with Radeon
     Graphics" leaves it to the CPU's number."""
     if match := _WITHIN.search(text):
@@ -236,7 +236,7 @@ def known_archs(facts: Facts) -> frozenset[GpuArch]:
     return frozenset([*chips, *toolkits, *releases, *wheels, *(row.gfx for row in facts.rocm.span)])
 
 
-def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
+def _find_by_arch(text: str, facts: Facts) -> FoundGpu | None:
     if not (text.startswith(("sm_", "gfx", "compute_", "xe_")) or _DOTTED.fullmatch(text) or _SHORT.fullmatch(text)):
         return None
     try:
@@ -244,41 +244,41 @@ def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
     except ValueError as error:
         raise BadInput(f"{error}") from None
     plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
-    known = known_archs(facts)
-    if plain not in known:
-        newest = max((sort_key(each) for each in known if type(each) is type(plain)), default=sort_key(None))
+    archs = known_archs(facts)
+    if plain not in archs:
+        newest = max((sort_key(each) for each in archs if type(each) is type(plain)), default=sort_key(None))
         if isinstance(plain, Xe) or sort_key(plain) < newest:  # a newer one may exist before our tables know it
-            raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
+            raise BadInput(f"no GPU has the architecture {text}", remedy=_suggest_arch(plain, facts))
     # A chip that toolkits renamed goes by its last name.
     arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
     vendor: Vendor = "nvidia" if isinstance(arch, Sm) else "intel" if isinstance(arch, Xe) else "amd"
     return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and facts.is_tegra(arch))
 
 
-def _nearest(arch: GpuArch, facts: Facts) -> str:
+def _suggest_arch(arch: GpuArch, facts: Facts) -> str:
     """NVIDIA counts, so the next one on either side is meant; of AMD's names the likest spelling is."""
     import difflib
 
     if isinstance(arch, Sm):
-        known = sorted(each for each in known_archs(facts) if isinstance(each, Sm))
-        place = bisect.bisect(known, arch)
-        near = [str(each) for each in known[max(place - 1, 0) : place + 1]]
+        sms = sorted(each for each in known_archs(facts) if isinstance(each, Sm))
+        place = bisect.bisect(sms, arch)
+        near = [str(each) for each in sms[max(place - 1, 0) : place + 1]]
     else:
         names = sorted(str(each) for each in known_archs(facts))
         near = difflib.get_close_matches(str(arch), names, n=3, cutoff=0.6)
     return f"did you mean {' or '.join(near)}?" if near else "write sm_86 or gfx1030"
 
 
-def by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | None = None) -> FoundGpu:
+def find_by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | None = None) -> FoundGpu:
     """Exact: the PCI id names one chip."""
     vendor = _NUMBERS.get(vendor_id, "amd")
     chips = _chips(facts)[vendor]
     full = f"{device_id}:{revision}" if revision else None
     for chip_name, chip in chips.items():
-        known = [name for name, ids in chip.products.items() if device_id in _devices(ids)]
-        if known or device_id in _devices(chip.ids):
-            exact = [name for name in known if full and full in chip.products[name].split()]
-            name = (exact or known or [chip_name])[0]
+        named = [name for name, ids in chip.products.items() if device_id in _device_ids(ids)]
+        if named or device_id in _device_ids(chip.ids):
+            exact = [name for name in named if full and full in chip.products[name].split()]
+            name = (exact or named or [chip_name])[0]
             return FoundGpu(vendor, name, (parse_gpu_arch(chip.arch),), (chip_name,))
     raise BadInput(
         f"no {vendor} device {vendor_id}:{device_id} is known",
@@ -289,30 +289,30 @@ def by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | N
 def device_classes(facts: Facts) -> dict[str, dict[str, str]]:
     """Every PCI id of the tables: vendor, device and architecture."""
     numbers = {vendor: number for number, vendor in _NUMBERS.items()}
-    found: dict[str, dict[str, str]] = {}
+    by_vendor: dict[str, dict[str, str]] = {}
     for vendor, chips in _chips(facts).items():
-        ids = found.setdefault(numbers[vendor], {})
+        ids = by_vendor.setdefault(numbers[vendor], {})
         for chip in chips.values():
-            for device in sorted(_devices(" ".join((*chip.products.values(), chip.ids)))):
+            for device in sorted(_device_ids(" ".join((*chip.products.values(), chip.ids)))):
                 ids.setdefault(device, chip.arch)
-    return found
+    return by_vendor
 
 
-def _devices(ids: str) -> set[str]:
+def _device_ids(ids: str) -> set[str]:
     return {part.split(":")[0] for part in ids.split()}
 
 
-def _jetson(text: str, facts: Facts) -> FoundGpu | None:
+def _find_jetson(text: str, facts: Facts) -> FoundGpu | None:
     """A board, also as its device tree prints it: ``NVIDIA Jetson Orin NX Engineering Reference Developer Kit``."""
-    key = _board(text)
+    key = _board_tokens(text)
     for row in facts.nvidia.jetson:
-        known = {_board(name) for name in (row.name, *row.aliases)}
-        if key in known or (("jetson", *key) in known and len(key) > 1):
+        boards = {_board_tokens(name) for name in (row.name, *row.aliases)}
+        if key in boards or (("jetson", *key) in boards and len(key) > 1):
             return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,), tegra=row.name.startswith("Jetson"))
     return None
 
 
-def _board(text: str) -> tuple[str, ...]:
+def _board_tokens(text: str) -> tuple[str, ...]:
     """The tokens of a board's name without its memory and what kind of kit it is."""
     return spell(_KIT.sub(" ", text)).full
 
@@ -332,9 +332,9 @@ def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:
     return -1, 0, ""
 
 
-def _joined(wanted: str, hits: list[Product]) -> FoundGpu:
+def _join_products(text: str, hits: list[Product]) -> FoundGpu:
     vendor: Vendor = hits[0].vendor
     archs = tuple(sorted({parse_gpu_arch(hit.chip.arch) for hit in hits}, reverse=True, key=sort_key))
     names = {hit.name for hit in hits}
-    name = next(iter(names)) if len(names) == 1 else wanted
+    name = next(iter(names)) if len(names) == 1 else text
     return FoundGpu(vendor, name, archs, tuple(dict.fromkeys(hit.chip_name for hit in hits)))

@@ -41,8 +41,8 @@ class NameOwner(Part, frozen=True, kw_only=True):
         windows, macos) only its own."""
         linux = (("apt install", self.apt, " (Debian, Ubuntu)"), ("dnf install", self.dnf, " (Fedora, RHEL)"))
         both = (("conda install -c conda-forge", self.conda, ""), ("pip install", self.pip, ""))
-        wanted = both if system in ("windows", "macos") else (*linux, *both)
-        ways = [f"{command} {package}{place}" for command, package, place in wanted if package]
+        managers = both if system in ("windows", "macos") else (*linux, *both)
+        ways = [f"{command} {package}{place}" for command, package, place in managers if package]
         if self.windows and system in (None, "windows"):
             ways.append(self.windows if system == "windows" else f"on Windows: {self.windows}")
         return ", or ".join(ways) if ways else None
@@ -58,10 +58,6 @@ class NamesFile(Part, frozen=True, kw_only=True):
 @functools.cache
 def load_names(kind: str) -> NamesFile:
     return convert(parse_toml((_HERE / f"{kind}.toml").read_bytes(), f"names-{kind}"), NamesFile)
-
-
-def kinds() -> tuple[str, ...]:
-    return tuple(sorted(path.stem for path in _HERE.glob("*.toml")))
 
 
 @functools.lru_cache(maxsize=256)

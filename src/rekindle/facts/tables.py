@@ -156,24 +156,24 @@ class AppsFile(FactsFile, frozen=True, kw_only=True):
 
 def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
     """What ``tomllib`` makes of ``raw``, from the cache where it is there."""
-    kept = _folder() / f"{name}-{hashlib.sha256(raw).hexdigest()[:32]}.msgpack"
+    path = _cache_folder() / f"{name}-{hashlib.sha256(raw).hexdigest()[:32]}.msgpack"
     with contextlib.suppress(OSError, msgspec.DecodeError, ValueError):
-        found = msgspec.msgpack.decode(kept.read_bytes())
-        if isinstance(found, dict):
-            return found
+        cached = msgspec.msgpack.decode(path.read_bytes())
+        if isinstance(cached, dict):
+            return cached
     parsed = tomllib.loads(raw.decode("utf-8"))
     with contextlib.suppress(OSError, OverflowError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_suffix(f".{os.getpid()}.part")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(msgspec.msgpack.encode(parsed))
-        part.replace(kept)
-        for older in kept.parent.glob(f"{name}-*.msgpack"):
-            if older != kept:
+        part.replace(path)
+        for older in path.parent.glob(f"{name}-*.msgpack"):
+            if older != path:
                 older.unlink(missing_ok=True)
     return parsed
 
 
-def _folder() -> Path:
+def _cache_folder() -> Path:
     """As platformdirs would say, without its 5 ms."""
     if os.name == "nt":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "rekindle/Cache/facts"
@@ -189,21 +189,21 @@ T = TypeVar("T")
 def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
     """The file ``name.toml`` as a typed value; a mistake in it names the file and the place."""
     path = HERE / f"{name}.toml"
-    raw = _parse(path)
+    raw = _read_toml(path)
     if overlay is not None:
         extra = overlay / f"{name}.toml"
         if extra.is_file():
-            raw = _merged(raw, _parse(extra))
+            raw = _merge_tables(raw, _read_toml(extra))
             path = extra
     if name == "cpu":
-        raw = _over_archspec(raw)
+        raw = _lay_over_archspec(raw)
     try:
         return msgspec.convert(raw, kind, dec_hook=_from_json)
     except (msgspec.ValidationError, ValueError) as error:
         raise BadInput(f"{path.name} breaks the schema of the facts: {error}") from error
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     raw = read_bounded(path, MAX_FILE_BYTES, "facts file")
     try:
         return parse_toml(raw, path.stem)
@@ -211,7 +211,7 @@ def _parse(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not valid TOML: {error}") from error
 
 
-def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+def _merge_tables(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     merged = dict(ours)
     for name, value in theirs.items():
         mine = merged.get(name)
@@ -224,7 +224,7 @@ def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _over_archspec(raw: dict[str, Any]) -> dict[str, Any]:
+def _lay_over_archspec(raw: dict[str, Any]) -> dict[str, Any]:
     """Our rows of CPUs laid over archspec's, field by field."""
     ours = raw.get("microarchitecture", {})
     if not isinstance(ours, dict) or not all(isinstance(row, dict) for row in ours.values()):

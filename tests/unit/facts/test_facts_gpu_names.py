@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import alternatives, find_gpu, known_archs, matches, products, spell
+from rekindle.facts.gpus import alternatives, find_gpu, find_products, known_archs, products, spell
 from rekindle.model.arch import Sm
 
 FACTS = load_facts()
@@ -110,7 +110,7 @@ def test_a_changed_number_never_means_a_product_without_that_number(name: str, a
     place = at % (len(name) + 1)
     changed = name[:place] + digit + name[place:]
     asked = {token for token in spell(changed).core if token.isdigit()}
-    for product in matches(changed, FACTS):
+    for product in find_products(changed, FACTS):
         assert asked <= _numbers(product.name), (changed, product.name)
 
 
@@ -123,9 +123,9 @@ def test_the_makers_word_decides_and_without_it_both_are_offered() -> None:
 
 
 def test_a_shortened_name_counts_only_where_letters_are_missing_and_all_agree() -> None:
-    assert {product.chip.arch for product in matches("K40", FACTS)} == {"sm_35"}
-    assert matches("PG160", FACTS) == []  # there is a "PG160 SKU18": a number is missing
-    assert matches("GTX 860", FACTS) == []  # a GTX 860M is sm_30 or sm_50
+    assert {product.chip.arch for product in find_products("K40", FACTS)} == {"sm_35"}
+    assert find_products("PG160", FACTS) == []  # there is a "PG160 SKU18": a number is missing
+    assert find_products("GTX 860", FACTS) == []  # a GTX 860M is sm_30 or sm_50
 
 
 def test_shared_names_are_told_apart() -> None:

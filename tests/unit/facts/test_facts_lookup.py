@@ -11,9 +11,9 @@ from rekindle.compat.libc import find_distro
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.browse import sources
-from rekindle.facts.gpus import find_gpu, jetson_cuda, matches, sort_key
+from rekindle.facts.gpus import find_gpu, find_products, jetson_cuda, sort_key
 from rekindle.facts.names import NameOwner
-from rekindle.facts.tables import _merged
+from rekindle.facts.tables import _merge_tables
 from rekindle.model.arch import Sm, parse_gpu_arch
 
 FACTS = load_facts()
@@ -167,8 +167,8 @@ def test_what_a_plain_install_gives() -> None:
 
 
 def test_words_without_a_number_are_a_card_only_as_a_whole() -> None:
-    assert [product.name for product in matches(" radeon SERIES", FACTS)] == ["Radeon Series"]
-    assert matches("Radeon", FACTS) == []
+    assert [product.name for product in find_products(" radeon SERIES", FACTS)] == ["Radeon Series"]
+    assert find_products("Radeon", FACTS) == []
 
 
 def test_a_number_alone_is_a_geforce() -> None:
@@ -226,4 +226,4 @@ def test_sources_that_stand_most_often_come_first() -> None:
     ],
 )
 def test_what_is_laid_over_a_table_counts_first(ours: Any, theirs: Any, merged: Any) -> None:
-    assert _merged(ours, theirs) == merged
+    assert _merge_tables(ours, theirs) == merged
