@@ -17,12 +17,12 @@ _NODES = "/sys/class/kfd/kfd/topology/nodes"
 def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
     """The cards of these that are AMD's, with driver and trouble."""
     ours = [card for card in cards if card.vendor == "amd"]
-    by_kfd = _from_kfd(host, ours) if host.system == "linux" else ()
+    by_kfd = _read_kfd(host, ours) if host.system == "linux" else ()
     if not by_kfd and (host.which("rocminfo") or host.glob("/opt/rocm/bin/rocminfo")):
-        by_kfd = _from_rocminfo(host)
-    known = {gpu.pci_slot for gpu in by_kfd}
-    rest = tuple(gpu_by_number(card) for card in ours if card.slot not in known or card.slot is None)
-    gpus = by_kfd + (rest if not by_kfd or known - {None} else ())
+        by_kfd = _ask_rocminfo(host)
+    slots = {gpu.pci_slot for gpu in by_kfd}
+    others = tuple(gpu_by_number(card) for card in ours if card.slot not in slots or card.slot is None)
+    gpus = by_kfd + (others if not by_kfd or slots - {None} else ())
     trouble = None
     if ours and not by_kfd and host.system == "linux":
         driver = ours[0].driver
@@ -33,7 +33,7 @@ def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
         )
     elif by_kfd and by_kfd[0].how == "kfd":
         trouble = _device_trouble(host)
-    return Cards(gpus=gpus, driver=_driver(host, ours), trouble=trouble)
+    return Cards(gpus=gpus, driver=_find_driver(host, ours), trouble=trouble)
 
 
 def _device_trouble(host: Asking) -> str | None:
@@ -44,7 +44,7 @@ def _device_trouble(host: Asking) -> str | None:
     return None if may else "this user may not use /dev/kfd (it belongs to the group render)"
 
 
-def _driver(host: Asking, cards: Sequence[PciCard]) -> str | None:
+def _find_driver(host: Asking, cards: Sequence[PciCard]) -> str | None:
     if host.system == "windows":
         return next((card.driver_version for card in cards if card.driver_version), None)
     version = text_of(host.read("/sys/module/amdgpu/version")).strip()
@@ -64,32 +64,32 @@ def gfx_of(target: int) -> Gfx | None:
     return Gfx(f"gfx{major}{minor:x}{step:x}")
 
 
-def _from_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
-    found = []
+def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
+    gpus = []
     for path in host.glob(f"{_NODES}/*/properties"):
         values = key_values(text_of(host.read(path)), " ")
         if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
             continue
-        slot = _slot(values)
+        slot = _pci_slot(values)
         card = next((card for card in cards if card.slot == slot), None)
         pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
         gfx = gfx_of(int(values.get("gfx_target_version", "0")))
         chip = chip_of(pci_id, revision=card.revision if card else None)
-        found.append(
+        gpus.append(
             Gpu(
                 vendor="amd",
                 name=chip.name,
                 arch=gfx or chip.arch,
-                memory_gib=gib(card.memory if card else None) or _bank(host, path),
+                memory_gib=gib(card.memory if card else None) or _bank_memory(host, path),
                 how="kfd",
                 pci_id=pci_id,
                 pci_slot=slot,
             )
         )
-    return tuple(found)
+    return tuple(gpus)
 
 
-def _slot(values: dict[str, str]) -> str | None:
+def _pci_slot(values: dict[str, str]) -> str | None:
     """``location_id`` packs bus, device and function, as the kernel's pci_dev_id does."""
     location, domain = values.get("location_id", ""), values.get("domain", "0")
     if not location.isdigit() or not domain.isdigit():
@@ -98,7 +98,7 @@ def _slot(values: dict[str, str]) -> str | None:
     return f"{int(domain):04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"
 
 
-def _bank(host: Asking, properties: str) -> float | None:
+def _bank_memory(host: Asking, properties: str) -> float | None:
     sizes = []
     for path in host.glob(properties.removesuffix("properties") + "mem_banks/*/properties"):
         values = key_values(text_of(host.read(path)), " ")
@@ -108,17 +108,17 @@ def _bank(host: Asking, properties: str) -> float | None:
     return gib(sum(sizes)) if sizes else None
 
 
-def _from_rocminfo(host: Asking) -> tuple[Gpu, ...]:
+def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:
     tool = host.which("rocminfo") or "/opt/rocm/bin/rocminfo"
     done = host.run([tool], timeout=host.left(4))
-    found = []
+    gpus = []
     for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE)[1:]:
         values = key_values(block, ":")
         if values.get("Device Type") != "GPU" or not values.get("Name", "").startswith("gfx"):
             continue
         chip = re.match(r"\d+", values.get("Chip ID", ""))
         pool = re.search(r"Segment:\s+GLOBAL.*?\n\s*Size:\s+(\d+)\(", block)
-        found.append(
+        gpus.append(
             Gpu(
                 vendor="amd",
                 name=values.get("Marketing Name") or None,
@@ -128,9 +128,9 @@ def _from_rocminfo(host: Asking) -> tuple[Gpu, ...]:
                 pci_id=f"1002:{int(chip[0]):04x}" if chip else None,
             )
         )
-    if not found:
-        said = (done.err.strip() or done.out.strip()).splitlines()
+    if not gpus:
+        lines = (done.err.strip() or done.out.strip()).splitlines()
         host.gap(
-            "rocminfo", "it did not answer in time" if done.timed_out else (said[0] if said else f"exit {done.code}")
+            "rocminfo", "it did not answer in time" if done.timed_out else (lines[0] if lines else f"exit {done.code}")
         )
-    return tuple(found)
+    return tuple(gpus)

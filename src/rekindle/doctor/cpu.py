@@ -27,30 +27,30 @@ _NEED_YMM = ("avx", "avx2", "fma", "f16c", "xop", "fma4", "vaes", "vpclmulqdq", 
 
 
 def probe_cpu(host: Asking) -> Cpu:
-    cpu = _described(host)
+    cpu = _read_cpu(host)
     allowed = allowed_processors(host)
     # Said only where it is less than the machine has.
     limited = allowed is not None and (cpu.threads is None or allowed < cpu.threads)
     return replace(cpu, allowed=allowed if limited else None)
 
 
-def _described(host: Asking) -> Cpu:
+def _read_cpu(host: Asking) -> Cpu:
     if host.machine == "x86_64" and (cpuid := host.cpuid()) is not None:
-        return _from_cpuid(host, cpuid)
+        return _read_cpuid(host, cpuid)
     raw = text_of(host.read("/proc/cpuinfo", limit=4 << 20)) if host.system == "linux" else ""
     if raw:
-        return _from_proc(host, raw)
+        return _read_proc(host, raw)
     if host.system == "windows":
-        return _from_registry(host)
+        return _read_registry(host)
     host.gap("processor", "neither cpuid nor /proc/cpuinfo answered")
     return Cpu()
 
 
-def _from_cpuid(host: Asking, cpuid: Cpuid) -> Cpu:
+def _read_cpuid(host: Asking, cpuid: Cpuid) -> Cpu:
     vendor = _registers_text(cpuid, (0, 0), order=(1, 3, 2))
     name = "".join(_registers_text(cpuid, (0x80000002 + i, 0), order=(0, 1, 2, 3)) for i in range(3))
     features = features_of(cpuid)
-    cores, threads = _counts(host)
+    cores, threads = _count_cores(host)
     return Cpu(
         name=tidy_name(name) or None,
         vendor=vendor or None,
@@ -70,34 +70,34 @@ def _registers_text(cpuid: Cpuid, leaf: tuple[int, int], order: tuple[int, ...])
 
 def features_of(cpuid: Cpuid) -> set[str]:
     """Feature names set in the leaves, less those whose registers the operating system does not save."""
-    found: set[str] = set()
+    features: set[str] = set()
     bits = read_archspec("cpuid")
     for call in (*bits["flags"], *bits["extension-flags"]):
         registers = cpuid.leaves.get((call["input"]["eax"], call["input"]["ecx"]))
         if registers is None:
             continue
         by_name = dict(zip(("eax", "ebx", "ecx", "edx"), registers, strict=True))
-        found.update(bit["name"] for bit in call["bits"] if by_name[bit["register"]] >> bit["bit"] & 1)
+        features.update(bit["name"] for bit in call["bits"] if by_name[bit["register"]] >> bit["bit"] & 1)
     state = cpuid.xcr0 or 0
     if state & _AVX_STATE != _AVX_STATE:
-        found.difference_update(_NEED_YMM)
+        features.difference_update(_NEED_YMM)
     if state & _AVX512_STATE != _AVX512_STATE:
-        found = {name for name in found if not name.startswith("avx512")}
+        features = {name for name in features if not name.startswith("avx512")}
     if state & _AMX_STATE != _AMX_STATE:
-        found = {name for name in found if not name.startswith("amx")}
-    return found
+        features = {name for name in features if not name.startswith("amx")}
+    return features
 
 
-def _from_proc(host: Asking, raw: str) -> Cpu:
+def _read_proc(host: Asking, raw: str) -> Cpu:
     first: dict[str, str] = {}
     for line in raw.split("\n\n")[0].splitlines():
         key, mark, value = line.partition(":")
         if mark:
             first.setdefault(key.strip(), value.strip())
-    cores, threads = _counts(host, raw)
+    cores, threads = _count_cores(host, raw)
     name = tidy_name(first.get("model name") or first.get("Model") or "")
     if host.machine == "aarch64":
-        implementer, part, features = _arm(host, first)
+        implementer, part, features = _read_arm(host, first)
         vendor = arm_vendor(implementer)
         # "ARMv8 Processor rev 1 (v8l)" names no processor; the part number does.
         name = arm_name(implementer, part) or ("" if name.startswith("ARMv") else name)
@@ -113,7 +113,7 @@ def _from_proc(host: Asking, raw: str) -> Cpu:
     )
 
 
-def _arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
+def _read_arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
     """Implementer, part and features: the process's own capability words before the file, as on x86."""
     words = host.hwcap()
     features = set(first.get("Features", "").split())
@@ -137,13 +137,13 @@ def _arm_parts() -> dict[str, Any]:
 
 def arm_name(implementer: str, part: str) -> str | None:
     names = _arm_parts().get(implementer)
-    found = names.get(part) if isinstance(names, dict) else None
-    return f"{names['vendor']} {found}" if isinstance(names, dict) and found else None
+    model = names.get(part) if isinstance(names, dict) else None
+    return f"{names['vendor']} {model}" if isinstance(names, dict) and model else None
 
 
-def _from_registry(host: Asking) -> Cpu:
+def _read_registry(host: Asking) -> Cpu:
     key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0")
-    cores, threads = _counts(host)
+    cores, threads = _count_cores(host)
     if key is None:
         host.gap("processor", "neither cpuid nor the registry answered")
         return Cpu(cores=cores, threads=threads)
@@ -173,10 +173,10 @@ def tidy_name(name: str) -> str:
     return " ".join(name.split())
 
 
-def _counts(host: Asking, proc: str | None = None) -> tuple[int | None, int | None]:
+def _count_cores(host: Asking, proc: str | None = None) -> tuple[int | None, int | None]:
     """Physical cores and hardware threads."""
     if host.system == "windows":
-        return _windows_counts(host)
+        return _count_on_windows(host)
     raw = proc if proc is not None else text_of(host.read("/proc/cpuinfo", limit=4 << 20))
     threads = len(re.findall(r"^processor\s*:", raw, re.MULTILINE)) or None
     pairs = {
@@ -193,8 +193,8 @@ def _counts(host: Asking, proc: str | None = None) -> tuple[int | None, int | No
     return len(siblings) or None, threads
 
 
-def _windows_counts(host: Asking) -> tuple[int | None, int | None]:
+def _count_on_windows(host: Asking) -> tuple[int | None, int | None]:
     key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
     threads = len(key.keys) if key else None
-    told = host.env.get("NUMBER_OF_PROCESSORS", "")
-    return host.cores(), threads or (int(told) if told.isdigit() else None)
+    count = host.env.get("NUMBER_OF_PROCESSORS", "")
+    return host.cores(), threads or (int(count) if count.isdigit() else None)

@@ -44,7 +44,7 @@ Probe = Callable[[Asking], Any]
 class Answers(msgspec.Struct, kw_only=True):
     """What the probes found, by name; a probe that did not finish is missing here and named in ``gaps``."""
 
-    found: dict[str, Any] = msgspec.field(default_factory=dict)
+    by_probe: dict[str, Any] = msgspec.field(default_factory=dict)
     gaps: list[Gap] = msgspec.field(default_factory=list)
     asked: list[Asking] = msgspec.field(default_factory=list)
 
@@ -84,14 +84,14 @@ def examine(
         "programs that hold torch": probe_holders,
     }
     answers = run_probes(host, probes, deadline=begin + deadline_s, progress=progress)
-    found = answers.found
-    memory: MemoryLimits = found.get("memory", MemoryLimits())
-    graphics: Graphics = found.get("graphics", Graphics())
-    disks: tuple[Volume, ...] = found.get("disks", ())
-    installed: Installations = found.get("pythons", Installations())
+    by_probe = answers.by_probe
+    memory: MemoryLimits = by_probe.get("memory", MemoryLimits())
+    graphics: Graphics = by_probe.get("graphics", Graphics())
+    disks: tuple[Volume, ...] = by_probe.get("disks", ())
+    installed: Installations = by_probe.get("pythons", Installations())
     machine = Examination(
-        os=found.get("system") or Os(system=host.system),  # type: ignore[arg-type]
-        cpu=found.get("processor", Cpu()),
+        os=by_probe.get("system") or Os(system=host.system),  # type: ignore[arg-type]
+        cpu=by_probe.get("processor", Cpu()),
         memory_gib=gib(memory.usable),
         memory_physical_gib=gib(memory.physical),
         memory_limited_by=memory.limited_by,
@@ -100,19 +100,19 @@ def examine(
         disks=disks,
         gpus=graphics.gpus,
         drivers=graphics.drivers,
-        toolkits=(*found.get("toolkits", ()), *installed.pieces),
-        compilers=found.get("compilers", ()),
+        toolkits=(*by_probe.get("toolkits", ()), *installed.pieces),
+        compilers=by_probe.get("compilers", ()),
         pythons=installed.pythons,
         torches=installed.torches,
-        tools=found.get("tools", {}),
+        tools=by_probe.get("tools", {}),
     )
     machine = replace(machine, torches=tuple(torch_with_verdict(machine, torch) for torch in machine.torches))
     case = ExaminedMachine(
         machine=machine,
         graphics=graphics,
-        managers=found.get("package managers", ()),
+        managers=by_probe.get("package managers", ()),
         workspace=place,
-        torch_users=found.get("programs that hold torch", ()),
+        torch_users=by_probe.get("programs that hold torch", ()),
         gaps=tuple(answers.gaps),
     )
     checks, ready = check_machine(case)
@@ -137,16 +137,16 @@ def run_probes(
     for name, probe in probes.items():
         asking = Asking(host, name, deadline)
         box: dict[str, Any] = {}
-        thread = threading.Thread(target=_guarded, args=(probe, asking, box), name=f"probe {name}", daemon=True)
+        thread = threading.Thread(target=_run_probe, args=(probe, asking, box), name=f"probe {name}", daemon=True)
         thread.start()
         running.append((name, asking, thread, box))
-    _wait([(name, thread) for name, _, thread, _ in running], deadline, progress or Silent())
+    _wait_for_probes([(name, thread) for name, _, thread, _ in running], deadline, progress or Silent())
     for name, asking, _, box in running:
         # Copied, because a probe that is still running may go on noting.
         answers.gaps += list(asking.gaps)
         answers.asked.append(asking)
         if "value" in box:
-            answers.found[name] = box["value"]
+            answers.by_probe[name] = box["value"]
         elif "error" in box:
             # Our own mistake in one probe must not hide the rest of the machine; it is said, not swallowed.
             answers.gaps.append(Gap(what=name, why=f"{OUR_BUG} ({box['error']!r:.200}); please report it"))
@@ -156,7 +156,7 @@ def run_probes(
     return answers
 
 
-def _wait(threads: list[tuple[str, threading.Thread]], deadline: float, progress: Progress) -> None:
+def _wait_for_probes(threads: list[tuple[str, threading.Thread]], deadline: float, progress: Progress) -> None:
     """Until all are done or the deadline; from the second second on, say whom one waits for."""
     begin = time.monotonic()
     while threads and (left := deadline - time.monotonic()) > 0:
@@ -167,7 +167,7 @@ def _wait(threads: list[tuple[str, threading.Thread]], deadline: float, progress
             progress.step(waited, deadline - begin, "waiting for " + ", ".join(name for name, _ in threads))
 
 
-def _guarded(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:
+def _run_probe(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:
     try:
         box["value"] = probe(asking)
     except Exception as error:  # noqa: BLE001 (carried to the caller's thread and reported there)

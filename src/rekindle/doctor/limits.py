@@ -29,11 +29,11 @@ class MemoryLimits(msgspec.Struct, frozen=True, kw_only=True):
 def probe_memory(host: Asking) -> MemoryLimits:
     """What the machine has and what this process may use of it."""
     if host.system != "linux":
-        return _by_call(host)
+        return _ask_memory(host)
     meminfo = memory_sizes(host.read("/proc/meminfo"))
     physical, swap = meminfo.get("MemTotal"), meminfo.get("SwapTotal")
     if physical is None:
-        fallback = _by_call(host)
+        fallback = _ask_memory(host)
         physical, swap = fallback.physical, fallback.swap
     limit = cgroup_limit(host)
     if limit is not None and (physical is None or limit[0] < physical):
@@ -41,7 +41,7 @@ def probe_memory(host: Asking) -> MemoryLimits:
     return MemoryLimits(usable=physical, physical=physical, swap=swap)
 
 
-def _by_call(host: Asking) -> MemoryLimits:
+def _ask_memory(host: Asking) -> MemoryLimits:
     memory = host.memory()
     if memory is None:
         host.gap("memory", "the system did not say")
@@ -68,11 +68,11 @@ def allowed_processors(host: Asking) -> float | None:
     """The smallest of quota and affinity; None where nothing limits or nobody says (Windows)."""
     if host.system != "linux":
         return None
-    found = [limit for limit in (_quota(host), _affinity(host)) if limit is not None]
-    return min(found, default=None)
+    limits = [limit for limit in (_cpu_quota(host), _cpu_affinity(host)) if limit is not None]
+    return min(limits, default=None)
 
 
-def _quota(host: Asking) -> float | None:
+def _cpu_quota(host: Asking) -> float | None:
     best: float | None = None
     for version, place in groups_of(host.read, "cpu"):
         if version == 2:
@@ -86,7 +86,7 @@ def _quota(host: Asking) -> float | None:
     return best
 
 
-def _affinity(host: Asking) -> float | None:
+def _cpu_affinity(host: Asking) -> float | None:
     match = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)", text_of(host.read("/proc/self/status")), re.MULTILINE)
     if match is None:
         return None
@@ -107,13 +107,13 @@ def probe_disks(workspace: str) -> Callable[[Asking], tuple[Volume, ...]]:
             places.append(("temporary files", host.env.get("TEMP") or r"C:\Windows\Temp"))
         else:
             places.append(("temporary files", host.env.get("TMPDIR") or "/tmp"))  # noqa: S108 (asked, not used)
-        found = []
+        volumes = []
         for purpose, path in places:
             disk = host.disk(path)
             if disk is None:
                 host.gap(f"disk space for {purpose}", f"{path} did not answer")
             else:
-                found.append(Volume(purpose=purpose, path=path, free_gib=gib(disk.free) or 0.0))
-        return tuple(found)
+                volumes.append(Volume(purpose=purpose, path=path, free_gib=gib(disk.free) or 0.0))
+        return tuple(volumes)
 
     return probe

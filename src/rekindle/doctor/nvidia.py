@@ -52,24 +52,24 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     if ours or loaded or _has_library(host):
         # A big server without persistence mode takes seconds here.
         answer = read_answer(host.nvml(timeout=host.left(5)), Nvml)
-    found = _from_nvml(answer)
+    nvidia = _read_nvml(answer)
     for number, device in enumerate(answer.devices):
         if device.error:
             host.gap(f"NVIDIA card {number}", device.error)
-    if not found.gpus:
+    if not nvidia.gpus:
         # nvidia-smi asks the same library: where that hangs, it hangs too.
-        by_tool = Cards() if answer.timed_out else _from_smi(host)
-        trouble = _trouble(answer, loaded) or by_tool.trouble
-        found = replace(by_tool, trouble=None if by_tool.gpus else trouble, driver=by_tool.driver or found.driver)
-    if not found.gpus:
-        found = replace(found, gpus=tuple(gpu_by_number(card) for card in ours))
-        if ours and found.trouble is None:
-            found = replace(found, trouble=_no_driver(ours, answer))
+        by_tool = Cards() if answer.timed_out else _ask_smi(host)
+        trouble = _nvml_trouble(answer, loaded) or by_tool.trouble
+        nvidia = replace(by_tool, trouble=None if by_tool.gpus else trouble, driver=by_tool.driver or nvidia.driver)
+    if not nvidia.gpus:
+        nvidia = replace(nvidia, gpus=tuple(gpu_by_number(card) for card in ours))
+        if ours and nvidia.trouble is None:
+            nvidia = replace(nvidia, trouble=_why_no_driver(ours, answer))
         elif not ours:
-            found = replace(found, trouble=found.trouble if loaded else None)
-    if found.trouble and not found.gpus:
-        host.gap("NVIDIA driver", found.trouble)
-    return replace(found, driver=found.driver or loaded or _registry_driver(ours))
+            nvidia = replace(nvidia, trouble=nvidia.trouble if loaded else None)
+    if nvidia.trouble and not nvidia.gpus:
+        host.gap("NVIDIA driver", nvidia.trouble)
+    return replace(nvidia, driver=nvidia.driver or loaded or _registry_driver(ours))
 
 
 def _has_library(host: Asking) -> bool:
@@ -84,12 +84,12 @@ def _kernel_driver(host: Asking) -> str | None:
     """The version of the kernel module that is loaded (Linux), which an update may have left behind."""
     if host.system != "linux":
         return None
-    said = text_of(host.read("/proc/driver/nvidia/version"))
-    match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", said)
+    text = text_of(host.read("/proc/driver/nvidia/version"))
+    match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", text)
     return match[1] if match else None
 
 
-def _from_nvml(answer: Nvml) -> Cards:
+def _read_nvml(answer: Nvml) -> Cards:
     gpus = []
     for device in answer.devices:
         if not (device.name or device.pci_id):
@@ -99,7 +99,7 @@ def _from_nvml(answer: Nvml) -> Cards:
             Gpu(
                 vendor="nvidia",
                 name=device.name or chip.name,
-                arch=capability(device.compute_capability) or chip.arch,
+                arch=parse_capability(device.compute_capability) or chip.arch,
                 memory_gib=gib(device.memory),
                 how="nvml",
                 pci_id=device.pci_id,
@@ -109,21 +109,21 @@ def _from_nvml(answer: Nvml) -> Cards:
     return Cards(gpus=tuple(gpus), driver=answer.driver)
 
 
-def capability(text: str | None) -> Sm | None:
+def parse_capability(text: str | None) -> Sm | None:
     """``8.6`` as NVML and nvidia-smi write it; anything else is no answer."""
     return parse_sm(text) if text and re.fullmatch(r"\d{1,2}\.\d", text) else None
 
 
-def _from_smi(host: Asking) -> Cards:
-    tool = host.which("nvidia-smi") or _smi_elsewhere(host)
+def _ask_smi(host: Asking) -> Cards:
+    tool = host.which("nvidia-smi") or _find_smi(host)
     if tool is None:
         return Cards()
     done = host.run([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout=host.left(4))
     rows = [[cell.strip() for cell in line.split(",")] for line in done.out.splitlines()]
     rows = [row for row in rows if len(row) == 5 and re.fullmatch(r"\d+(\.\d+)+", row[3])]
     if not rows:
-        said = (done.out.strip() or done.err.strip()).splitlines()
-        why = "nvidia-smi did not answer in time" if done.timed_out else (said[0] if said else f"exit {done.code}")
+        lines = (done.out.strip() or done.err.strip()).splitlines()
+        why = "nvidia-smi did not answer in time" if done.timed_out else (lines[0] if lines else f"exit {done.code}")
         return Cards(trouble=f"nvidia-smi: {why}" if not why.startswith("nvidia-smi") else why)
     capabilities = _capabilities(host, tool, len(rows))
     gpus = []
@@ -145,7 +145,7 @@ def _from_smi(host: Asking) -> Cards:
     return Cards(gpus=tuple(gpus), driver=rows[0][3])
 
 
-def _smi_elsewhere(host: Asking) -> str | None:
+def _find_smi(host: Asking) -> str | None:
     if host.system == "windows":
         places = [r"C:\Program Files\NVIDIA Corporation\NVSMI\nvidia-smi.exe", r"C:\Windows\System32\nvidia-smi.exe"]
     else:
@@ -155,27 +155,27 @@ def _smi_elsewhere(host: Asking) -> str | None:
 
 def _capabilities(host: Asking, tool: str, count: int) -> list[Any]:
     done = host.run([tool, "--query-gpu=compute_cap", "--format=csv,noheader"], timeout=host.left(4))
-    said = [line.strip() for line in done.out.splitlines()]
-    if done.ok and len(said) == count and all(re.fullmatch(r"\d+\.\d", line) for line in said):
-        return [parse_sm(line) for line in said]
+    lines = [line.strip() for line in done.out.splitlines()]
+    if done.ok and len(lines) == count and all(re.fullmatch(r"\d+\.\d", line) for line in lines):
+        return [parse_sm(line) for line in lines]
     return []
 
 
-def _trouble(answer: Nvml, loaded: str | None) -> str | None:
-    said = answer.error or ""
-    if not said:
+def _nvml_trouble(answer: Nvml, loaded: str | None) -> str | None:
+    error = answer.error or ""
+    if not error:
         return None
-    if "permission" in said.lower() or answer.code == 4:
-        return f"NVML: {said}: this user may not use /dev/nvidiactl"
-    if "version mismatch" in said.lower() or answer.code == 18:
+    if "permission" in error.lower() or answer.code == 4:
+        return f"NVML: {error}: this user may not use /dev/nvidiactl"
+    if "version mismatch" in error.lower() or answer.code == 18:
         return (
             f"the driver's library and its kernel module differ (kernel module {loaded or 'unknown'}): "
             "the driver was updated and the machine not restarted since"
         )
-    return f"NVML: {said}"
+    return f"NVML: {error}"
 
 
-def _no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
+def _why_no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
     driver = cards[0].driver
     if driver == "nvidia" and answer.missing:
         return "the kernel has NVIDIA's driver, but its library is not here (a container started without its GPUs?)"

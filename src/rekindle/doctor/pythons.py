@@ -60,22 +60,22 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
     answers = ask_each(
         host, paths, lambda path: read_interpreter(path, host.python(path, timeout=host.left(4))), at_once=_AT_ONCE
     )
-    known: dict[str, Interpreter] = {}
+    unique: dict[str, Interpreter] = {}
     for path in paths:
         answer = answers.get(path, "it did not answer in time")
         if isinstance(answer, str):
             host.gap(f"Python {path}", answer)
         else:
-            known.setdefault(identity_of(host, answer), started_directly(host, answer))
-    pythons = sorted(map(_row, known.values()), key=lambda python: version_key(python.version), reverse=True)
-    return tuple(pythons), {found.path: found for found in known.values()}
+            unique.setdefault(identity_of(host, answer), started_directly(host, answer))
+    pythons = sorted(map(_describe_python, unique.values()), key=lambda row: version_key(row.version), reverse=True)
+    return tuple(pythons), {answer.path: answer for answer in unique.values()}
 
 
-def _row(found: Interpreter) -> Python:
-    note = None if found.headers else "no headers (Python.h)"
-    if found.bits == 32:
+def _describe_python(python: Interpreter) -> Python:
+    note = None if python.headers else "no headers (Python.h)"
+    if python.bits == 32:
         note = "32 bit: no torch is published for it"
-    return Python(version=found.version, path=found.path, abi=found.abi, kind=found.kind, note=note)
+    return Python(version=python.version, path=python.path, abi=python.abi, kind=python.kind, note=note)
 
 
 _MAX_TRIED = 3
@@ -83,7 +83,7 @@ _MAX_TRIED = 3
 _SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn", "magma", "cusparselt", "kleidiai"}
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What loading a torch led to."""
 
     works: bool | None = None
@@ -97,26 +97,26 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bool) -> tuple[InstalledTorch, ...]:
     """Every torch of these interpreters; the first few are tried as well."""
-    found: dict[str, InstalledTorch] = {}
+    torches: dict[str, InstalledTorch] = {}
     for python, answer in answers.items():
         package = answer.packages.get("torch")
-        if package is None or package.path in found:
+        if package is None or package.path in torches:
             continue
         place = package.path
-        torch = _read(host, python, place, package.version)
-        if len(found) < _MAX_TRIED:
-            torch = _try(host, torch, deep=try_it)
-        found[place] = torch
-    return tuple(found.values())
+        torch = _read_torch(host, python, place, package.version)
+        if len(torches) < _MAX_TRIED:
+            torch = _try_torch(host, torch, deep=try_it)
+        torches[place] = torch
+    return tuple(torches.values())
 
 
-def _read(host: Asking, python: str, place: str, version: str) -> InstalledTorch:
+def _read_torch(host: Asking, python: str, place: str, version: str) -> InstalledTorch:
     slash = "\\" if "\\" in place else "/"
     path = f"{place}{slash}torch"
-    said = text_of(host.read(f"{path}{slash}version.py"))
+    text = text_of(host.read(f"{path}{slash}version.py"))
 
     def value(name: str) -> str | None:
-        match = re.search(rf"^{name}(?:\s*:[^=]+)?\s*=\s*['\"]([^'\"]+)['\"]", said, re.MULTILINE)
+        match = re.search(rf"^{name}(?:\s*:[^=]+)?\s*=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
         return match[1] if match else None
 
     return InstalledTorch(
@@ -125,34 +125,34 @@ def _read(host: Asking, python: str, place: str, version: str) -> InstalledTorch
         path=path,
         cuda=value("cuda"),
         rocm=value("hip"),
-        built_with=_built_with(host, f"{path}{slash}include{slash}ATen", slash),
+        built_with=_read_switches(host, f"{path}{slash}include{slash}ATen", slash),
     )
 
 
-def _built_with(host: Asking, headers: str, slash: str) -> tuple[str, ...]:
+def _read_switches(host: Asking, headers: str, slash: str) -> tuple[str, ...]:
     """The build's switches, from the headers it installs: ``#define AT_MKL_ENABLED() 1``."""
-    said = text_of(host.read(f"{headers}{slash}Config.h")) + text_of(
+    text = text_of(host.read(f"{headers}{slash}Config.h")) + text_of(
         host.read(f"{headers}{slash}cuda{slash}CUDAConfig.h")
     )
-    found = re.findall(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", said, re.MULTILINE)
-    return tuple(sorted({name.lower() for name in found if name.lower() in _SWITCHES}))
+    names = re.findall(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", text, re.MULTILINE)
+    return tuple(sorted({name.lower() for name in names if name.lower() in _SWITCHES}))
 
 
-def _try(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
+def _try_torch(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
     raw = host.torch(torch.python, deep=deep, timeout=host.left(50 if deep else 4))
     if raw is None:
         return torch
-    answer = read_answer(raw, Tried)
+    answer = read_answer(raw, TrialAnswer)
     if answer.timed_out:
         host.gap(f"torch {torch.version}", "it did not load in time")
         return torch
     works, why = answer.works, answer.error or answer.gpu_error
     if works is None and answer.exit_code is not None:
-        works, why = False, _died(answer.exit_code, why)
+        works, why = False, _explain_exit(answer.exit_code, why)
     return replace(torch, works=works, gpu_works=answer.gpu_works, archs=answer.arch_list, why=why)
 
 
-def _died(code: int, said: object) -> str:
+def _explain_exit(code: int, error: object) -> str:
     """A process killed by a signal ends with its negative number (Linux), or an NTSTATUS (Windows)."""
     if code in (-4, 0xC000001D, -1073741795):
         return "illegal instruction: it was built for a newer processor"
@@ -160,7 +160,7 @@ def _died(code: int, said: object) -> str:
         return "it crashes while loading"
     if code in (-9,):
         return "it was killed while loading (out of memory?)"
-    return f"loading it ends with exit code {code}: {said}"
+    return f"loading it ends with exit code {code}: {error}"
 
 
 def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
@@ -168,7 +168,7 @@ def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorc
     code = code_of(machine, torch)
     if torch.works is False or torch.gpu_works is True:
         return replace(torch, archs=code.targets)
-    reason = torch.why or _reason(machine, torch, code)
+    reason = torch.why or _why_gpu_fails(machine, torch, code)
     # The tables say it cannot: that is knowledge, too. That it can is only known after trying.
     gpu_works = False if reason and machine.gpus and torch.gpu_works is None else torch.gpu_works
     return replace(torch, archs=code.targets, why=reason, gpu_works=gpu_works)
@@ -182,19 +182,19 @@ def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
         return GpuCode(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
     published = flavour_code(flavour, platform)
     return published._replace(
-        targets=torch.archs or _spelled(published.targets, flavour),
+        targets=torch.archs or _spell_targets(published.targets, flavour),
         cuda=torch.cuda or flavour.cuda,
         rocm=torch.rocm or flavour.rocm,
     )
 
 
-def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
+def _why_gpu_fails(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
     facts = load_facts()
     meant = [gpu for gpu in machine.gpus if gpu.vendor != "intel" or ever_supported(gpu, facts).kind == "yes"]
     if not meant:
         return None  # graphics that no torch drives
     if not (torch.cuda or torch.rocm):
-        return _without_cuda(machine, torch, meant)
+        return _why_cpu_only(machine, torch, meant)
     vendor = "nvidia" if torch.cuda else "amd"
     ours = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
     if not ours:
@@ -213,26 +213,26 @@ def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | Non
     return next((f"its {answer.text}" for answer in cudnn if answer.kind == "partly"), None)
 
 
-def _without_cuda(machine: Machine, torch: InstalledTorch, cards: Sequence[Gpu]) -> str | None:
+def _why_cpu_only(machine: Machine, torch: InstalledTorch, cards: Sequence[Gpu]) -> str | None:
     """A CPU build uses no card; one for Intel's GPUs drives those that its release knows."""
     facts, platform = load_facts(), platform_of(machine.os)
     flavour = find_flavour(torch.version, facts)
     if flavour is None or not flavour.xpu or platform is None:
         return "it is a CPU build, so it cannot use the GPU"
-    found = [BACKENDS["xpu"].covers(flavour, platform, gpu, facts) for gpu in cards if gpu.vendor == "intel"]
-    if not found:
+    coverages = [BACKENDS["xpu"].covers(flavour, platform, gpu, facts) for gpu in cards if gpu.vendor == "intel"]
+    if not coverages:
         return "it is built for Intel's GPUs, and there is no such card"
-    return next((f"it {coverage.text}" for coverage in found if coverage.kind == "none"), None)
+    return next((f"it {coverage.text}" for coverage in coverages if coverage.kind == "none"), None)
 
 
-def _spelled(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:
+def _spell_targets(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:
     """As ``torch.cuda.get_arch_list()`` spells them: ``8.6+PTX`` is sm_86 and compute_86."""
     if not flavour.sm:
         return targets
-    found: dict[str, None] = {}
+    spelled: dict[str, None] = {}
     for target in targets:
         sm = parse_sm(target)
-        found[str(sm)] = None
+        spelled[str(sm)] = None
         if target.endswith("+PTX"):
-            found[sm.compute] = None
-    return tuple(found)
+            spelled[sm.compute] = None
+    return tuple(spelled)

@@ -21,14 +21,14 @@ def _hypervisors() -> dict[str, dict[str, str]]:
 def probe_os(host: Asking) -> Os:
     """The operating system and what it runs inside."""
     if host.system == "windows":
-        return _windows(host)
+        return _read_windows(host)
     if host.system == "macos":
         version = host.run(["sw_vers", "-productVersion"], timeout=host.left(2)).out.strip()
         return Os(system="macos", distro=f"macos {version}".strip(), arch=host.machine)
-    return _linux(host)
+    return _read_linux(host)
 
 
-def _linux(host: Asking) -> Os:
+def _read_linux(host: Asking) -> Os:
     release = key_values(text_of(host.read("/etc/os-release") or host.read("/usr/lib/os-release")))
     name = " ".join(part for part in (release.get("ID"), release.get("VERSION_ID")) if part) or None
     if name is None:
@@ -44,14 +44,14 @@ def _linux(host: Asking) -> Os:
         arch=host.machine,
         kernel=kernel,
         wsl=wsl,
-        container=_container(host),
-        virtual_machine=_virtual_machine(host, wsl),
+        container=_find_container(host),
+        virtual_machine=_find_hypervisor(host, wsl),
         # The board's own name, where the firmware gives one by device tree (Jetson and other ARM boards).
         model=text_of(host.read("/proc/device-tree/model")).strip("\0 \n") or None,
     )
 
 
-def _container(host: Asking) -> str | None:
+def _find_container(host: Asking) -> str | None:
     if named := text_of(host.read("/run/systemd/container")).strip():
         return named
     if host.read("/run/.containerenv") is not None:
@@ -69,7 +69,7 @@ def _container(host: Asking) -> str | None:
     return None
 
 
-def _virtual_machine(host: Asking, wsl: bool) -> str | None:
+def _find_hypervisor(host: Asking, wsl: bool) -> str | None:
     if wsl:
         return "wsl"
     cpuid = host.cpuid()
@@ -81,9 +81,9 @@ def _virtual_machine(host: Asking, wsl: bool) -> str | None:
         return "xen"
     vendor = text_of(host.read("/sys/class/dmi/id/sys_vendor")).strip()
     product = text_of(host.read("/sys/class/dmi/id/product_name")).strip()
-    said = f"{vendor} {product}".lower().strip()
-    if known := next((name for mark, name in _hypervisors()["firmware"].items() if mark in said), None):
-        return known
+    firmware = f"{vendor} {product}".lower().strip()
+    if hypervisor := next((name for mark, name in _hypervisors()["firmware"].items() if mark in firmware), None):
+        return hypervisor
     if " hypervisor" in text_of(host.read("/proc/cpuinfo", limit=8192)):
         return "unknown hypervisor"
     # The board that QEMU, Firecracker and others give an ARM guest.
@@ -91,7 +91,7 @@ def _virtual_machine(host: Asking, wsl: bool) -> str | None:
     return "unknown hypervisor" if dummy else None
 
 
-def _windows(host: Asking) -> Os:
+def _read_windows(host: Asking) -> Os:
     key = host.registry(_WINDOWS_VERSION)
     distro = kernel = None
     if key is None:
@@ -114,18 +114,18 @@ def _windows(host: Asking) -> Os:
         arch=host.machine,
         kernel=kernel,
         wsl=False,
-        virtual_machine=_windows_vm(host),
+        virtual_machine=_find_windows_hypervisor(host),
         long_paths=bool(paths.values.get("LongPathsEnabled", 0)) if paths else None,
     )
 
 
-def _windows_vm(host: Asking) -> str | None:
+def _find_windows_hypervisor(host: Asking) -> str | None:
     bios = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\BIOS")
-    said = (
+    firmware = (
         " ".join(str(bios.values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")) if bios else ""
     )
     # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
-    return next((name for mark, name in _hypervisors()["firmware"].items() if mark in said.lower()), None)
+    return next((name for mark, name in _hypervisors()["firmware"].items() if mark in firmware.lower()), None)
 
 
 def probe_holders(host: Asking) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ def test_only_a_card_s_own_memory_counts_as_its_memory() -> None:
     }
     record = Record(files=dict(files), paths=dict.fromkeys(files), system="linux", machine="x86_64")
     properties = "/sys/class/kfd/kfd/topology/nodes/1/properties"
-    assert amd._bank(Asking(RecordedHost(record)), properties) == 8.0
-    assert amd._bank(Asking(RecordedHost(Record(system="linux", machine="x86_64"))), properties) is None
+    assert amd._bank_memory(Asking(RecordedHost(record)), properties) == 8.0
+    assert amd._bank_memory(Asking(RecordedHost(Record(system="linux", machine="x86_64"))), properties) is None
 
 
 ROCMINFO = """ROCk module is loaded
@@ -56,7 +56,7 @@ Agent 2
 )
 def test_rocminfo_about_its_cards(done: Completed, cards: int, gaps: list[str]) -> None:
     host = Asking(RecordedHost(Record(runs=[done], system="linux", machine="x86_64")))
-    found = amd._from_rocminfo(host)
+    found = amd._ask_rocminfo(host)
     assert len(found) == cards and [gap.why for gap in host.gaps] == gaps
     for card in found:
         assert (card.name, str(card.arch), card.pci_id) == ("AMD Radeon RX 6700 XT", "gfx1031", "1002:73df")
