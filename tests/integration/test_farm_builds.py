@@ -183,7 +183,7 @@ def test_a_farm_that_lies_is_found_and_all_it_made_is_made_again(
     tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Real compilers behind an sccache whose objects have a symbol too many, and which tells not who made them."""
-    monkeypatch.setattr("rekindle.toolkits.sccache._beside_python", lambda program: str(tmp_path / "sccache"))
+    monkeypatch.setattr("rekindle.toolkits.sccache._find_beside_python", lambda program: str(tmp_path / "sccache"))
     (tmp_path / "sccache").write_text(LIAR)
     (tmp_path / "sccache").chmod(0o755)
     farm = tmp_path / "farm"

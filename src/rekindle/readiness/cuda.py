@@ -24,7 +24,7 @@ from rekindle.model.supply import SupplyNeed
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
-from rekindle.toolkits.libraries import header_version, lacking
+from rekindle.toolkits.libraries import find_lacks, header_version
 from rekindle.toolkits.programs import bring_lacking
 from rekindle.toolkits.rocm import find_hipcc
 
@@ -286,7 +286,7 @@ def _nccl(host: Host, settings: Mapping[str, str]) -> Checks:
     env = dict(settings)
     if root := env.get("NCCL_ROOT") or env.get("NCCL_ROOT_DIR"):
         env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
-    lacks = lacking(host, [need], env)
+    lacks = find_lacks(host, [need], env)
     if lacks:
         raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=bring_lacking(host, lacks))
     yield build_check("nccl", "ok", "nccl.h and libnccl")

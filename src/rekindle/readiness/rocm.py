@@ -19,7 +19,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.readiness.cuda import Misfit, name_misfits
-from rekindle.toolkits.libraries import lacking
+from rekindle.toolkits.libraries import find_lacks
 from rekindle.toolkits.programs import bring_packages, manager_here
 from rekindle.toolkits.rocm import rocm_home
 
@@ -73,7 +73,7 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
     told = {**host.env, **build.recipe.env}
     # Before 5.2 every part had a folder of its own.
     told["CMAKE_PREFIX_PATH"] = ":".join((home, f"{home}/roctracer", told.get("CMAKE_PREFIX_PATH", "")))
-    lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in lacking(host, linked, told)}
+    lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in find_lacks(host, linked, told)}
     if lacks:
         raise BadInput(
             f"the build will demand {', '.join(lacks.values())}, not found below {home}",

@@ -18,7 +18,7 @@ from rekindle.readiness.case import Checks, PlannedBuild, build_check
 from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.quoting import paste_line, pasted
 from rekindle.toolkits.cuda import cuda_home
-from rekindle.toolkits.libraries import lacking
+from rekindle.toolkits.libraries import find_lacks
 from rekindle.toolkits.programs import bring_lacking
 
 _NVJPEG = "TORCHVISION_USE_NVJPEG"
@@ -47,7 +47,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
         rows += [row for row in parts_for(build.release, cuda=plan.cuda) if row.folder in taken]
     elif recipe.packages and recipe.origin not in ("git", "tarball"):
         rows += parts_for(build.release, cuda=plan.cuda)
-    lacks = lacking(host, rows, recipe.env)
+    lacks = find_lacks(host, rows, recipe.env)
     if not lacks:
         demanding = [
             row for row in rows if row.headers or row.any_header or row.libraries or row.programs or row.any_library
@@ -152,7 +152,7 @@ def _companion_libraries(host: Host, plan: Plan) -> Checks:
     wanted = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
     if not wanted:
         return
-    lacks = lacking(host, wanted.values(), _places(env))
+    lacks = find_lacks(host, wanted.values(), _places(env))
     for asked in (True, False):
         short = [lack for lack in lacks if wanted[lack.need.name].asked is asked]
         if not short:

@@ -32,7 +32,7 @@ from rekindle.source.archive import unpack
 from rekindle.source.debian import Packaging
 from rekindle.source.paths import check_relative, inside
 from rekindle.source.tree import find_submodules, is_empty, is_ours, listed_by_setup, missing_submodules
-from rekindle.toolkits.libraries import lacking
+from rekindle.toolkits.libraries import find_lacks
 from rekindle.toolkits.programs import bring_lacking
 
 _STANDINS = Path(__file__).parent / "standins"
@@ -133,7 +133,7 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
     if row.generate is not None:
         problem = _generate(root, row, host)
         if problem:
-            fix = bring_lacking(host, lacking(host, [row])) or f"install {row.generate.program}"
+            fix = bring_lacking(host, find_lacks(host, [row])) or f"install {row.generate.program}"
             return _not_ready(done, problem, fix)
     reason = "the system's library is used instead" if row.way == "system" else _switched(row.settings | row.gpu)
     for name, ours in row.files.items():

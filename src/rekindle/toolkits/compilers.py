@@ -37,7 +37,7 @@ _BANNERS = (
 _MAX_COMPILERS = 16
 _AT_ONCE = 4
 # What a compiler run needs; the rest of what the batch file sets is for the prompt.
-_WANTED = (
+_VCVARS_NAMES = (
     *("PATH", "INCLUDE", "LIB", "LIBPATH", "VCToolsInstallDir", "VCToolsVersion", "VCINSTALLDIR", "VSINSTALLDIR"),
     *("WindowsSdkDir", "WindowsSDKVersion", "UniversalCRTSdkDir", "UCRTVersion", "VSCMD_ARG_TGT_ARCH"),
     *("VSCMD_ARG_HOST_ARCH", "VisualStudioVersion"),
@@ -51,10 +51,10 @@ class Banner(NamedTuple):
     version: str
 
 
-def read_banner(said: str) -> Banner | None:
+def read_banner(text: str) -> Banner | None:
     """From the answer to ``--version`` (MSVC: to a bare call)."""
     for kind, pattern in _BANNERS:
-        if match := pattern.search(said):
+        if match := pattern.search(text):
             return Banner(kind, next(filter(None, match.groups())))
     return None
 
@@ -62,10 +62,10 @@ def read_banner(said: str) -> Banner | None:
 def list_compilers(host: Asking) -> tuple[Compiler, ...]:
     """Every gcc and clang under each name distributions give them, and every MSVC; once per real file, newest first."""
     by_file: dict[str, str] = {}
-    for path in _candidates(host):
+    for path in _compiler_paths(host):
         by_file.setdefault(host.realpath(path), path)
     paths = list(by_file.values())[:_MAX_COMPILERS]
-    answers = ask_each(host, paths, lambda path: _describe(host, path), at_once=_AT_ONCE)
+    answers = ask_each(host, paths, lambda path: _describe_compiler(host, path), at_once=_AT_ONCE)
     for path in paths:
         if path not in answers:
             host.gap(f"compiler {path}", "it did not answer in time")
@@ -84,10 +84,10 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
     return tuple(c for c in compilers if (c.kind == "msvc") == (system == "windows") and has_cxx(c))
 
 
-def _candidates(host: Asking) -> list[str]:
+def _compiler_paths(host: Asking) -> list[str]:
     paths: dict[str, None] = {}
     for variable in ("CC", "CXX"):
-        if (given := host.env.get(variable)) and (path := host.which(given.split()[0])):
+        if (setting := host.env.get(variable)) and (path := host.which(setting.split()[0])):
             paths[path] = None
     for name in ("gcc", "clang", "cc", "g++", "clang++", "c++"):
         paths.update(dict.fromkeys(host.which_all(name)))
@@ -118,7 +118,7 @@ def cxx_compiler_of(c: str) -> str:
     return c[: -len(name)] + plain
 
 
-def _describe(host: Asking, path: str) -> Compiler | None:
+def _describe_compiler(host: Asking, path: str) -> Compiler | None:
     done = host.run([path, "--version"], timeout=host.left(3))
     if done.timed_out or not done.ok:
         host.gap(f"compiler {path}", "it did not answer in time" if done.timed_out else f"exit code {done.code}")
@@ -127,11 +127,11 @@ def _describe(host: Asking, path: str) -> Compiler | None:
     if banner is None or banner.kind not in ("gcc", "clang"):
         host.gap(f"compiler {path}", f"it said {done.out.strip()[:120]!r}")
         return None
-    return Compiler(kind=banner.kind, version=banner.version, path=path, note=_note(host, path, done.out))  # type: ignore[arg-type]
+    return Compiler(kind=banner.kind, version=banner.version, path=path, note=_compiler_note(host, path, done.out))  # type: ignore[arg-type]
 
 
-def _note(host: Asking, path: str, said: str) -> str | None:
-    if "apple" in said.lower():
+def _compiler_note(host: Asking, path: str, banner: str) -> str | None:
+    if "apple" in banner.lower():
         return "Apple's clang"
     if "ccache" in host.realpath(path):
         return "through ccache"
@@ -144,14 +144,14 @@ def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]
     under a name of its own (g++-11 alone, Visual Studio's outside its prompt)."""
     paths: dict[str, str | None] = {}
     for name, choices in _PLAIN_NAMES.items():
-        wanted = settings.get(name) or settings.get(_CMAKE_NAMES[name])
-        if wanted:
-            path = wanted if Path(wanted).is_absolute() and os.access(wanted, os.X_OK) else host.which(wanted)
-            paths[name] = path or _unnumbered(host, wanted)
+        asked = settings.get(name) or settings.get(_CMAKE_NAMES[name])
+        if asked:
+            path = asked if Path(asked).is_absolute() and os.access(asked, os.X_OK) else host.which(asked)
+            paths[name] = path or _find_unnumbered(host, asked)
             if not paths[name]:
                 raise MissingTool(
-                    f"the plan's {_language(name)} compiler {wanted} is not on this machine",
-                    remedy=bring_compiler(host, wanted),
+                    f"the plan's {_language(name)} compiler {asked} is not on this machine",
+                    remedy=bring_compiler(host, asked),
                 )
         else:
             paths[name] = next(filter(None, map(host.which, choices)), None)
@@ -172,8 +172,8 @@ def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]
 
 def newest_compiler(host: Host) -> Compiler | None:
     """The one a build takes where none has a plain name on PATH: gcc before clang, the newest of them."""
-    here = build_compilers(list_compilers(Asking(host)), host.system)
-    return next((c for c in here if c.kind != "clang"), here[0] if here else None)
+    usable = build_compilers(list_compilers(Asking(host)), host.system)
+    return next((c for c in usable if c.kind != "clang"), usable[0] if usable else None)
 
 
 def compilers_to_name(compilers: tuple[Tool, Tool], settings: Mapping[str, str]) -> dict[str, str]:
@@ -193,8 +193,8 @@ def _language(variable: str) -> str:
 
 def _ask_compiler(host: Host, name: str, path: str) -> Tool:
     # cl has no --version; it prints its banner to stderr when called bare, and nobody needs its number here.
-    said = host.run([path, "--version"], timeout=20.0)
-    banner = read_banner(said.out) if said.ok else None
+    done = host.run([path, "--version"], timeout=20.0)
+    banner = read_banner(done.out) if done.ok else None
     if banner is None:
         return probe_program(host, name, path) or Tool(name=name, path=path, version="unknown")
     return Tool(name=name, path=path, version=banner.version, kind=banner.kind)
@@ -210,26 +210,26 @@ def keep_place_out(host: Host, compilers: Sequence[Tool], build_tree: Path) -> b
         return False
     if "=" not in str(build_tree):
         return True
-    asked = build_tree / "rekindle-where.c"
+    probe = build_tree / "rekindle-where.c"
     build_tree.mkdir(parents=True, exist_ok=True)
-    asked.write_text("__FILE__\n", encoding="utf-8")
+    probe.write_text("__FILE__\n", encoding="utf-8")
     flag = f"-ffile-prefix-map={build_tree}=there"
-    answers = [host.run([tool.path, flag, "-E", "-P", "-x", "c", str(asked)], timeout=20.0) for tool in compilers]
-    asked.unlink()
-    return all(said.ok and said.out.strip() == f'"there/{asked.name}"' for said in answers)
+    answers = [host.run([tool.path, flag, "-E", "-P", "-x", "c", str(probe)], timeout=20.0) for tool in compilers]
+    probe.unlink()
+    return all(done.ok and done.out.strip() == f'"there/{probe.name}"' for done in answers)
 
 
-def _unnumbered(host: Host, wanted: str) -> str | None:
+def _find_unnumbered(host: Host, asked: str) -> str | None:
     """``gcc`` where the plan says gcc-12 and that is what it is: not every system links the numbered name."""
-    plain, _, number = wanted.rpartition("-")
+    plain, _, number = asked.rpartition("-")
     path = host.which(plain) if plain and number.split(".")[0].isdigit() else None
     tool = _ask_compiler(host, plain, path) if path else None
     return path if tool and tool.release[:1] == (int(number.split(".")[0]),) else None
 
 
-def bring_compiler(host: Host, wanted: str) -> str:
+def bring_compiler(host: Host, compiler: str) -> str:
     """The line that installs it here."""
-    name = Path(wanted).name
+    name = Path(compiler).name
     plain, _, number = name.rpartition("-")
     manager = manager_here(host)
     family = "g++" if plain in ("gcc", "g++") else "clang"
@@ -251,20 +251,20 @@ def find_msvc(host: Asking) -> tuple[Compiler, ...]:
     except ValueError:
         host.gap("Visual Studio", f"vswhere gave no JSON ({'timed out' if done.timed_out else f'exit {done.code}'})")
         return ()
-    found: list[Compiler] = []
+    compilers: list[Compiler] = []
     for instance in instances if isinstance(instances, list) else ():
         if isinstance(instance, dict):
-            found += _toolsets(host, instance)
-    found.sort(key=lambda compiler: version_key(compiler.version), reverse=True)
-    if found:
-        found[0] = _with_environment(host, found[0])
-    return tuple(found)
+            compilers += _list_toolsets(host, instance)
+    compilers.sort(key=lambda compiler: version_key(compiler.version), reverse=True)
+    if compilers:
+        compilers[0] = _note_sdk(host, compilers[0])
+    return tuple(compilers)
 
 
-def _with_environment(host: Asking, compiler: Compiler) -> Compiler:
+def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
     """The Windows SDK that the newest toolset's vcvars64.bat finds: it proves that batch files run here."""
-    root, _, rest = str(compiler.path).partition(r"\VC\Tools\MSVC")
-    toolset = rest.strip("\\").split("\\")[0]
+    root, _, tail = str(compiler.path).partition(r"\VC\Tools\MSVC")
+    toolset = tail.strip("\\").split("\\")[0]
     answer = read_vcvars(host, rf"{root}\VC\Auxiliary\Build\vcvars64.bat", toolset, timeout=host.left(6))
     if answer.why is not None:
         host.gap("Visual Studio's environment", f"vcvars64.bat: {answer.why}")
@@ -275,7 +275,7 @@ def _with_environment(host: Asking, compiler: Compiler) -> Compiler:
     return replace(compiler, note=f"{compiler.note}, Windows SDK {sdk or 'missing'}")
 
 
-def _toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
+def _list_toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
     root = str(instance.get("installationPath", ""))
     name = str(instance.get("displayName") or instance.get("productId") or "Visual Studio")
     if instance.get("isComplete") is False:
@@ -284,15 +284,15 @@ def _toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
     if not directories:
         host.gap(name, "it has no C++ toolset (the workload 'Desktop development with C++' is not installed)")
     default = text_of(host.read(rf"{root}\VC\Auxiliary\Build\Microsoft.VCToolsVersion.default.txt")).strip()
-    found = []
+    compilers = []
     for directory in directories:
         toolset = directory.rsplit("\\", 1)[-1]
         if (version := cl_version(toolset)) is None:
             continue
         cl = rf"{directory}\bin\Hostx64\x64\cl.exe"
         note = f"{name}, toolset {toolset}" + (" (default)" if toolset == default else "")
-        found.append(Compiler(kind="msvc", version=version, path=cl, note=note))
-    return sorted(found, key=lambda c: version_key(c.version), reverse=True)
+        compilers.append(Compiler(kind="msvc", version=version, path=cl, note=note))
+    return sorted(compilers, key=lambda c: version_key(c.version), reverse=True)
 
 
 def cl_version(toolset: str) -> str | None:
@@ -319,13 +319,13 @@ def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: 
     done = host.run(vcvars_argv(batch, toolset), timeout=timeout)
     if done.timed_out:
         return Vcvars({}, "it did not end in time")
-    wanted = {name.upper(): name for name in _WANTED}
+    spellings = {name.upper(): name for name in _VCVARS_NAMES}
     env = {}
     for line in done.out.splitlines():
         name, mark, value = line.partition("=")
-        if mark and name.upper() in wanted:
-            env[wanted[name.upper()]] = value
+        if mark and name.upper() in spellings:
+            env[spellings[name.upper()]] = value
     if not done.ok or "INCLUDE" not in env:
-        said = (done.err.strip() or done.out.strip()).splitlines()
-        return Vcvars({}, said[0] if said else f"exit code {done.code}")
+        lines = (done.err.strip() or done.out.strip()).splitlines()
+        return Vcvars({}, lines[0] if lines else f"exit code {done.code}")
     return Vcvars(env)

@@ -29,10 +29,10 @@ _KERNEL = "__global__ void probe() {}\nint main() { return 0; }\n"
 
 def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
     """Every toolkit, newest first, not only the one on PATH."""
-    return list_toolkits(host, "cuda", _roots(host), lambda root: _version(host, root), "nvcc")
+    return list_toolkits(host, "cuda", _list_roots(host), lambda root: _read_version(host, root), "nvcc")
 
 
-def _roots(host: Host) -> list[str]:
+def _list_roots(host: Host) -> list[str]:
     roots: dict[str, None] = {}
     for variable in CUDA_VARIABLES:
         if named := host.env.get(variable):
@@ -54,7 +54,7 @@ def _roots(host: Host) -> list[str]:
     return list(roots)
 
 
-def _version(host: Asking, root: str) -> str | None:
+def _read_version(host: Asking, root: str) -> str | None:
     """By version.json (11.1 on), by version.txt (before), by nvcc, and last by cuda.h."""
     if raw := host.read(joined(host.system, root, "version.json")):
         try:
@@ -64,8 +64,8 @@ def _version(host: Asking, root: str) -> str | None:
     old = text_of(host.read(joined(host.system, root, "version.txt")))
     if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", old):
         return match[1]
-    if (nvcc := program_in(host, root, "nvcc")) and (said := ask_release(host, nvcc, host.left(3))):
-        return said[1]
+    if (nvcc := program_in(host, root, "nvcc")) and (answer := ask_release(host, nvcc, host.left(3))):
+        return answer[1]
     header = text_of(host.read(joined(host.system, root, "include", "cuda.h"), limit=_HEADER_BYTES))
     if match := re.search(r"#define CUDA_VERSION (\d+)", header):
         number = int(match[1])
@@ -75,34 +75,34 @@ def _version(host: Asking, root: str) -> str | None:
 
 def ask_release(host: Host, program: str, timeout: float = 20.0) -> tuple[str, str] | None:
     """Release (12.4) and version (12.4.131) of nvcc or ptxas; None where it does not say."""
-    said = _NVCC_BANNER.search(host.run([program, "--version"], timeout=timeout).out)
-    return (said[1], said[2] or said[1]) if said else None
+    match = _NVCC_BANNER.search(host.run([program, "--version"], timeout=timeout).out)
+    return (match[1], match[2] or match[1]) if match else None
 
 
 def nvcc_release(host: Host, nvcc: str) -> str | None:
     """As 12.4; None where it does not say."""
-    said = ask_release(host, nvcc)
-    return said[0] if said else None
+    answer = ask_release(host, nvcc)
+    return answer[0] if answer else None
 
 
-def is_release(release: str | None, wanted: str) -> bool:
-    """Is an nvcc of ``release`` (12.4) what a plan for ``wanted`` (12.4, 12.4.1) means?"""
-    return release is not None and f"{wanted}.".startswith(f"{release}.")
+def is_release(release: str | None, planned: str) -> bool:
+    """Is an nvcc of ``release`` (12.4) what a plan for ``planned`` (12.4, 12.4.1) means?"""
+    return release is not None and f"{planned}.".startswith(f"{release}.")
 
 
 def every_nvcc(host: Host) -> tuple[str, ...]:
     """Every nvcc on this machine, each once: what the shell names, the usual one, the first on PATH, all others."""
     # Numbers, not letters: 9.2 comes after 12.4.
-    roots = sorted(_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
+    roots = sorted(_list_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
     packaged = host.glob("/usr/bin/nvcc")
     # Debian's is a script there, which starts the one below /usr/lib: one toolkit in two places.
-    own = [root for root in roots if not (packaged and PurePosixPath(root).is_relative_to("/usr/lib"))]
+    separate = [root for root in roots if not (packaged and PurePosixPath(root).is_relative_to("/usr/lib"))]
     usual = find_below(host, "nvcc", {}, CUDA_VARIABLES, _USUAL)
-    found: dict[str, str] = {}
-    for nvcc in (usual, host.which("nvcc"), *(program_in(host, root, "nvcc") for root in own), *packaged):
+    by_file: dict[str, str] = {}
+    for nvcc in (usual, host.which("nvcc"), *(program_in(host, root, "nvcc") for root in separate), *packaged):
         if nvcc:
-            found.setdefault(host.realpath(nvcc), nvcc)
-    return tuple(found.values())
+            by_file.setdefault(host.realpath(nvcc), nvcc)
+    return tuple(by_file.values())
 
 
 def find_nvcc(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
@@ -110,10 +110,10 @@ def find_nvcc(host: Host, settings: Mapping[str, str], cuda: str | None = None) 
     named = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
     if named or any(settings.get(name) for name in CUDA_VARIABLES):
         return named or find_below(host, "nvcc", settings, CUDA_VARIABLES, _USUAL)
-    here = every_nvcc(host)
-    if cuda and len(here) > 1:
-        return next((nvcc for nvcc in here if is_release(nvcc_release(host, nvcc), cuda)), here[0])
-    return here[0] if here else None
+    nvccs = every_nvcc(host)
+    if cuda and len(nvccs) > 1:
+        return next((nvcc for nvcc in nvccs if is_release(nvcc_release(host, nvcc), cuda)), nvccs[0])
+    return nvccs[0] if nvccs else None
 
 
 def cuda_home(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
@@ -155,8 +155,8 @@ def _refusal_to_compile(host: Host, nvcc: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="rekindle-nvcc-") as folder:
         source = Path(folder) / "probe.cu"
         source.write_text(_KERNEL, encoding="ascii")
-        said = host.run([nvcc, "-c", str(source), "-o", str(Path(folder) / "probe.o")], timeout=60.0)
-    if said.ok:
+        done = host.run([nvcc, "-c", str(source), "-o", str(Path(folder) / "probe.o")], timeout=60.0)
+    if done.ok:
         return None
-    lines = [line.strip() for line in (said.err or said.out).splitlines() if "error" in line or "fatal" in line]
+    lines = [line.strip() for line in (done.err or done.out).splitlines() if "error" in line or "fatal" in line]
     return (lines or ["it failed without a word"])[0][:200]

@@ -43,11 +43,11 @@ def find_toolkits(host: Asking) -> tuple[Toolkit, ...]:
     nvidia = find_cudnn(host, cuda) + find_nccl(host, cuda)
     if nvidia:
         packaged = packaged_cuda(host)
-        nvidia = [_with_cuda(toolkit, packaged) for toolkit in nvidia]
+        nvidia = [_note_cuda(toolkit, packaged) for toolkit in nvidia]
     return (*cuda, *nvidia, *find_rocm(host), *find_oneapi(host), *find_blas(host))
 
 
-def _with_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
+def _note_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
     cuda = packaged.get(toolkit.version or "")
     if cuda is None or "for CUDA" in (toolkit.note or ""):
         return toolkit
@@ -56,14 +56,14 @@ def _with_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
 
 def find_libc(host: Host, timeout: float = 5.0) -> tuple[Literal["glibc", "musl"] | None, str | None]:
     """The kind of C library, and the version where it is glibc."""
-    said = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=timeout).out
-    if match := re.search(r"glibc (\d+\.\d+)", said):
+    text = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=timeout).out
+    if match := re.search(r"glibc (\d+\.\d+)", text):
         return "glibc", match[1]
     done = host.run(["ldd", "--version"], timeout=timeout)
-    said = done.out + done.err
-    if match := re.search(r"(?:GLIBC|GNU libc|GNU C Library)[^\n]*?(\d+\.\d+)\s*$", said, re.MULTILINE | re.IGNORECASE):
+    text = done.out + done.err
+    if match := re.search(r"(?:GLIBC|GNU libc|GNU C Library)[^\n]*?(\d+\.\d+)\s*$", text, re.MULTILINE | re.IGNORECASE):
         return "glibc", match[1]
-    return ("musl" if "musl" in said else None), None
+    return ("musl" if "musl" in text else None), None
 
 
 def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
@@ -81,37 +81,37 @@ def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
     return tuple(pieces.values())
 
 
-def find_cudnn(host: Asking, cuda_roots: Sequence[Toolkit]) -> list[Toolkit]:
-    found = list(_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), "CUDNN", cuda_roots))
+def find_cudnn(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
+    toolkits = list(_find_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), "CUDNN", kits))
     if host.system == "windows":
         for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\cudnn_version.h"):
-            found += _at_header(host, "cudnn", header, "CUDNN", None)
+            toolkits += _read_header(host, "cudnn", header, "CUDNN", None)
         # From version 9 on one installation serves several CUDAs, each in a directory of its own.
         for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\*\cudnn_version.h"):
-            found += _at_header(host, "cudnn", header, "CUDNN", header.split("\\")[-2])
-    return found or _by_file(host, "cudnn", "libcudnn.so.*")
+            toolkits += _read_header(host, "cudnn", header, "CUDNN", header.split("\\")[-2])
+    return toolkits or _find_by_file(host, "cudnn", "libcudnn.so.*")
 
 
-def find_nccl(host: Asking, cuda_roots: Sequence[Toolkit]) -> list[Toolkit]:
+def find_nccl(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
     if host.system == "windows":
         return []
-    return list(_by_header(host, "nccl", ("nccl.h",), "NCCL", cuda_roots)) or _by_file(host, "nccl", "libnccl.so.*")
+    return list(_find_by_header(host, "nccl", ("nccl.h",), "NCCL", kits)) or _find_by_file(host, "nccl", "libnccl.so.*")
 
 
 def packaged_cuda(host: Asking) -> dict[str, str]:
     """Version of a package → the CUDA in its name, as dpkg and rpm write it (``8.7.0.84-1+cuda11.8``)."""
-    said = ""
+    listing = ""
     if host.which("dpkg-query"):
-        said = host.run(["dpkg-query", "-W", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
+        listing = host.run(["dpkg-query", "-W", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
     elif host.which("rpm"):
-        said = host.run(["rpm", "-qa", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
-    by_version = {m[1]: m[2] for m in re.finditer(r"(\d+\.\d+\.\d+)[\d.]*-\d+[.+]cuda(\d+\.\d+)", said)}
+        listing = host.run(["rpm", "-qa", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
+    by_version = {m[1]: m[2] for m in re.finditer(r"(\d+\.\d+\.\d+)[\d.]*-\d+[.+]cuda(\d+\.\d+)", listing)}
     # From version 9 on the package's name carries it: libcudnn9-dev-cuda-12 9.3.0.75-1.
-    by_name = {m[2]: m[1] for m in re.finditer(r"-cuda-(\d+)[\s-]+(\d+\.\d+\.\d+)", said)}
+    by_name = {m[2]: m[1] for m in re.finditer(r"-cuda-(\d+)[\s-]+(\d+\.\d+\.\d+)", listing)}
     return {**by_name, **by_version}
 
 
-def _includes(host: Asking) -> list[str]:
+def _include_folders(host: Asking) -> list[str]:
     """Where headers lie that belong to no toolkit."""
     conda = host.env.get("CONDA_PREFIX")
     if host.system == "windows":
@@ -119,24 +119,24 @@ def _includes(host: Asking) -> list[str]:
     return [*_UNIX_INCLUDES, *([f"{conda}/include"] if conda else [])]
 
 
-def _by_header(
-    host: Asking, kind: str, names: Sequence[str], prefix: str, cuda_roots: Sequence[Toolkit]
+def _find_by_header(
+    host: Asking, kind: str, names: Sequence[str], prefix: str, kits: Sequence[Toolkit]
 ) -> Iterator[Toolkit]:
-    places = [(joined(host.system, kit.path or "", "include"), kit.version) for kit in cuda_roots]
-    places += [(place, None) for place in _includes(host)]
+    places = [(joined(host.system, kit.path or "", "include"), kit.version) for kit in kits]
+    places += [(place, None) for place in _include_folders(host)]
     seen: set[str] = set()
     for place, cuda in places:
         for header in (path for name in names for path in host.glob(joined(host.system, place, name))):
             if (real := host.realpath(header)) not in seen:
                 seen.add(real)
-                yield from _at_header(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
+                yield from _read_header(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
 
 
-def _at_header(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) -> list[Toolkit]:
+def _read_header(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) -> list[Toolkit]:
     version = header_version(text_of(host.read(header, limit=_HEADER_BYTES)), prefix)
     if version is None:
         return []
-    return [Toolkit(kind=kind, version=version, path=_root(header), note=f"for CUDA {cuda}" if cuda else None)]
+    return [Toolkit(kind=kind, version=version, path=_install_root(header), note=f"for CUDA {cuda}" if cuda else None)]
 
 
 def header_version(text: str, prefix: str) -> str | None:
@@ -145,35 +145,35 @@ def header_version(text: str, prefix: str) -> str | None:
     return ".".join(numbers[part] for part in ("MAJOR", "MINOR", "PATCH")) if len(numbers) == 3 else None
 
 
-def _root(header: str) -> str:
+def _install_root(header: str) -> str:
     """The place one names to a build: the directory above ``include``."""
     head, mark, _ = header.replace("\\", "/").rpartition("/include/")
     return header[: len(head)] if mark and head else header
 
 
-def _by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
+def _find_by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
     """The libraries alone, without headers: enough to use, not to build."""
     if host.system == "windows":
         return []
-    found: dict[str, Toolkit] = {}
+    by_version: dict[str, Toolkit] = {}
     for place in _UNIX_LIBRARIES:
         for path in host.glob(f"{place}/{pattern}"):
             if match := re.search(r"\.so\.(\d+\.\d+\.\d+)$", path):
-                found.setdefault(match[1], Toolkit(kind=kind, version=match[1], path=path, note="no headers"))
-    return sorted(found.values(), key=lambda t: version_key(t.version), reverse=True)
+                by_version.setdefault(match[1], Toolkit(kind=kind, version=match[1], path=path, note="no headers"))
+    return sorted(by_version.values(), key=lambda t: version_key(t.version), reverse=True)
 
 
 def find_blas(host: Asking) -> list[Toolkit]:
     """MKL and OpenBLAS, as a build finds them."""
-    found: dict[tuple[str, str], Toolkit] = {}
+    by_version: dict[tuple[str, str], Toolkit] = {}
     for kind, name, folder, read_version in (
         ("mkl", "mkl_version.h", "mkl", _mkl_version),
         ("openblas", "openblas_config.h", "openblas*", _openblas_version),
     ):
         for header in _blas_headers(host, name, folder):
             if version := read_version(text_of(host.read(header, limit=_HEADER_BYTES))):
-                found.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_root(header)))
-    return list(found.values())
+                by_version.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_install_root(header)))
+    return list(by_version.values())
 
 
 def _mkl_version(text: str) -> str | None:
@@ -197,10 +197,10 @@ def _blas_headers(host: Asking, name: str, folder: str) -> list[str]:
     places = [joined(host.system, root, "include")] if root else []
     if host.system == "windows":
         oneapi = (r"C:\Program Files (x86)\Intel\oneAPI", r"C:\Program Files\Intel\oneAPI")
-        places += [*(rf"{place}\mkl\*\include" for place in oneapi), *_includes(host)]
+        places += [*(rf"{place}\mkl\*\include" for place in oneapi), *_include_folders(host)]
     else:
         places += [
-            *_includes(host),
+            *_include_folders(host),
             "/opt/intel/oneapi/mkl/*/include",
             "/opt/intel/mkl/include",
             "/opt/OpenBLAS/include",
@@ -223,23 +223,23 @@ def find_oneapi(host: Asking) -> list[Toolkit]:
     ]
 
 
-def lacking(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
+def find_lacks(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
     """What these rows ask of the system and it does not have. ``env``: the plan's, which may name other places."""
-    told = {**host.env, **(env or {})}
-    includes = _searched_includes(told)
-    libraries = [*_places_in(told, "LIBRARY_PATH"), *_below_prefixes(told, "lib"), *_LIBRARIES]
-    found = []
+    settings = {**host.env, **(env or {})}
+    includes = _searched_includes(settings)
+    libraries = [*_places_in(settings, "LIBRARY_PATH"), *_below_prefixes(settings, "lib"), *_LIBRARIES]
+    lacks = []
     for row in rows:
-        what = [f"<{name}>" for name in row.headers if not _lies_in_any(host, includes, name)]
+        missing = [f"<{name}>" for name in row.headers if not _lies_in_any(host, includes, name)]
         if row.any_header and not any(_lies_in_any(host, includes, name) for name in row.any_header):
-            what.append(" or ".join(f"<{name}>" for name in row.any_header))
-        what += [f"lib{name}" for name in row.libraries if not _has_library(host, libraries, name)]
-        what += [name for name in row.programs if host.which(name) is None]
+            missing.append(" or ".join(f"<{name}>" for name in row.any_header))
+        missing += [f"lib{name}" for name in row.libraries if not _has_library(host, libraries, name)]
+        missing += [name for name in row.programs if host.which(name) is None]
         if row.any_library and not any(_has_library(host, libraries, name) for name in row.any_library):
-            what.append(" or ".join(f"lib{name}" for name in row.any_library))
-        if what:
-            found.append(Lack(need=row, what=tuple(what)))
-    return tuple(found)
+            missing.append(" or ".join(f"lib{name}" for name in row.any_library))
+        if missing:
+            lacks.append(Lack(need=row, what=tuple(missing)))
+    return tuple(lacks)
 
 
 def system_version(host: Host, row: ThirdParty) -> str | None:

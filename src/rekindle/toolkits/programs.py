@@ -52,10 +52,10 @@ class Tool:
 
 def probe_program(host: Host, name: str, path: str) -> Tool | None:
     """Ask a program for its version; None where it is not there or does not answer."""
-    said = host.run([path, "--version"], timeout=20.0)
-    if not said.ok:
+    done = host.run([path, "--version"], timeout=20.0)
+    if not done.ok:
         return None
-    match = _VERSION.search(said.out)
+    match = _VERSION.search(done.out)
     return Tool(name=name, path=path, version=match[0] if match else "unknown")
 
 
@@ -63,13 +63,13 @@ def places_of(host: Host, name: str) -> tuple[str, ...]:
     """Where a program lies that a build would take, the first choice first. Of CMake and Ninja we bring our own."""
     on_path = [path for each in (name, *_OTHER_NAMES.get(name, ())) if (path := host.which(each))]
     if name == "ninja":
-        on_path.insert(0, _packaged("ninja", "BIN_DIR", name) or "")
+        on_path.insert(0, _find_packaged("ninja", "BIN_DIR", name) or "")
     elif name == "cmake":
-        on_path.append(_packaged("cmake", "CMAKE_BIN_DIR", name) or "")
+        on_path.append(_find_packaged("cmake", "CMAKE_BIN_DIR", name) or "")
     return tuple(filter(None, on_path))
 
 
-def _packaged(module: str, attribute: str, name: str) -> str | None:
+def _find_packaged(module: str, attribute: str, name: str) -> str | None:
     try:
         folder = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError):
@@ -103,25 +103,25 @@ def probe_programs(host: Asking) -> dict[str, str | None]:
     """The version of each program, "?" where it does not say, None where it is not here."""
     names = [name for name in _PROGRAMS if _ONLY.get(name, host.system) == host.system]
     versions: dict[str, str | None] = dict.fromkeys(names)
-    here = [name for name in names if places_of(host, name)]
-    answers = ask_each(host, here, lambda name: _ask_version(host, name), at_once=_AT_ONCE)
-    for name in here:
-        version, said = answers.get(name, (None, None))
+    present = [name for name in names if places_of(host, name)]
+    answers = ask_each(host, present, lambda name: _ask_version(host, name), at_once=_AT_ONCE)
+    for name in present:
+        version, done = answers.get(name, (None, None))
         # It is there, which is what most questions are about. Our own lies beside us, not on every replayed machine.
         if version is None and any(host.which(each) for each in (name, *_OTHER_NAMES.get(name, ()))):
-            host.gap(f"version of {name}", _why_no_version(said))
+            host.gap(f"version of {name}", _why_no_version(done))
             version = "?"
         versions[name] = version
     return versions
 
 
 def _ask_version(host: Asking, name: str) -> tuple[str | None, Completed | None]:
-    said = None
+    done = None
     for path in places_of(host, name):
-        said = host.run([path, _QUESTIONS.get(name, "--version")], timeout=host.left(_PATIENCE_S))
-        if version := version_in(said.out) or version_in(said.err):
-            return version, said
-    return None, said
+        done = host.run([path, _QUESTIONS.get(name, "--version")], timeout=host.left(_PATIENCE_S))
+        if version := version_in(done.out) or version_in(done.err):
+            return version, done
+    return None, done
 
 
 def _why_no_version(done: Completed | None) -> str:
@@ -156,13 +156,13 @@ def list_toolkits(
     host: Host, kind: str, roots: Sequence[str], version_of: Callable[[str], str | None], compiler: str
 ) -> tuple[Toolkit, ...]:
     """What lies at these roots, each once however many links lead there, newest first."""
-    found: dict[str, Toolkit] = {}
+    by_root: dict[str, Toolkit] = {}
     for root in roots:
         real = host.realpath(root)
-        if real not in found and (version := version_of(root)):
+        if real not in by_root and (version := version_of(root)):
             note = None if program_in(host, root, compiler) else f"no {compiler} in it: libraries only"
-            found[real] = Toolkit(kind=kind, version=version, path=root, note=note)
-    return tuple(sorted(found.values(), key=lambda kit: version_key(kit.version), reverse=True))
+            by_root[real] = Toolkit(kind=kind, version=version, path=root, note=note)
+    return tuple(sorted(by_root.values(), key=lambda kit: version_key(kit.version), reverse=True))
 
 
 def program_in(host: Host, root: str, name: str) -> str | None:
@@ -177,12 +177,12 @@ def find_below(
 ) -> str | None:
     """A toolkit's program below what the settings or the shell name, else below ``usual``, else on PATH."""
     for variable in variables:
-        if (said := settings.get(variable)) and not host.glob(str(Path(said) / "bin" / name)):
+        if (folder := settings.get(variable)) and not host.glob(str(Path(folder) / "bin" / name)):
             raise MissingTool(
-                f"the plan says {variable}={said}, but there is no {name} in {Path(said) / 'bin'}",
+                f"the plan says {variable}={folder}, but there is no {name} in {Path(folder) / 'bin'}",
                 remedy=f"install the toolkit there, or correct {variable} in the plan's environment",
             )
     for home in (*(settings.get(variable) or host.env.get(variable) for variable in variables), usual):
-        if home and (here := host.glob(str(Path(home) / "bin" / name))):
-            return here[0]
+        if home and (hits := host.glob(str(Path(home) / "bin" / name))):
+            return hits[0]
     return host.which(name)

@@ -16,10 +16,10 @@ _USUAL = "/opt/rocm"
 
 def find_rocm(host: Asking) -> tuple[Toolkit, ...]:
     """Every ROCm, newest first."""
-    return list_toolkits(host, "rocm", _roots(host), lambda root: _version(host, root), "hipcc")
+    return list_toolkits(host, "rocm", _list_roots(host), lambda root: _read_version(host, root), "hipcc")
 
 
-def _roots(host: Host) -> list[str]:
+def _list_roots(host: Host) -> list[str]:
     roots: dict[str, None] = {}
     for variable in _VARIABLES:
         if named := host.env.get(variable):
@@ -33,20 +33,20 @@ def _roots(host: Host) -> list[str]:
     return list(roots)
 
 
-def _version(host: Host, root: str) -> str | None:
+def _read_version(host: Host, root: str) -> str | None:
     def read(*place: str) -> str:
         return text_of(host.read(joined(host.system, root, *place)))
 
     for name in ("version", "version-dev", "version-hip-libraries"):
         if match := re.match(r"(\d+\.\d+\.\d+)", read(".info", name)):
             return match[1]
-    said = read("include", "rocm-core", "rocm_version.h")
-    parts = re.findall(r"#define ROCM_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)", said)
+    text = read("include", "rocm-core", "rocm_version.h")
+    parts = re.findall(r"#define ROCM_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)", text)
     if len(parts) == 3:
         return ".".join(parts)
     # Debian and Fedora package HIP without the rest of ROCm.
-    said = read("bin", ".hipVersion") + "\n" + read("share", "hip", "version")
-    parts = [match[1] for part in ("MAJOR", "MINOR") if (match := re.search(rf"HIP_VERSION_{part}=(\d+)", said))]
+    text = read("bin", ".hipVersion") + "\n" + read("share", "hip", "version")
+    parts = [match[1] for part in ("MAJOR", "MINOR") if (match := re.search(rf"HIP_VERSION_{part}=(\d+)", text))]
     if len(parts) == 2:
         return ".".join(parts)
     tail = re.split(r"[/\\]", root)[-1].removeprefix("rocm-")
@@ -57,15 +57,15 @@ def find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
     """The hipcc that settings or shell name, the usual one, the one on PATH; else that of the newest ROCm here."""
     if usual := find_below(host, "hipcc", settings, _VARIABLES, _USUAL):
         return usual
-    roots = sorted(_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
+    roots = sorted(_list_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
     return next((hipcc for root in roots if (hipcc := program_in(host, root, "hipcc"))), None)
 
 
 def hip_release(host: Host, hipcc: str) -> str | None:
     """As 6.2; None where it does not say."""
-    said = host.run([hipcc, "--version"])
-    match = re.search(r"HIP version: (\d+\.\d+)", said.out)
-    return match[1] if said.ok and match else None
+    done = host.run([hipcc, "--version"])
+    match = re.search(r"HIP version: (\d+\.\d+)", done.out)
+    return match[1] if done.ok and match else None
 
 
 def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
@@ -78,6 +78,6 @@ def find_hip_clang(host: Host, home: str) -> str | None:
     """The folder of HIP's clang where it is not the one that FindHIP takes for granted."""
     if host.glob(f"{home}/llvm/bin/clang++"):
         return None
-    said = host.run([f"{home}/bin/hipconfig", "--hipclangpath"], timeout=20.0)
-    place = said.out.strip() if said.ok else ""
+    done = host.run([f"{home}/bin/hipconfig", "--hipclangpath"], timeout=20.0)
+    place = done.out.strip() if done.ok else ""
     return place if place and host.glob(str(PurePosixPath(place, "clang++"))) else None

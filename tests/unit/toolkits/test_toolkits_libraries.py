@@ -17,12 +17,12 @@ from rekindle.model.supply import SupplyNeed, ThirdParty
 from rekindle.toolkits.libraries import (
     find_blas,
     find_cudnn,
+    find_lacks,
     find_libc,
     find_nccl,
     find_oneapi,
     find_toolkits,
     header_version,
-    lacking,
     packaged_cuda,
     pip_pieces,
     system_kind,
@@ -203,15 +203,15 @@ def test_what_the_system_lacks_is_named_and_nothing_else() -> None:
         paths=dict.fromkeys(files), programs={"protoc": ("/usr/bin/protoc",)}, env={"CMAKE_PREFIX_PATH": "/b;/c"}
     )
     there = need(headers=("zlib.h",), libraries=("z", "q"), programs=("protoc",), any_header=("no.h", "zlib.h"))
-    assert lacking(host, [there, need(any_library=("none", "z"))]) == ()
-    (lack,) = lacking(
+    assert find_lacks(host, [there, need(any_library=("none", "z"))]) == ()
+    (lack,) = find_lacks(
         host,
         [need(headers=("a.h",), libraries=("b",), programs=("c",), any_header=("d.h", "e.h"), any_library=("f", "g"))],
     )
     assert lack.what == ("<a.h>", "<d.h> or <e.h>", "libb", "c", "libf or libg")
     elsewhere = machine(paths={"/plan/include/a.h": None})
-    assert lacking(elsewhere, [need(headers=("a.h",))], {"CPATH": "/plan/include"}) == ()
-    assert lacking(elsewhere, [need(headers=("a.h",))]) != ()
+    assert find_lacks(elsewhere, [need(headers=("a.h",))], {"CPATH": "/plan/include"}) == ()
+    assert find_lacks(elsewhere, [need(headers=("a.h",))]) != ()
 
 
 def party(**what: Any) -> ThirdParty:

@@ -19,8 +19,8 @@ from rekindle.toolkits import sccache
 from rekindle.toolkits.programs import Tool
 from rekindle.toolkits.sccache import (
     SccacheClient,
+    _assign_worker,
     _free_port,
-    _with_worker,
     find_sccache,
     read_counts,
     read_status,
@@ -45,7 +45,7 @@ class Sccaches(BareHost):
 
 @pytest.fixture
 def _none_beside_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sccache, "_beside_python", lambda program: None)
+    monkeypatch.setattr(sccache, "_find_beside_python", lambda program: None)
 
 
 @pytest.mark.usefixtures("_none_beside_python")
@@ -214,7 +214,7 @@ def test_where_the_program_says_nothing_its_silence_is_told() -> None:
 )
 def test_a_compilation_belongs_to_the_worker_whose_count_grew(grown: dict[str, int], where: str | None) -> None:
     made = [FarmCompilation(object="x.o", result="cache miss"), FarmCompilation(object="y.o", result="cache hit")]
-    known = _with_worker(made[:1], {}, grown)
+    known = _assign_worker(made[:1], {}, grown)
     assert [item.where for item in known] == [where]
-    both = _with_worker([made[0], made[0]], {}, {"a": 2})
+    both = _assign_worker([made[0], made[0]], {}, {"a": 2})
     assert [item.where for item in both] == [None, None], "of two nobody knows which went where"
