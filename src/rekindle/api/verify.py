@@ -29,9 +29,8 @@ from rekindle.model.verify import ForetoldFailure, VerifyComparison, VerifyOptio
 from rekindle.verify import output, prove
 from rekindle.verify.gather import foretell, read_events
 from rekindle.verify.output import compare
-from rekindle.verify.suspects import keep as keep_trials
-from rekindle.verify.suspects import place_of
-from rekindle.verify.target import Trial, promises, told_settings
+from rekindle.verify.suspects import keep_trials, place_of
+from rekindle.verify.target import Trial, promises, settings_words
 
 
 def verify(options: VerifyOptions | None = None, *, progress: Progress | None = None, **choices: Any) -> VerifyReport:
@@ -67,7 +66,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     # A run with settings of the user's own says nothing about the wheel as others use it.
     if audit.place is not None and not chosen.only and not chosen.env:
         keep_trials(report, audit.place)
-    if events is None and (words := told_settings(os.environ, chosen.env)):
+    if events is None and (words := settings_words(os.environ, chosen.env)):
         report = msgspec.structs.replace(report, environment={**report.environment, "settings": words})
     report = proof_with_causes(report)
     # Some checks alone, or a companion, prove nothing of torch: that is not kept, nor compared with what is.

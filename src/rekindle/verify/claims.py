@@ -68,36 +68,36 @@ def judge_claims(checks: Sequence[ClaimCheck]) -> Verdict:
     return "proven" if all(status.get(id) == "passed" for id in needed) else "not-proven"
 
 
-def _answer(id: str, good: bool, claimed: str, found: str, detail: str = "") -> ClaimCheck:
-    return ClaimCheck(id=id, status="passed" if good else "failed", claimed=claimed, found=found, detail=detail)
+def _result(id: str, good: bool, claimed: str, actual: str, detail: str = "") -> ClaimCheck:
+    return ClaimCheck(id=id, status="passed" if good else "failed", claimed=claimed, found=actual, detail=detail)
 
 
-def _unclaimed(id: str, why: str, found: str | None = None) -> ClaimCheck:
-    return ClaimCheck(id=id, status="skipped", skip="absent", found=found, detail=why)
+def _unclaimed(id: str, why: str, actual: str | None = None) -> ClaimCheck:
+    return ClaimCheck(id=id, status="skipped", skip="absent", found=actual, detail=why)
 
 
 def _record(material: Material) -> ClaimCheck:
     faults = [finding for finding in material.report.findings if finding.code.startswith(("record-", "no-record"))]
     bad = [finding.text for finding in faults if finding.code != "record-unverified"]
-    return _answer("record", not bad, "every file as RECORD lists it", "; ".join(bad) or "the same")
+    return _result("record", not bad, "every file as RECORD lists it", "; ".join(bad) or "the same")
 
 
 def _version(material: Material) -> ClaimCheck:
     """The file's name, METADATA and what the package will call itself must name one version."""
     named = material.file.split("-")[1] if material.file.count("-") >= 4 else ""
-    said = {"the file name": named.replace("_", "+", 1) if "_" in named else named}
+    versions = {"the file name": named.replace("_", "+", 1) if "_" in named else named}
     if material.metadata_version:
-        said["METADATA"] = material.metadata_version
+        versions["METADATA"] = material.metadata_version
     inside = dict(_ASSIGNED.findall(material.version_py)).get("__version__")
-    same = len({_parsed(value) for value in said.values()}) == 1
+    same = len({_canonical(value) for value in versions.values()}) == 1
     if inside is not None:
-        said["version.py"] = inside
+        versions["version.py"] = inside
         # PyPI's wheels leave the local part out of their name, but never name another release.
-        whole = _parsed(inside) == _parsed(said["the file name"])
-        short = "+" not in said["the file name"] and _parsed(inside, local=False) == _parsed(named)
-        same = same and (whole or short or _is_graft_of(said["the file name"], inside, material))
-    found = ", ".join(f"{where} {value}" for where, value in said.items())
-    return _answer("version", same, said["the file name"], found)
+        whole = _canonical(inside) == _canonical(versions["the file name"])
+        short = "+" not in versions["the file name"] and _canonical(inside, local=False) == _canonical(named)
+        same = same and (whole or short or _is_graft_of(versions["the file name"], inside, material))
+    shown = ", ".join(f"{where} {value}" for where, value in versions.items())
+    return _result("version", same, versions["the file name"], shown)
 
 
 def _is_graft_of(named: str, inside: str, material: Material) -> bool:
@@ -108,10 +108,10 @@ def _is_graft_of(named: str, inside: str, material: Material) -> bool:
     kept = ".".join(part for part in parts if part not in added)
     code = {arch for library in material.report.gpu.libraries for arch in (*library.sass, *library.gfx)}
     present = all(part.replace("sm", "sm_") in code for part in added)
-    return bool(added) and present and _parsed(f"{version}+{kept}" if kept else version) == _parsed(inside)
+    return bool(added) and present and _canonical(f"{version}+{kept}" if kept else version) == _canonical(inside)
 
 
-def _parsed(value: str, *, local: bool = True) -> str:
+def _canonical(value: str, *, local: bool = True) -> str:
     try:
         version = Version(value)
     except ValueError:  # no version, or a number of thousands of digits, which Python does not read
@@ -126,88 +126,88 @@ def _toolkit(material: Material) -> ClaimCheck:
     cuda, hip = inside.get("cuda"), inside.get("hip")
     kernels = material.report.gpu.kernels
     code = "CUDA code" if kernels.sass or kernels.ptx else "ROCm code" if kernels.gfx else "no GPU code"
-    found = f"{f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'no GPU'} in version.py, {code} in its libraries"
+    actual = f"{f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'no GPU'} in version.py, {code} in its libraries"
     # A label of one's own may stand before it: rekindle.cu130.sm75.
     if match := re.search(r"(?:^|\.)cu(\d{2,3})(?!\d)", name):
-        wanted = f"{match[1][:-1]}.{match[1][-1]}"
-        good = (cuda or "").startswith(wanted) and (code == "CUDA code" or material.report.quick)
-        return _answer("toolkit", good, f"CUDA {wanted}", found)
+        release = f"{match[1][:-1]}.{match[1][-1]}"
+        good = (cuda or "").startswith(release) and (code == "CUDA code" or material.report.quick)
+        return _result("toolkit", good, f"CUDA {release}", actual)
     if match := re.search(r"(?:^|\.)rocm(\d+\.\d+)", name):
-        return _answer("toolkit", (hip or "").startswith(match[1]) and code == "ROCm code", f"ROCm {match[1]}", found)
+        return _result("toolkit", (hip or "").startswith(match[1]) and code == "ROCm code", f"ROCm {match[1]}", actual)
     if "cpu" in name.split("."):
-        return _answer("toolkit", not cuda and not hip and code == "no GPU code", "no GPU", found)
+        return _result("toolkit", not cuda and not hip and code == "no GPU code", "no GPU", actual)
     if cuda and code != "CUDA code":
-        return _answer("toolkit", False, f"CUDA {cuda}", found)
-    return _unclaimed("toolkit", "the version names no toolkit", found)
+        return _result("toolkit", False, f"CUDA {cuda}", actual)
+    return _unclaimed("toolkit", "the version names no toolkit", actual)
 
 
 def _architectures(material: Material) -> ClaimCheck:
     gpu = material.report.gpu
-    found = [*gpu.kernels.sass, *gpu.kernels.ptx, *gpu.kernels.gfx]
-    shown = " ".join(found) or "none"
+    archs = [*gpu.kernels.sass, *gpu.kernels.ptx, *gpu.kernels.gfx]
+    shown = " ".join(archs) or "none"
     if not gpu.declared:
         return _unclaimed("architectures", "the wheel declares none", shown)
-    claimed = {one.split(":")[0] for one in gpu.declared}
-    lacking = sorted(claimed - {one.split(":")[0] for one in found})
+    claimed = {arch.split(":")[0] for arch in gpu.declared}
+    lacking = sorted(claimed - {arch.split(":")[0] for arch in archs})
     detail = f"no code for {' '.join(lacking)}" if lacking else ""
-    return _answer("architectures", not lacking, " ".join(gpu.declared), shown, detail)
+    return _result("architectures", not lacking, " ".join(gpu.declared), shown, detail)
 
 
 def _isa(material: Material) -> ClaimCheck:
     """Only a statement claims a CPU: the flags it was compiled with."""
     settings = inner(material.statement or {}, "predicate", "buildDefinition", "internalParameters", "environment")
     flags = " ".join(str(value) for name, value in settings.items() if name in ("CFLAGS", "CXXFLAGS"))
-    found = material.report.cpu.runs_from
+    actual = material.report.cpu.runs_from
     march = re.findall(r"-march=([\w-]+)", flags)
     if not march:
-        return _unclaimed("isa", "no statement names the CPU it was compiled for", found)
-    if found is None:
+        return _unclaimed("isa", "no statement names the CPU it was compiled for", actual)
+    if actual is None:
         return ClaimCheck(id="isa", status="skipped", skip="untried", claimed=march[-1], detail="the code was not read")
     oldest = material.report.cpu.oldest
-    good = march[-1] == found or march[-1].replace("-", "_") in oldest or _newer(march[-1], found)
-    return _answer("isa", good, march[-1], found)
+    good = march[-1] == actual or march[-1].replace("-", "_") in oldest or _covers(march[-1], actual)
+    return _result("isa", good, march[-1], actual)
 
 
-def _newer(claimed: str, found: str) -> bool:
+def _covers(claimed: str, actual: str) -> bool:
     """Whether the CPU that is claimed has all that the bytes need; both in archspec's names."""
     table = load_facts().cpu.microarchitecture
-    wanted, needed = (table.get(name.replace("-", "_")) for name in (claimed, found))
-    return wanted is not None and needed is not None and set(needed.features) <= set(wanted.features)
+    promised, needed = (table.get(name.replace("-", "_")) for name in (claimed, actual))
+    return promised is not None and needed is not None and set(needed.features) <= set(promised.features)
 
 
 def _glibc(material: Material) -> ClaimCheck:
-    found = material.report.links.glibc
+    actual = material.report.links.glibc
     # Several tags may be in one name: each is a promise, so the oldest counts.
     promised = tag_libc(material.report.tags, load_facts())
     if promised is None or promised.kind != "glibc" or promised.version is None:
-        return _unclaimed("glibc", "its tags promise no glibc", found)
-    if found is None:
+        return _unclaimed("glibc", "its tags promise no glibc", actual)
+    if actual is None:
         return ClaimCheck(id="glibc", status="skipped", skip="untried", detail="no library was read")
-    kept = at_least(promised.version, minor(found))
-    return _answer("glibc", kept, f"{promised.version} or older", found)
+    holds = at_least(promised.version, minor(actual))
+    return _result("glibc", holds, f"{promised.version} or older", actual)
 
 
 def _statement(material: Material) -> ClaimCheck:
     """The statement is one of in-toto's, about this very file, tells how it was made, and tells of no failure."""
-    said = material.statement
-    if said is None:
+    statement = material.statement
+    if statement is None:
         return _unclaimed("statement", "no provenance lies beside the wheel")
-    named = Statement(said).subjects
+    named = Statement(statement).subjects
     claimed = named.get(material.file)
     words = claimed or f"other files ({', '.join(name[:200] for name in list(named)[:10]) or 'none'})"
     if claimed != material.sha256:
-        return _answer("statement", False, words, material.sha256)
-    results = [said.get("result"), inner(said, "predicate").get("result")]
+        return _result("statement", False, words, material.sha256)
+    results = [statement.get("result"), inner(statement, "predicate").get("result")]
     if bad := [str(result)[:80] for result in results if result not in (None, "PASSED")]:
-        return _answer("statement", False, words, material.sha256, f"it tells of a failure: result {bad[0]}")
-    if said.get("_type") not in STATEMENT_TYPES:
-        kind = str(said.get("_type"))[:80]
-        return _answer("statement", False, words, material.sha256, f"it is no in-toto statement (_type {kind})")
-    if said.get("predicateType") not in PROVENANCE_TYPES:
-        kind = str(said.get("predicateType"))[:80]
+        return _result("statement", False, words, material.sha256, f"it tells of a failure: result {bad[0]}")
+    if statement.get("_type") not in STATEMENT_TYPES:
+        kind = str(statement.get("_type"))[:80]
+        return _result("statement", False, words, material.sha256, f"it is no in-toto statement (_type {kind})")
+    if statement.get("predicateType") not in PROVENANCE_TYPES:
+        kind = str(statement.get("predicateType"))[:80]
         text = f"it is signed, but tells something else than how the wheel was made (predicateType {kind})"
         return ClaimCheck(id="statement", status="skipped", skip="untried", claimed=words, detail=text)
-    return _answer("statement", True, words, material.sha256)
+    return _result("statement", True, words, material.sha256)
 
 
 def _bill(material: Material) -> ClaimCheck:
@@ -219,18 +219,18 @@ def _bill(material: Material) -> ClaimCheck:
     for name, raw in sorted(material.bills.items()):
         try:
             component = json.loads(raw)["metadata"]["component"]
-            said, version = str(canonicalize_name(component["name"])), component.get("version")
+            subject, version = str(canonicalize_name(component["name"])), component.get("version")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             wrong.append(f"{PurePosixPath(name).name} cannot be read")
             continue
-        names.append(f"{said} {version or ''}".strip())
-        stem = str(canonicalize_name(PurePosixPath(said).name.split("-")[0]))
-        if said != product and stem != product:
-            wrong.append(f"{PurePosixPath(name).name} is about {said}")
-        elif version is not None and _parsed(str(version)) != _parsed(material.metadata_version or ""):
+        names.append(f"{subject} {version or ''}".strip())
+        stem = str(canonicalize_name(PurePosixPath(subject).name.split("-")[0]))
+        if subject != product and stem != product:
+            wrong.append(f"{PurePosixPath(name).name} is about {subject}")
+        elif version is not None and _canonical(str(version)) != _canonical(material.metadata_version or ""):
             wrong.append(f"{PurePosixPath(name).name} is about version {version}")
-    found = "; ".join(wrong) or ", ".join(names)
-    return _answer("bill", not wrong, f"{product} {material.metadata_version or ''}".strip(), found)
+    shown = "; ".join(wrong) or ", ".join(names)
+    return _result("bill", not wrong, f"{product} {material.metadata_version or ''}".strip(), shown)
 
 
 def _libraries(material: Material) -> ClaimCheck:
@@ -240,17 +240,17 @@ def _libraries(material: Material) -> ClaimCheck:
     for raw in material.bills.values():
         try:
             for component in json.loads(raw).get("components", []):
-                for one in component.get("properties", []):
-                    if one.get("name") == "rekindle:in-wheel":
-                        listed.add(PurePosixPath(str(one.get("value"))).name)
+                for row in component.get("properties", []):
+                    if row.get("name") == "rekindle:in-wheel":
+                        listed.add(PurePosixPath(str(row.get("value"))).name)
         except (ValueError, AttributeError, TypeError, RecursionError):
             continue
     if not listed and not bundled:
         return _unclaimed("libraries", "none were put in")
     if not material.bills:
         return _unclaimed("libraries", "no bill of materials lists what was put in", " ".join(sorted(bundled)))
-    present = {PurePosixPath(one.file).name for one in material.report.links.libraries} | bundled
+    present = {PurePosixPath(library.file).name for library in material.report.links.libraries} | bundled
     lacking, extra = sorted(listed - present), sorted(bundled - listed)
     words = [f"not in the wheel: {', '.join(lacking)}"] if lacking else []
     words += [f"in no bill: {', '.join(extra)}"] if extra else []
-    return _answer("libraries", not words, f"{len(listed)} listed", f"{len(bundled)} put in", "; ".join(words))
+    return _result("libraries", not words, f"{len(listed)} listed", f"{len(bundled)} put in", "; ".join(words))

@@ -77,7 +77,7 @@ def demangle(host: Host, name: str) -> str:
     return name
 
 
-def sentence(crash: Crash) -> str:
+def crash_place(crash: Crash) -> str:
     """The place, for one line of text; empty where nothing is known."""
     parts = []
     if crash.function:

@@ -53,8 +53,8 @@ _NOTE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Apart:
-    """How a wheel is to be tried. ``strange``: not built here, and nobody said to treat it as if it were."""
+class Isolation:
+    """How far a wheel is kept apart. ``strange``: it was not built here, and the user did not say to trust it."""
 
     wish: Wish
     strange: bool
@@ -62,7 +62,7 @@ class Apart:
 
     @property
     def wheels_only(self) -> bool:
-        """Is nothing to be built for it, because that would run before any sandbox stands?"""
+        """Are only wheels installed for it? What is built would run before any sandbox stands."""
         return self.strange or self.wish == "yes"
 
     def sandbox(
@@ -81,18 +81,18 @@ class Apart:
         return box, {"sandbox": words, **({"installed": WHEELS_ONLY} if self.wheels_only else {})}
 
 
-def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> Apart:
+def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> Isolation:
     """Whether this wheel is a stranger's; one whose dependencies would be built from source is refused."""
     strange = wish != "no" and not wheel_was_made_here(sha256)
     if strange or wish == "yes":
-        for wanted in subject.requirements:
-            if wanted.url is not None:
+        for requirement in subject.requirements:
+            if requirement.url is not None:
                 raise BadInput(
-                    f"{subject.path.name} wants {str(wanted)[:200]!r}: a place of its own choosing, which may run"
+                    f"{subject.path.name} wants {str(requirement)[:200]!r}: a place of its own choosing, which may run"
                     " programs",
                     remedy=_LEAVE_OUT,
                 )
-    return Apart(wish=wish, strange=strange, gpu=gpu is not False)
+    return Isolation(wish=wish, strange=strange, gpu=gpu is not False)
 
 
 def refuse_small_disk(host: Host, subject: Subject, folder: str) -> None:
@@ -163,17 +163,17 @@ def prepare_environment(
                 " dependencies",
                 remedy="install uv or a full Python (--python EXE), or try the wheel alone with --no-deps",
             )
-        _finish(_run(argv, where), subject)
+        _raise_if_failed(_run(argv, where), subject)
     else:
         with_pip = not installer.uv and not our_pip_serves(interpreter.release)
-        made = make_environment(interpreter.path, folder, lambda argv: _run(argv, folder.parent), with_pip=with_pip)
-        _finish(made, subject)
+        venv_run = make_environment(interpreter.path, folder, lambda argv: _run(argv, folder.parent), with_pip=with_pip)
+        _raise_if_failed(venv_run, subject)
         python = python_of(folder)
         progress.stage("installing", subject.path.name)
         # From the wheel's own folder: uv 0.13 decodes an address before it splits it, so "%23" ends the path.
         wheel = f"./{subject.path.name}" if installer.uv else subject.path.as_uri()
         words = [*installer.places, *([] if dependencies else ["--no-deps"]), wheel, *(extra if dependencies else ())]
-        _finish(_run(installer.command(host, str(python.absolute()), words), where), subject)
+        _raise_if_failed(_run(installer.command(host, str(python.absolute()), words), where), subject)
     if wheels_only:
         refuse_addresses(folder, subject)
     return python
@@ -189,7 +189,7 @@ def install_for_emulation(
     argv += machine.pip_words(folder)
     for place in links:
         argv += ["--find-links", str(Path(place).absolute()) if Path(place).exists() else place]
-    _finish(_run([*argv, *requirements], folder), None)
+    _raise_if_failed(_run([*argv, *requirements], folder), None)
 
 
 def refuse_addresses(folder: Path, subject: Subject) -> None:
@@ -214,7 +214,7 @@ def _run(argv: Sequence[str], cwd: Path) -> InstallerRun:
     return run_installer(argv, cwd=cwd, seconds=INSTALL_SECONDS)
 
 
-def _finish(done: InstallerRun, subject: Subject | None) -> None:
+def _raise_if_failed(done: InstallerRun, subject: Subject | None) -> None:
     if done.ok:
         return
     if any(REFUSED in line for line in done.lines):

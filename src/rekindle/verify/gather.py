@@ -22,7 +22,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.toml import read_beside
 from rekindle.model.verify import ForetoldFailure, Level, Missing, Verdict, VerifyCheck, VerifyReport, VerifyStatus
 from rekindle.model.wheel import OperatorTrial
-from rekindle.verify.crash import describe_crash, remedy_for, sentence
+from rekindle.verify.crash import crash_place, describe_crash, remedy_for
 
 MAX_EVENTS_BYTES = 64 << 20
 TRIAL = "operator."
@@ -117,7 +117,7 @@ class Gathering:
         machine = self.environment.get("machine", "")
         crash = describe_crash(self._host, event["crash"], machine) if event.get("crash") else None
         detail = str(event.get("detail", ""))
-        if crash is not None and (place := sentence(crash)):
+        if crash is not None and (place := crash_place(crash)):
             detail = f"{detail}: {place}"
         burnt = event.get("cpu_seconds")
         self._record(
@@ -223,7 +223,7 @@ def required_checks(claim: Claim) -> tuple[str, ...]:
 
 def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[Missing, ...]]:
     """The verdict, and each required check that did not do its work, with what stood in its way."""
-    missing = _missing(checks, required_checks(claim))
+    missing = _missing_checks(checks, required_checks(claim))
     # A wrong emulator refutes nothing about the wheel: it only proves nothing.
     if any(check.status == "failed" and not check.id.startswith("cpu.") for check in checks):
         return "failed", missing
@@ -232,18 +232,18 @@ def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[M
     return "proven", ()
 
 
-def _missing(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Missing, ...]:
+def _missing_checks(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Missing, ...]:
     done: Mapping[str, VerifyCheck] = {check.id: check for check in checks}
-    found = []
+    missing = []
     for id in required:
         check = done.get(id)
         if check is None:
-            found.append(Missing(id=id, why="did not run"))
+            missing.append(Missing(id=id, why="did not run"))
         elif check.status == "failed":
-            found.append(Missing(id=id, why=f"failed: {check.detail}"))
+            missing.append(Missing(id=id, why=f"failed: {check.detail}"))
         elif check.status == "skipped" and check.skip not in ("absent", "foretold"):
-            found.append(Missing(id=id, why=f"could not be tried: {check.detail}"))
-    return tuple(found)
+            missing.append(Missing(id=id, why=f"could not be tried: {check.detail}"))
+    return tuple(missing)
 
 
 def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:
@@ -251,20 +251,20 @@ def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:
     foretells nothing."""
     table = read_beside(__file__, "levels.toml", dict[str, Any])["grafted"]
     try:
-        told = msgspec.json.decode(graft, type=_GraftList)
+        contents = msgspec.json.decode(graft, type=_GraftList)
     except (msgspec.DecodeError, msgspec.ValidationError):
         return ()
-    found: dict[tuple[str, str], str] = {}
-    for row in told.libraries:
+    reasons: dict[tuple[str, str], str] = {}
+    for row in contents.libraries:
         if row.code == "none" and row.operators:
             why = f"{row.why}: {', '.join(row.operators)} cannot work"
-            found |= {(id, row.arch): why for id in table["libraries"].get(row.name, ())}
-    for unit in told.left_out:
+            reasons |= {(id, row.arch): why for id in table["libraries"].get(row.name, ())}
+    for unit in contents.left_out:
         for pattern, ids in table["units"].items():
             if fnmatch.fnmatchcase(unit.unit or "", pattern):
                 why = f"{unit.unit} has no code for {unit.arch} ({unit.why})"
-                found = {(id, unit.arch or ""): why for id in ids} | found
-    return tuple(ForetoldFailure(id=id, arch=arch, why=why) for (id, arch), why in found.items())
+                reasons = {(id, unit.arch or ""): why for id in ids} | reasons
+    return tuple(ForetoldFailure(id=id, arch=arch, why=why) for (id, arch), why in reasons.items())
 
 
 class _GraftList(msgspec.Struct, frozen=True):
@@ -277,9 +277,9 @@ class _GraftList(msgspec.Struct, frozen=True):
 def hold_to_list(
     checks: Iterable[VerifyCheck], foretold: Sequence[ForetoldFailure], environment: Mapping[str, str]
 ) -> list[VerifyCheck]:
-    """A failure that was foretold is no failure, and named as what it is; a success that was not is said. GPUs are in
-    the ``environment`` by their number, each with its architecture."""
-    held = []
+    """A failure that was foretold counts as skipped; a check that works though its failure was foretold says so. The
+    ``environment`` names GPUs by their number, each with its architecture."""
+    judged = []
     for check in checks:
         card = environment.get(check.id.split(".")[0], "")
         rows = [row for row in foretold if fnmatch.fnmatchcase(check.id, row.id) and (not card or row.arch in card)]
@@ -292,8 +292,8 @@ def hold_to_list(
         elif why is not None and check.status == "passed":
             detail = f"{check.detail}; works, though the graft foretold: {why}".removeprefix("; ")
             check = msgspec.structs.replace(check, detail=detail)
-        held.append(check)
-    return held
+        judged.append(check)
+    return judged
 
 
 def next_steps(
@@ -304,9 +304,9 @@ def next_steps(
         return ()
     steps = [check.remedy for check in checks if check.status == "failed" and check.remedy]
     if verdict == "not-proven":
-        lacking = {one.id for one in missing}
+        lacking = {gap.id for gap in missing}
         steps += [check.remedy for check in checks if check.id in lacking and check.remedy]
-        if claim.gpu and claim.gpus == 0 and any(one.id.startswith(("gpu", "cuda")) for one in missing):
+        if claim.gpu and claim.gpus == 0 and any(gap.id.startswith(("gpu", "cuda")) for gap in missing):
             steps.append("no GPU was seen: rekindle doctor says why; --no-gpu proves the CPU part alone")
         if only:
             steps.append("--only leaves out what a proof needs: run it again without --only")

@@ -17,7 +17,7 @@ def junit(report: VerifyReport) -> bytes:
     """The report in the form CI servers read."""
     suite = ElementTree.Element(
         "testsuite",
-        name=_clean(f"rekindle verify {report.subject}"),
+        name=_xml_text(f"rekindle verify {report.subject}"),
         tests=str(len(report.checks)),
         failures=str(report.failed),
         errors="0",
@@ -26,22 +26,22 @@ def junit(report: VerifyReport) -> bytes:
     )
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in sorted(report.environment.items()):
-        ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+        ElementTree.SubElement(properties, "property", name=_xml_text(name), value=_xml_text(value))
     for trial in report.operators:
-        name = _clean(f"operator {trial.name}")
-        ElementTree.SubElement(properties, "property", name=name, value=_clean(trial.outcome))
+        name = _xml_text(f"operator {trial.name}")
+        ElementTree.SubElement(properties, "property", name=name, value=_xml_text(trial.outcome))
     for check in report.checks:
         group, _, name = check.id.rpartition(".")
         case = ElementTree.SubElement(
             suite, "testcase", classname=group or "verify", name=name, time=f"{check.seconds:.3f}"
         )
         if check.status == "failed":
-            failure = ElementTree.SubElement(case, "failure", message=_clean(check.detail))
-            failure.text = _clean(check.remedy or "")
+            failure = ElementTree.SubElement(case, "failure", message=_xml_text(check.detail))
+            failure.text = _xml_text(check.remedy or "")
         elif check.status == "skipped":
-            ElementTree.SubElement(case, "skipped", message=_clean(check.detail))
+            ElementTree.SubElement(case, "skipped", message=_xml_text(check.detail))
         else:
-            ElementTree.SubElement(case, "system-out").text = _clean(check.detail)
+            ElementTree.SubElement(case, "system-out").text = _xml_text(check.detail)
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
@@ -49,14 +49,14 @@ def junit(report: VerifyReport) -> bytes:
     return data + b"\n"
 
 
-def _clean(text: str) -> str:
+def _xml_text(text: str) -> str:
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
     """Check by check. A check that passed and then is skipped or gone counts as worse: the proof is gone."""
-    old = {check.id: check for check in (*before.checks, *_trials(before))}
-    new = {check.id: check for check in (*after.checks, *_trials(after))}
+    old = {check.id: check for check in (*before.checks, *_trial_checks(before))}
+    new = {check.id: check for check in (*after.checks, *_trial_checks(after))}
     groups: dict[str, list[VerifyChange]] = {"worse": [], "better": [], "other": []}
     same = 0
     for id in [*old, *(id for id in new if id not in old)]:
@@ -89,13 +89,13 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
     )
 
 
-def _trials(report: VerifyReport) -> list[VerifyCheck]:
+def _trial_checks(report: VerifyReport) -> list[VerifyCheck]:
     """Operators that were tried, as rows like the checks."""
     status: dict[str, VerifyStatus] = {"crashes": "failed", "no-answer": "failed", "runs": "passed"}
     return [
-        VerifyCheck(id=f"operator {one.operator}", status=status.get(one.outcome, "skipped"), detail=one.detail)
-        for one in report.operators
-        if one.operator
+        VerifyCheck(id=f"operator {trial.operator}", status=status.get(trial.outcome, "skipped"), detail=trial.detail)
+        for trial in report.operators
+        if trial.operator
     ]
 
 

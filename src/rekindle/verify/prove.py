@@ -78,9 +78,9 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
     subject = read_subject(wheel)
     beside = provable([subject.distribution])
     package = "torch" if beside else subject.package
-    _known(package)
+    _refuse_unknown(package)
     sha256 = sha256_of(wheel)
-    apart = judge_wheel(subject, sha256, trial.sandbox, trial.gpu)
+    isolation = judge_wheel(subject, sha256, trial.sandbox, trial.gpu)
     interpreter = python_for(host, subject, trial.python)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
         refuse_small_disk(host, subject, folder)
@@ -90,11 +90,11 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
                 Path(folder) / "env",
                 interpreter,
                 subject,
-                extra=extras(subject),
+                extra=extra_packages(subject),
                 dependencies=trial.dependencies,
                 # The torch it was compiled against may lie beside it, and nowhere else.
                 find_links=(*trial.find_links, *([str(wheel.parent)] if beside else [])),
-                wheels_only=apart.wheels_only,
+                wheels_only=isolation.wheels_only,
                 progress=progress,
             )
         except RekindleError:
@@ -104,7 +104,7 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
         # What an interpreter needs to see of itself: where its standard library and its links lead.
         own = [*parts_of(Path(interpreter.base_prefix or interpreter.path)), *links_of(Path(interpreter.path))]
         shown = [Path(folder) / "env", *own, *links_of(exe)]
-        box, about = apart.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
+        box, about = isolation.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
         target = Target(
             command=(str(exe),),
             env=trial.env,
@@ -124,7 +124,7 @@ def prove_installed(
     host: Host, trial: Trial, *, package: str, beside: Sequence[str] = (), progress: Progress
 ) -> VerifyReport:
     """Try the package that an interpreter already has, and the companions ``beside`` it."""
-    _known(package)
+    _refuse_unknown(package)
     interpreter = installed_python(host, trial.python)
     path = interpreter.path
     target = Target(command=(path,), env=trial.env, package=package, subject=f"{package} in {path}")
@@ -145,8 +145,8 @@ def installed_python(host: Host, given: str | None) -> Interpreter:
     wanted = given or usual_python(host)
     if wanted is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
-    found = find_interpreter(host, wanted)
-    return msgspec.structs.replace(found, path=str(Path(found.path).absolute()))
+    interpreter = find_interpreter(host, wanted)
+    return msgspec.structs.replace(interpreter, path=str(Path(interpreter.path).absolute()))
 
 
 def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
@@ -155,13 +155,13 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
         return find_interpreter(host, given)
     if not subject.pythons:
         return ask_interpreter(host, sys.executable)
-    wanted = [f"{major}.{minor}{'t' if subject.gil_disabled else ''}" for major, minor in sorted(subject.pythons)][::-1]
-    for version in wanted:
-        if found := next(search_version(host, version, ours_first=True), None):
-            return found
+    names = [f"{major}.{minor}{'t' if subject.gil_disabled else ''}" for major, minor in sorted(subject.pythons)][::-1]
+    for version in names:
+        if python := next(search_version(host, version, ours_first=True), None):
+            return python
     raise BadInput(
-        f"the wheel is for Python {' or '.join(wanted)}, and there is none on this machine",
-        remedy=f"give one with --python EXE, or install one: uv python install {wanted[0]}",
+        f"the wheel is for Python {' or '.join(names)}, and there is none on this machine",
+        remedy=f"give one with --python EXE, or install one: uv python install {names[0]}",
     )
 
 
@@ -171,11 +171,11 @@ def about_wheel(report: VerifyReport, wheel: Path, sha256: str, state: tuple[int
     return msgspec.structs.replace(report, wheel_sha256=sha256)
 
 
-def extras(subject: Subject) -> list[str]:
+def extra_packages(subject: Subject) -> list[str]:
     """NumPy beside torch, of a version it was built for: torch does not require it, its users do. A companion that was
     built for one torch asks for any NumPy, and pip would bring the newest."""
     release = subject.version if subject.package == "torch" else _torch_of(subject)
-    wants = any(one.lower().startswith("numpy") for one in subject.requires)
+    wants = any(text.lower().startswith("numpy") for text in subject.requires)
     if release is None or (wants and subject.package == "torch"):
         return []
     limit = load_facts().era(Version(release).base_version).numpy_linux
@@ -184,14 +184,14 @@ def extras(subject: Subject) -> list[str]:
 
 def _torch_of(subject: Subject) -> str | None:
     """The one torch that a wheel requires; None where it leaves a choice."""
-    for wanted in subject.requirements:
-        exact = [one.version for one in wanted.specifier if one.operator == "==" and "*" not in one.version]
-        if wanted.name == "torch" and wanted.marker is None and exact:
+    for wish in subject.requirements:
+        exact = [clause.version for clause in wish.specifier if clause.operator == "==" and "*" not in clause.version]
+        if wish.name == "torch" and wish.marker is None and exact:
             return exact[0]
     return None
 
 
-def _known(package: str) -> None:
+def _refuse_unknown(package: str) -> None:
     if package not in KNOWN:
         raise BadInput(f"there are checks for {' and '.join(KNOWN)}, none for {package!r}")
 
@@ -203,9 +203,9 @@ def prove_emulated(
     """Try a wheel on a CPU this machine does not have."""
     state = file_state(wheel)
     subject = read_subject(wheel)
-    _known(subject.package)
+    _refuse_unknown(subject.package)
     sha256 = sha256_of(wheel)
-    apart = judge_wheel(subject, sha256, trial.sandbox, False)
+    isolation = judge_wheel(subject, sha256, trial.sandbox, False)
     emulated = machine_for(subject)
     emulator = find_emulator(host, emulated)
     cpu = choose_cpu(emulator, cpu_name)
@@ -223,14 +223,14 @@ def prove_emulated(
         refuse_changed(wheel, state)
         fits = not subject.pythons or python.version in subject.pythons
         # The C functions alone need neither Python dependencies nor byte code: that saves most of the preparation.
-        importing = fits and not (trial.only and all(one.split(".")[0] == "core" for one in trial.only))
+        importing = fits and not (trial.only and all(pattern.split(".")[0] == "core" for pattern in trial.only))
         if trial.dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
             release = "{}.{}".format(*python.version)
             there = OtherMachine(system="linux", arch=emulated.machine, python=release, glibc=EMULATED_GLIBC)
-            wanted = [*wanted_dependencies(subject, there), *extras(subject)]
+            wanted = [*wanted_dependencies(subject, there), *extra_packages(subject)]
             install_for_emulation(wanted, site, there, trial.find_links)
-            if apart.wheels_only:
+            if isolation.wheels_only:
                 refuse_addresses(site, subject)
         stubbed = write_stubs(site / subject.package, stubs, python.root.path if python.root else None, emulated)
         if importing:
@@ -240,7 +240,7 @@ def prove_emulated(
             emulator, cpu, python, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=trial.env
         )
         shown = [site, stubs, Path(emulator.path), *python.places()]
-        box, about = apart.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
+        box, about = isolation.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
         target = dataclasses.replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
         trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
@@ -282,14 +282,14 @@ def unpack_for_emulation(subject: Subject, folder: Path, progress: Progress) -> 
 
 def wanted_dependencies(subject: Subject, machine: OtherMachine) -> list[str]:
     """The wheel's requirements on that machine with the emulated Python, without what only serves GPUs."""
-    found = []
+    wishes = []
     for requirement in subject.requirements:
         if requirement.marker is not None and not requirement.marker.evaluate({**machine.markers, "extra": ""}):
             continue
         if not requirement.name.lower().startswith(_GPU_ONLY):
             requirement.marker = None
-            found.append(str(requirement))
-    return found
+            wishes.append(str(requirement))
+    return wishes
 
 
 def emulated_target(

@@ -25,8 +25,8 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import Gathering
-from rekindle.verify.suspects import asked_for, outcomes
-from rekindle.verify.target import CHECKS, SMOKE, Target, Trial, asked_beside
+from rekindle.verify.suspects import operator_calls, outcomes
+from rekindle.verify.target import CHECKS, SMOKE, Target, Trial, companion_rows
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
 GRACE = 60.0
@@ -56,14 +56,14 @@ def run_checks(
         "no_import": target.no_import,
         "no_import_remedy": target.no_import_remedy,
         "inline": target.inline,
-        "operators": asked_for(trial.suspects),
-        "beside": (companions := asked_beside(beside)),
+        "operators": operator_calls(trial.suspects),
+        "beside": (companions := companion_rows(beside)),
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
         if trial.level == "full":
             request["lent"] = lend_tools(Path(folder) / "lent")
         for _ in range(MAX_RESTARTS):
-            if _session(target, request, gathered, Path(folder)):
+            if _run_session(target, request, gathered, Path(folder)):
                 break
     # Unless it is told, a GPU is owed as built. No emulated CPU has one beside it, so nothing is claimed about one.
     emulated = target.cpu is not None
@@ -76,19 +76,19 @@ def run_checks(
     return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(trial.only), operators=operators)
 
 
-def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:
+def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:
     """One life of the agent; True where there is nothing left to do."""
     log = work / "stderr.log"
     env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
     env |= target.env
-    asked = {**request, "done": gathered.done}
+    question = {**request, "done": gathered.done}
     argv = target.agent()
     if target.sandbox is not None:
-        argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(asked)])
+        argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(question)])
         env |= target.env
-    with Dialogue(argv, asked, env=env, cwd=work, log=log) as talk:
-        while (ended := _listen(talk, target, gathered, log)) is None:
+    with Dialogue(argv, question, env=env, cwd=work, log=log) as talk:
+        while (ended := _hear_event(talk, target, gathered, log)) is None:
             pass
         return ended
 
@@ -100,8 +100,8 @@ def _lent_places(request: Mapping[str, Any]) -> list[Path]:
     return tools + [path.resolve() for path in lent.get("setuptools", Path()).iterdir() if path.is_symlink()]
 
 
-def _listen(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) -> bool | None:
-    """One event. None: go on; True: all is said; False: the agent ended early and must be started again."""
+def _hear_event(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) -> bool | None:
+    """Take one event. None: go on; True: nothing is left; False: the agent ended early and must be started again."""
     limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
     if gathered.current is not None:
         limit = float(gathered.current["timeout"]) + GRACE
@@ -110,12 +110,12 @@ def _listen(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) ->
     try:
         event = talk.next(limit)
     except Silence:
-        gathered.cut_short(_with(f"no answer within {limit:.0f} s", log))
+        gathered.cut_short(_with_complaint(f"no answer within {limit:.0f} s", log))
         return not began or importing
     if event is None:
         code = talk.wait(5.0)
         # Bubblewrap tells of a signal as shells do.
-        gathered.cut_short(_with(_ending(128 - code if target.sandbox and code > 128 else code), log))
+        gathered.cut_short(_with_complaint(_ending_words(128 - code if target.sandbox and code > 128 else code), log))
         return not began or importing
     if event["event"] == "done":
         talk.wait(5.0)
@@ -124,15 +124,15 @@ def _listen(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) ->
     return None
 
 
-def _ending(code: int) -> str:
+def _ending_words(code: int) -> str:
     if code < 0:
         return f"the interpreter died of signal {-code}"
     # Windows: 0xC0000005 access violation, 0xC000001D illegal instruction
     return f"the interpreter ended with exit code {code if code < 2**31 else hex(code)}"
 
 
-def _with(how: str, log: Path) -> str:
-    """The last line the agent complained with, where there is one."""
+def _with_complaint(how: str, log: Path) -> str:
+    """How the agent ended, with the last line of its log where there is one."""
     try:
         with log.open("rb") as file:
             # A stranger's wheel may have filled it with anything, however much.

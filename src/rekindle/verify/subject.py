@@ -32,11 +32,11 @@ class Subject:
     @property
     def requirements(self) -> list[Requirement]:
         """What it requires, as far as it can be read."""
-        found = []
+        parsed = []
         for text in self.requires:
             with contextlib.suppress(InvalidRequirement):
-                found.append(Requirement(text))
-        return found
+                parsed.append(Requirement(text))
+        return parsed
 
     @property
     def package(self) -> str:
@@ -46,12 +46,12 @@ class Subject:
     @property
     def pythons(self) -> set[tuple[int, int]]:
         """The CPython versions it is for; empty where any will do."""
-        found = set()
+        versions = set()
         for tag in self.tags:
             digits = tag.interpreter[2:]
             if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) >= 2:
-                found.add((int(digits[0]), int(digits[1:])))
-        return found
+                versions.add((int(digits[0]), int(digits[1:])))
+        return versions
 
     @property
     def gil_disabled(self) -> bool:

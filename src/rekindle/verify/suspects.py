@@ -20,23 +20,23 @@ from rekindle.model.wheel import CodeEvidence, KeptTrials, OperatorTrial, Outcom
 _STEP = re.compile(r" in step ([^:]{1,60})")
 
 
-def asked_for(suspects: Sequence[Suspicion]) -> list[dict[str, str]]:
-    """The calls, as the agent takes them."""
-    return [{"id": one.call.id, "call": one.call.call} for one in suspects if one.call is not None]
+def operator_calls(suspects: Sequence[Suspicion]) -> list[dict[str, str]]:
+    """The calls in the form that the agent takes."""
+    return [{"id": suspect.call.id, "call": suspect.call.call} for suspect in suspects if suspect.call is not None]
 
 
 def outcomes(suspects: Sequence[Suspicion], tried: Mapping[str, VerifyCheck]) -> tuple[OperatorTrial, ...]:
     """Each suspicion with what came of it; one the agent never came to was not tried."""
-    found = []
-    for one in suspects:
-        trial = one.trial()
-        if one.call is not None:
-            outcome, detail = _outcome(tried.get(one.call.id))
+    trials = []
+    for suspect in suspects:
+        trial = suspect.trial()
+        if suspect.call is not None:
+            outcome, detail = _outcome(tried.get(suspect.call.id))
             where = _STEP.search(detail) if outcome != "runs" else None
-            name = f"{one.call.operator} on {where[1]}" if where else one.call.operator
+            name = f"{suspect.call.operator} on {where[1]}" if where else suspect.call.operator
             trial = msgspec.structs.replace(trial, operator=name, outcome=outcome, detail=detail)
-        found.append(trial)
-    return tuple(found)
+        trials.append(trial)
+    return tuple(trials)
 
 
 def _outcome(check: VerifyCheck | None) -> tuple[Outcome, str]:
@@ -58,16 +58,16 @@ def place_of(cache: Path, evidence: Iterable[CodeEvidence], features: Iterable[s
     """
     have = frozenset(features)
     lines = sorted(
-        f"{one.file} {one.function} {one.address} {' '.join(lacking)}"
-        for one in evidence
-        if (lacking := [isa for isa in missing(one.isa, have) if isa not in SILENT])
+        f"{code.file} {code.function} {code.address} {' '.join(lacking)}"
+        for code in evidence
+        if (lacking := [isa for isa in missing(code.isa, have) if isa not in SILENT])
     )
     if not lines:
         return None
     return cache / "trials" / (hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] + ".json")
 
 
-def keep(report: VerifyReport, place: Path) -> None:
+def keep_trials(report: VerifyReport, place: Path) -> None:
     """A cache that cannot be written costs the agreement on a later day and nothing else."""
     illegal = [check for check in report.checks if check.crash is not None and check.crash.signal == "SIGILL"]
     kept = KeptTrials(

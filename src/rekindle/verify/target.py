@@ -72,10 +72,10 @@ def promises(plan: Plan) -> dict[str, Any]:
     return {name: value for name, value in promise.items() if value}
 
 
-def told_settings(shell: Mapping[str, str], given: Mapping[str, str]) -> str:
+def settings_words(shell: Mapping[str, str], given: Mapping[str, str]) -> str:
     """Settings that change which code runs, as one word of a report: those of the shell that matter, and all given."""
-    found = {name: value for name, value in shell.items() if _TELLING.match(name)} | dict(given)
-    words = [f"{name}={value[:60]}" if _TELLING.match(name) else name for name, value in sorted(found.items())]
+    settings = {name: value for name, value in shell.items() if _TELLING.match(name)} | dict(given)
+    words = [f"{name}={value[:60]}" if _TELLING.match(name) else name for name, value in sorted(settings.items())]
     return " ".join(words)
 
 
@@ -97,7 +97,7 @@ def provable(names: Sequence[str]) -> list[str]:
     return [name for name in names if name in load_table()]
 
 
-def asked_beside(names: Sequence[str]) -> list[dict[str, object]]:
+def companion_rows(names: Sequence[str]) -> list[dict[str, object]]:
     """The rows for these names, as the agent takes them; a name without a row is refused."""
     table, facts = load_table(), load_facts()
     rows: dict[str, dict[str, object]] = {}

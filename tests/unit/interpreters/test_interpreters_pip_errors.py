@@ -55,10 +55,10 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_proof_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
-    environment._finish(environment._run([*slow, "300"], tmp_path), None)
+    environment._raise_if_failed(environment._run([*slow, "300"], tmp_path), None)
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
     with pytest.raises(Unprepared, match="Read timed out") as refused:
-        environment._finish(environment._run([*slow, "301"], tmp_path), None)
+        environment._raise_if_failed(environment._run([*slow, "301"], tmp_path), None)
     assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")
 
 

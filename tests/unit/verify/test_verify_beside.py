@@ -92,10 +92,10 @@ def test_a_companion_asked_for_is_owed() -> None:
 
 
 def test_names() -> None:
-    (row,) = asking.asked_beside(["flash_attention", "flash-attn"])
+    (row,) = asking.companion_rows(["flash_attention", "flash-attn"])
     assert row["name"] == "flash-attn"
     with pytest.raises(BadInput, match="no check is known for xformrs") as refused:
-        asking.asked_beside(["xformrs"])
+        asking.companion_rows(["xformrs"])
     assert "did you mean xformers" in (refused.value.remedy or "")
 
 

@@ -18,7 +18,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
 from rekindle.verify.environment import refuse_small_disk
 from rekindle.verify.subject import read_subject
-from rekindle.verify.target import Target, Trial, asked_beside, load_table
+from rekindle.verify.target import Target, Trial, companion_rows, load_table
 from tiny_wheels import make_wheel
 
 
@@ -71,7 +71,7 @@ def test_numpy_is_one_that_the_torch_can_use(
     told = "".join(f"Requires-Dist: {one}\n" for one in requires)
     with tempfile.TemporaryDirectory() as folder:
         subject = read_subject(make_wheel(Path(folder), name, version, metadata=told))
-    assert [one.replace(" ", "") for one in prove.extras(subject)] == extra
+    assert [one.replace(" ", "") for one in prove.extra_packages(subject)] == extra
 
 
 def test_a_disk_that_cannot_hold_the_wheel_is_refused(tmp_path: Path) -> None:
@@ -103,12 +103,12 @@ def test_every_operation_is_code(name: str) -> None:
 def test_a_misspelt_name_gets_the_nearest_and_a_known_one_without_an_operation_the_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert [row["name"] for row in asked_beside(["xformers", "XFormers"])] == ["xformers"], "each once"
+    assert [row["name"] for row in companion_rows(["xformers", "XFormers"])] == ["xformers"], "each once"
     with pytest.raises(BadInput, match="no check is known for xformerz") as refused:
-        asked_beside(["xformerz"])
+        companion_rows(["xformerz"])
     assert refused.value.remedy == "did you mean xformers?"
     less = {name: row for name, row in load_table().items() if name != "xformers"}
     monkeypatch.setattr("rekindle.verify.target.load_table", lambda: less)
     with pytest.raises(BadInput, match="no check is known for xformers") as refused:
-        asked_beside(["xformers"])
+        companion_rows(["xformers"])
     assert (refused.value.remedy or "").startswith("known: ")

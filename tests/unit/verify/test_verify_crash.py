@@ -14,7 +14,7 @@ from bare_host import BareHost
 from rekindle.host.protocol import Completed
 from rekindle.model.verify import Crash
 from rekindle.verify import crash as crashes
-from rekindle.verify.crash import MOST_NAME, demangle, describe_crash, find_symbol, remedy_for, sentence
+from rekindle.verify.crash import MOST_NAME, crash_place, demangle, describe_crash, find_symbol, remedy_for
 
 AVX2 = "c5fdfec0"  # vpaddd ymm0, ymm0, ymm0
 PLAIN = "4801c0"  # add rax, rax
@@ -69,17 +69,17 @@ def test_a_name_is_read_by_whatever_tool_is_there() -> None:
 
 
 def test_the_place_in_one_line() -> None:
-    assert sentence(Crash(signal="SIGSEGV")) == ""
+    assert crash_place(Crash(signal="SIGSEGV")) == ""
     whole = Crash(
         signal="SIGILL", function="add", unit="a.cpp", library="/x/liba.so", offset=0x10, instruction=AVX2, isa="avx2"
     )
-    assert sentence(whole) == f"in add, compiled from a.cpp, at liba.so+0x10, avx2 instruction {AVX2}…"
-    assert sentence(Crash(signal="SIGILL", instruction="ab" * 12)) == f"instruction {'ab' * 8}…"
-    assert sentence(Crash(signal="SIGSEGV", instruction=AVX2)) == ""
-    assert sentence(Crash(signal="SIGSEGV", library="/x/liba.so", offset=0)) == "at liba.so+0x0"
+    assert crash_place(whole) == f"in add, compiled from a.cpp, at liba.so+0x10, avx2 instruction {AVX2}…"
+    assert crash_place(Crash(signal="SIGILL", instruction="ab" * 12)) == f"instruction {'ab' * 8}…"
+    assert crash_place(Crash(signal="SIGSEGV", instruction=AVX2)) == ""
+    assert crash_place(Crash(signal="SIGSEGV", library="/x/liba.so", offset=0)) == "at liba.so+0x0"
     longest = Crash(signal="SIGSEGV", function="f" * MOST_NAME)
-    assert sentence(longest) == f"in {'f' * MOST_NAME}"
-    assert sentence(Crash(signal="SIGSEGV", function="f" * (MOST_NAME + 1))) == f"in {'f' * (MOST_NAME - 1)}…"
+    assert crash_place(longest) == f"in {'f' * MOST_NAME}"
+    assert crash_place(Crash(signal="SIGSEGV", function="f" * (MOST_NAME + 1))) == f"in {'f' * (MOST_NAME - 1)}…"
 
 
 def test_a_function_is_named_only_where_a_table_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

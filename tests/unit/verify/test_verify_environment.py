@@ -19,7 +19,7 @@ from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Silent
 from rekindle.verify import environment, prove
-from rekindle.verify.environment import Apart, check_fits, judge_wheel, prepare_environment, refuse_addresses
+from rekindle.verify.environment import Isolation, check_fits, judge_wheel, prepare_environment, refuse_addresses
 from rekindle.verify.subject import Subject, read_subject
 from tiny_wheels import make_wheel
 
@@ -93,13 +93,13 @@ def test_a_stranger_may_not_name_addresses(tmp_path: Path, monkeypatch: pytest.M
 def test_a_stranger_without_a_sandbox_is_never_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "find_sandbox", lambda wish, **_: (None, "none: no bubblewrap"))
     notes = Notes()
-    box, said = Apart(wish="auto", strange=True, gpu=True).sandbox([], [], tmp_path / "a", notes)
+    box, said = Isolation(wish="auto", strange=True, gpu=True).sandbox([], [], tmp_path / "a", notes)
     assert box is None and said == {"sandbox": "none: no bubblewrap", "installed": environment.WHEELS_ONLY}
     assert "no sandbox (no bubblewrap)" in notes.noted[0] and len(notes.noted) == 2
     own = Notes()
-    assert Apart(wish="auto", strange=False, gpu=True).sandbox([], [], tmp_path / "b", own) == (None, {})
+    assert Isolation(wish="auto", strange=False, gpu=True).sandbox([], [], tmp_path / "b", own) == (None, {})
     assert not (tmp_path / "b").exists()
-    _, said = Apart(wish="yes", strange=False, gpu=True).sandbox([], [], tmp_path / "c", own)
+    _, said = Isolation(wish="yes", strange=False, gpu=True).sandbox([], [], tmp_path / "c", own)
     assert said["installed"] == environment.WHEELS_ONLY and own.noted == []
 
 

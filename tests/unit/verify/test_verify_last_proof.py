@@ -45,12 +45,12 @@ def test_levels_and_emulation_are_kept_apart_and_a_broken_memory_is_none(tmp_pat
 
 
 def test_a_setting_that_changed_is_told_and_a_secret_is_not() -> None:
-    from rekindle.verify.target import told_settings
+    from rekindle.verify.target import settings_words
 
     shell = {"HOME": "/x", "ATEN_CPU_CAPABILITY": "avx2", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0"}
-    words = told_settings(shell, {"HF_TOKEN": "hf_secret", "ATEN_CPU_CAPABILITY": "default"})
+    words = settings_words(shell, {"HF_TOKEN": "hf_secret", "ATEN_CPU_CAPABILITY": "default"})
     assert words == "ATEN_CPU_CAPABILITY=default CUDA_VISIBLE_DEVICES=0 HF_TOKEN MKL_NUM_THREADS=1"
-    assert told_settings({"HOME": "/x", "XATEN_A": "1"}, {}) == ""
+    assert settings_words({"HOME": "/x", "XATEN_A": "1"}, {}) == ""
 
 
 def test_a_failed_proof_says_which_setting_is_new(tmp_path: Path) -> None:

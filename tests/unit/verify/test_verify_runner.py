@@ -17,7 +17,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import read_events
-from rekindle.verify.runner import _ending, _with, run_checks
+from rekindle.verify.runner import _ending_words, _with_complaint, run_checks
 from rekindle.verify.target import CHECKS, Target, Trial
 from spark_stand_in import GOOD
 
@@ -264,15 +264,15 @@ def test_what_an_agent_said_elsewhere_becomes_the_same_report(tmp_path: Path) ->
 
 def test_what_was_complained_about_last_is_read_from_the_end(tmp_path: Path) -> None:
     log = tmp_path / "agent.log"
-    assert _with("it died", log) == "it died"
+    assert _with_complaint("it died", log) == "it died"
     log.write_bytes(b"\n \n")
-    assert _with("it died", log) == "it died"
+    assert _with_complaint("it died", log) == "it died"
     log.write_bytes(b"first\n  last words \xff\n\n")
-    assert _with("it died", log) == "it died: last words \ufffd"
+    assert _with_complaint("it died", log) == "it died: last words \ufffd"
     log.write_bytes(b"x" * 5000 + b"\nout of memory\n")
-    assert _with("it died", log) == "it died: out of memory"
+    assert _with_complaint("it died", log) == "it died: out of memory"
     log.write_bytes(b"y" * 5000)
-    assert _with("it died", log) == f"it died: {'y' * 300}"
+    assert _with_complaint("it died", log) == f"it died: {'y' * 300}"
 
 
 class OpenBox:
@@ -301,8 +301,12 @@ def test_a_sandbox_tells_of_signals_as_shells_do(boxed: bool, code: int, words: 
 
 
 def test_windows_codes_are_told_as_windows_names_them() -> None:
-    assert _ending(0xC0000005).endswith("0xc0000005") and _ending(2**31 - 1).endswith("2147483647")
-    assert _ending(2**31).endswith("0x80000000") and _ending(-11).endswith("signal 11") and _ending(0).endswith(" 0")
+    assert _ending_words(0xC0000005).endswith("0xc0000005") and _ending_words(2**31 - 1).endswith("2147483647")
+    assert (
+        _ending_words(2**31).endswith("0x80000000")
+        and _ending_words(-11).endswith("signal 11")
+        and _ending_words(0).endswith(" 0")
+    )
 
 
 @pytest.mark.parametrize(

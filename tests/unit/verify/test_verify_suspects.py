@@ -16,7 +16,7 @@ from rekindle.model.wheel import CodeEvidence, IsaUse, KeptTrials, OperatorTrial
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
 from rekindle.verify import suspects
-from rekindle.verify.crash import remedy_for, sentence
+from rekindle.verify.crash import crash_place, remedy_for
 from rekindle.verify.output import compare, junit
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target, Trial
@@ -103,7 +103,7 @@ def test_inspect_says_what_verify_found(tmp_path: Path, required: tuple[str, ...
     report = VerifyReport(verdict="proven", subject="w", operators=trials)
     place = suspects.place_of(tmp_path, [FOUND], ["sse4_2"])
     assert place is not None
-    suspects.keep(report, place)
+    suspects.keep_trials(report, place)
     kept = load_kept(place, KeptTrials)
     verdict, axis = cpu_axis(wheel(required=required), kept)
     assert verdict.operators == report.operators
@@ -125,10 +125,10 @@ def test_a_crash_in_a_check_is_a_no_from_both(tmp_path: Path) -> None:
     crash = Crash(signal="SIGILL")
     dead = VerifyCheck(id="import.torch", status="failed", detail="died of SIGILL", crash=crash)
     place = tmp_path / "x.json"
-    suspects.keep(VerifyReport(verdict="failed", checks=(dead,)), place)
+    suspects.keep_trials(VerifyReport(verdict="failed", checks=(dead,)), place)
     verdict, axis = cpu_axis(wheel(), load_kept(place, KeptTrials))
     assert verdict.runs is False and "import.torch died of SIGILL" in axis.text
-    suspects.keep(VerifyReport(verdict="failed", checks=(VerifyCheck(id="x", status="failed"),)), place)
+    suspects.keep_trials(VerifyReport(verdict="failed", checks=(VerifyCheck(id="x", status="failed"),)), place)
     assert cpu_axis(wheel(), load_kept(place, KeptTrials))[0].runs is True, "a failure of another kind is not the CPU's"
 
 
@@ -170,7 +170,7 @@ def test_what_an_illegal_instruction_asks_for_depends_on_where_it_was() -> None:
     plain = remedy_for(Crash(signal="SIGILL", unit="plain.cpp"))
     assert plain and "rekindle plan --build" in plain and "ATEN" not in plain
     assert remedy_for(Crash(signal="SIGSEGV", unit="x.AVX2.cpp")) is None, "the check's own remedy stands"
-    assert len(sentence(Crash(signal="SIGILL", function="f" * 500))) < 200
+    assert len(crash_place(Crash(signal="SIGILL", function="f" * 500))) < 200
 
 
 def test_many_that_died_alike_are_not_all_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,17 +138,17 @@ def import_package(bench):
     return "%s from %s" % (version, os.path.dirname(getattr(module, "__file__", "?")))
 
 
-def about(package):
+def describe_package(package):
     """What the report says about the package, besides its checks."""
     module = sys.modules[package]
-    found = {package: str(getattr(module, "__version__", "?"))}
+    facts = {package: str(getattr(module, "__version__", "?"))}
     version = getattr(module, "version", None)
     for name in ("cuda", "hip"):
         if getattr(version, name, None):
-            found[name] = str(getattr(version, name))
+            facts[name] = str(getattr(version, name))
     if package == "torch" and framework.accelerator(module)[0] == "xpu":
-        found["xpu"] = str(getattr(version, "xpu", None) or "yes")
-    return found
+        facts["xpu"] = str(getattr(version, "xpu", None) or "yes")
+    return facts
 
 
 def probe_devices(request):
@@ -159,25 +159,25 @@ def probe_devices(request):
     def ask(tell):
         import torch
 
-        found = []
+        devices = []
         word, driver = framework.accelerator(torch)
         if driver.is_available():
             for index in range(driver.device_count()):
-                about = driver.get_device_properties(index)
+                card = driver.get_device_properties(index)
                 if word == "xpu":
-                    arch = "driver " + str(getattr(about, "driver_version", "?"))
+                    arch = "driver " + str(getattr(card, "driver_version", "?"))
                 elif getattr(torch.version, "hip", None):
-                    arch = getattr(about, "gcnArchName", "?").split(":")[0]
+                    arch = getattr(card, "gcnArchName", "?").split(":")[0]
                 else:
-                    arch = "sm_%d%d" % (about.major, about.minor)
-                memory = about.total_memory / 2.0 ** 30
-                found.append({"name": "%s, %s, %.1f GiB" % (about.name, arch, memory)})
-        tell({"event": "gpus", "gpus": found})
+                    arch = "sm_%d%d" % (card.major, card.minor)
+                memory = card.total_memory / 2.0 ** 30
+                devices.append({"name": "%s, %s, %.1f GiB" % (card.name, arch, memory)})
+        tell({"event": "gpus", "gpus": devices})
 
     if not FORK:
-        found = []
-        ask(lambda event: found.extend(event["gpus"]))
-        return found
+        devices = []
+        ask(lambda event: devices.extend(event["gpus"]))
+        return devices
     child = Child(ask)
     gpus = []
     for event in child.lines(time.time() + 120 * request.get("patience", 1)):
@@ -189,7 +189,7 @@ def probe_devices(request):
     return gpus
 
 
-def wanted(check, request):
+def is_wanted(check, request):
     levels = ("smoke",) if request["level"] == "smoke" else ("smoke", "full")
     if check.package not in (request["package"], "any") or check.level not in levels:
         return False
@@ -198,27 +198,27 @@ def wanted(check, request):
     return not early or bool(request.get("cpu") or request.get("only")) or request["level"] == "full"
 
 
-def chosen(id, request):
+def is_chosen(id, request):
     import fnmatch
 
     if id in request.get("done", ()):
         return False
     only = request.get("only") or ()
     # A gate opens the way for all the others, so it cannot be left out.
-    return id.startswith("cpu.") or not only or any(fnmatch.fnmatch(id, one) or id.startswith(one + ".") for one in only)
+    return id.startswith("cpu.") or not only or any(fnmatch.fnmatch(id, pattern) or id.startswith(pattern + ".") for pattern in only)
 
 
 def jobs_for(scope, request, gpus):
     """(id, check, device) of one scope, in order."""
     for check in framework.CHECKS:
-        if check.scope != scope or not wanted(check, request) or (scope == "gpus" and not gpus):
+        if check.scope != scope or not is_wanted(check, request) or (scope == "gpus" and not gpus):
             continue
         if scope == "gpu":
             for index in range(len(gpus)):
                 id = check.id.replace("gpu.", "gpu%d." % index, 1)
-                if chosen(id, request):
+                if is_chosen(id, request):
                     yield id, check, index
-        elif chosen(check.id, request):
+        elif is_chosen(check.id, request):
             yield check.id, check, None
 
 
@@ -227,12 +227,12 @@ def register_asked(request):
     each imported, and one operation of it."""
     of_this_run = {"package": request["package"], "level": "smoke", "scope": "asked"}
     for row in request.get("operators") or ():
-        framework.check("operator." + row["id"], **of_this_run)(caller(row["call"]))
+        framework.check("operator." + row["id"], **of_this_run)(operator_check(row["call"]))
     for row in request.get("beside") or ():
-        framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(beside(row))
+        framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(companion_check(row))
 
 
-def beside(row):
+def companion_check(row):
     def run(bench, package):
         import importlib
         import importlib.util
@@ -256,7 +256,7 @@ def beside(row):
     return run
 
 
-def caller(text):
+def operator_check(text):
     def run(bench, package):
         try:
             exec(compile(text, "operator", "exec"), {package.__name__: package, "step": bench.step})
@@ -272,8 +272,8 @@ def any_after_import(request):
     if not request.get("only"):
         return True
     some = [{}] * 16  # more GPUs than that sit in no machine
-    rest = any(True for scope in AFTER_IMPORT for _ in jobs_for(scope, request, some))
-    return rest or chosen("import." + request["package"], request)
+    is_left = any(True for scope in AFTER_IMPORT for _ in jobs_for(scope, request, some))
+    return is_left or is_chosen("import." + request["package"], request)
 
 
 def carry_out(jobs, request, tell):
@@ -317,7 +317,7 @@ def perform(request, tell):
         return
     gpus = probe_devices(request)
     jobs = [job for scope in AFTER_IMPORT for job in jobs_for(scope, request, gpus)]
-    tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": about(package)})
+    tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": describe_package(package)})
     carry_out(jobs, request, tell)
 
 

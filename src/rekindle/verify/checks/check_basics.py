@@ -38,7 +38,7 @@ def files(t):
     """Every file that the package's RECORD lists, by size and digest: is the wheel still what was installed?"""
     if t.emulated:
         raise Absent("the emulated layout was unpacked from the wheel itself, whose checksums were read")
-    rows = recorded(t)
+    rows = read_record(t)
     # Ten thousand headers take longer to open than all libraries to read; they compute nothing.
     whole = t.request["level"] == "full"
     root, wrong, bytes_read = rows.pop(""), [], 0
@@ -48,7 +48,7 @@ def files(t):
             wrong.append(name + " is gone")
         elif size and os.path.getsize(path) != int(size):
             wrong.append("%s has %d bytes instead of %s" % (name, os.path.getsize(path), size))
-        elif digest and (whole or "/include/" not in name) and content(path) != digest:
+        elif digest and (whole or "/include/" not in name) and content_digest(path) != digest:
             wrong.append(name + " has other content")
         bytes_read += int(size or 0)
     more = " and %d more" % (len(wrong) - 3) if len(wrong) > 3 else ""
@@ -56,7 +56,7 @@ def files(t):
     return "%d files, %.0f MB, as in RECORD" % (len(rows), bytes_read / 1e6)
 
 
-def recorded(t):
+def read_record(t):
     """name -> (sha256 in RECORD's own coding, size) of the distribution under test; "" -> where the names begin."""
     try:
         import importlib.metadata as metadata
@@ -64,10 +64,10 @@ def recorded(t):
         raise Untried("this Python is too old to name a package's files")
     name = {"spark": "spark-miniature"}.get(t.request["package"], t.request["package"])
     try:
-        found = metadata.distribution(name)
+        dist = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         raise Untried("no distribution %s is registered here: it was not installed from a wheel" % name)
-    text = found.read_text("RECORD")
+    text = dist.read_text("RECORD")
     if not text:
         raise Untried("this installation has no RECORD to compare with")
     rows = {}
@@ -75,11 +75,11 @@ def recorded(t):
         # Byte code is made on the spot, and scripts get this environment's own first line.
         if len(line) == 3 and line[1].startswith("sha256=") and not line[0].endswith(".pyc") and ".." not in line[0]:
             rows[line[0]] = (line[1][len("sha256=") :], line[2])
-    rows[""] = str(found.locate_file(""))
+    rows[""] = str(dist.locate_file(""))
     return rows
 
 
-def content(path):
+def content_digest(path):
     total = hashlib.sha256()
     with open(path, "rb") as file:
         for piece in iter(lambda: file.read(1 << 20), b""):
@@ -91,7 +91,7 @@ def content(path):
 def settings(t, torch):
     """Build settings as planned. ``asserts`` of a plan name CMake options and their values."""
     text = torch.__config__.show()
-    found, agreed = planned_settings(t, text)
+    summary, agreed = planned_settings(t, text)
     if t.plan.get("cuda"):
         built = torch.version.cuda or "none"
         t.ensure(built.split(".")[:2] == t.plan["cuda"].split(".")[:2], "built with CUDA %s, %s was planned" % (built, t.plan["cuda"]))
@@ -105,8 +105,8 @@ def settings(t, torch):
         kind = "ROCm " + torch.version.hip
     elif accelerator(torch)[0] == "xpu":
         kind = "XPU %s" % (getattr(torch.version, "xpu", None) or "(Intel)")
-    said = "%s, BLAS %s, LAPACK %s" % (kind, found.get("BLAS_INFO", "?"), found.get("LAPACK_INFO", "?"))
-    return said + ("; %d settings as planned" % agreed if agreed else "")
+    words = "%s, BLAS %s, LAPACK %s" % (kind, summary.get("BLAS_INFO", "?"), summary.get("LAPACK_INFO", "?"))
+    return words + ("; %d settings as planned" % agreed if agreed else "")
 
 
 @check("arch-list", level="smoke", remedy="rebuild with the planned TORCH_CUDA_ARCH_LIST")
@@ -119,9 +119,9 @@ def arch_list(t, torch):
     # get_arch_list() answers only where a GPU is; the compiled-in flags are there always.
     raw = getattr(torch._C, "_cuda_getArchFlags", lambda: "")() or ""
     flags = raw.split()
-    for one in t.plan.get("arch_list") or ():
-        name = "sm_" + one.split("+")[0].replace(".", "")
-        t.ensure(name in flags or one in flags, "%s was planned; built for %s" % (one, " ".join(flags)))
+    for arch in t.plan.get("arch_list") or ():
+        name = "sm_" + arch.split("+")[0].replace(".", "")
+        t.ensure(name in flags or arch in flags, "%s was planned; built for %s" % (arch, " ".join(flags)))
     return " ".join(flags) or "unknown"
 
 

@@ -25,11 +25,11 @@ class Shim(object):
 
     def function(self, name):
         try:
-            found = getattr(self.library, name)
+            symbol = getattr(self.library, name)
         except AttributeError:
             raise Absent("this torch exports no %s" % name)
-        found.restype = I32
-        return found
+        symbol.restype = I32
+        return symbol
 
     def call(self, name, *arguments):
         if self.function(name)(*arguments):
@@ -108,8 +108,8 @@ def conv(t):
     shim = Shim(t)
     x, w = ref.grid(3 * 9 * 9), ref.grid(4 * 3 * 9, 5)
     a, b = shim.tensor(x, (1, 3, 9, 9)), shim.tensor(w, (4, 3, 3, 3))
-    one, zero, two = longs((1, 1)), longs((0, 0)), I64(2)
-    around = (one, two, zero, two, one, two, I32(0), zero, two, I64(1))
+    ones, zeros, two = longs((1, 1)), longs((0, 0)), I64(2)
+    around = (ones, two, zeros, two, ones, two, I32(0), zeros, two, I64(1))
     result = shim.result("aoti_torch_cpu_convolution", a, b, None, *around)
     t.close(shim.values(result, 4 * 49), ref.conv2d(x, w, 3, 9, 9, 4, 3), 1e-6, 1e-6, "convolution")
     return "3 x 9 x 9 with 4 kernels"

@@ -53,7 +53,7 @@ def function(code, *types):
     return ctypes.CFUNCTYPE(*types)(address)
 
 
-def said_arm():
+def kernel_features():
     """What the kernel (here: the emulator) says this CPU has."""
     ask = ctypes.CDLL(None).getauxval
     ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
@@ -61,7 +61,7 @@ def said_arm():
     return set(name for name, bit, _ in FEATURES_ARM if bits >> bit & 1)
 
 
-def said():
+def cpuid_features():
     """What cpuid says this CPU has."""
     cpuid = function(CPUID, None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
 
@@ -98,10 +98,10 @@ def runs(code):
     remedy="results on this emulated CPU would prove nothing; take another model or another version of qemu",
 )
 def features(t):
-    known = ARM or platform.machine() in ("x86_64", "AMD64")
-    if not known or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
+    is_known = ARM or platform.machine() in ("x86_64", "AMD64")
+    if not is_known or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
         raise Untried("asks x86-64 and AArch64 CPUs on Linux only")
-    claimed = said_arm() if ARM else said()
+    claimed = kernel_features() if ARM else cpuid_features()
     done = set(name for name, _, code in TABLE if runs(code))
     # qemu-user carries out some old instructions without asking the model; that hides a crash, so say it.
     lax = sorted(done - claimed)

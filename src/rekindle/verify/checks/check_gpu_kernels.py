@@ -33,18 +33,18 @@ def arch(t, torch, device):
     listed = torch.cuda.get_arch_list()
     if is_rocm(torch):
         name = torch.cuda.get_device_properties(t.device).gcnArchName.split(":")[0]
-        t.ensure(name in [one.split(":")[0] for one in listed], "built for %s, this GPU is %s" % (" ".join(listed), name))
+        t.ensure(name in [target.split(":")[0] for target in listed], "built for %s, this GPU is %s" % (" ".join(listed), name))
         return name + " is among " + " ".join(listed)
     major, minor = capability(t)
-    for one in listed:
-        kind, _, digits = one.partition("_")
+    for target in listed:
+        kind, _, digits = target.partition("_")
         digits = digits.rstrip("af")
         if not digits.isdigit():
             continue
         at = (int(digits[:-1]), int(digits[-1]))
         # Machine code runs on the same major version from its minor on; PTX on everything newer.
         if (kind == "sm" and at[0] == major and at[1] <= minor) or (kind == "compute" and at <= (major, minor)):
-            return "%s runs on sm_%d%d" % (one, major, minor)
+            return "%s runs on sm_%d%d" % (target, major, minor)
     raise Failed("built for %s, nothing of which runs on sm_%d%d" % (" ".join(listed), major, minor))
 
 
@@ -112,9 +112,9 @@ def products_fp8(t, torch, device):
     x, y = ref.grid(32 * 64), ref.grid(64 * 32, 3)
     a = torch.tensor(x).reshape(32, 64).to(device).to(torch.float8_e4m3fn)
     b = torch.tensor(families.transposed(y, 64, 32)).reshape(32, 64).to(device).to(torch.float8_e4m3fn).t()
-    one = torch.ones((), device=device)
+    scale = torch.ones((), device=device)
     try:
-        out = torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        out = torch._scaled_mm(a, b, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
     except TypeError as error:
         raise Absent("another calling convention: %s" % str(error).splitlines()[0])
     out = out[0] if isinstance(out, tuple) else out
@@ -143,9 +143,9 @@ def conv_with(t, torch, device, enabled):
     # An environment whose cuDNN has no code for the card switches it off: then that is what is proved.
     enabled = enabled and torch.backends.cudnn.enabled
     with exact(t), torch.backends.cudnn.flags(enabled=enabled, allow_tf32=False) if accepts_tf32(torch) else torch.backends.cudnn.flags(enabled=enabled):
-        said = families.convolutions(t, torch, device)
+        detail = families.convolutions(t, torch, device)
     version = torch.backends.cudnn.version() if enabled else None
-    return said + (", library %s" % version if version else ", native kernels")
+    return detail + (", library %s" % version if version else ", native kernels")
 
 
 def accepts_tf32(torch):
@@ -178,7 +178,7 @@ def attention(t, torch, device):
         if name == "bfloat16" and capability(t) is not None and capability(t) < (8, 0):
             continue
         t.step(name)
-        got = F.scaled_dot_product_attention(*(one.to(dtype).to(device) for one in (q, k, v)))
+        got = F.scaled_dot_product_attention(*(part.to(dtype).to(device) for part in (q, k, v)))
         slack = 2e-2 if name == "bfloat16" else 5e-3 if name == "float16" else 1e-3
         t.close(got, want, slack, slack, "attention in " + name)
         done.append(name)
@@ -203,7 +203,7 @@ def layers(t, torch, device):
             t.step("attention %s, heads of 160" % name)
             q, k, v = (torch.tensor(ref.rough(2 * 48 * 160, seed), dtype=torch.float64).reshape(1, 2, 48, 160) for seed in (3, 4, 5))
             want = torch.softmax(q @ k.transpose(-1, -2) / 160 ** 0.5, -1) @ v
-            got = F.scaled_dot_product_attention(*(one.to(dtype).to(device) for one in (q, k, v)))
+            got = F.scaled_dot_product_attention(*(part.to(dtype).to(device) for part in (q, k, v)))
             t.close(got, want, slack * 2, slack * 2, "attention with heads of 160 in " + name)
         done.append(name)
     t.step("index_add_ after empty_cache")

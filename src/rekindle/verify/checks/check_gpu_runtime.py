@@ -94,13 +94,13 @@ def memory(t, torch, device):
     block = max(1 << 20, want // 64 // 4)
     t.step("fill %.1f GiB" % (want / 2.0 ** 30))
     blocks = [torch.full((block,), float(i), device=device) for i in range(want // (block * 4))]
-    for i, one in enumerate(blocks):
-        t.ensure(float(one[0]) == i and float(one[-1]) == i, "block %d was overwritten" % i)
+    for i, part in enumerate(blocks):
+        t.ensure(float(part[0]) == i and float(part[-1]) == i, "block %d was overwritten" % i)
     filled = driver.memory_allocated(t.device)
     t.step("fragment")
     del blocks[::2]
     again = [torch.full((block // 2,), -1.0, device=device) for _ in range(len(blocks))]
-    t.ensure(all(float(one[0]) == -1.0 for one in again), "memory reused wrongly")
+    t.ensure(all(float(part[0]) == -1.0 for part in again), "memory reused wrongly")
     t.step("too much")
     try:
         torch.empty(1 << 50, dtype=torch.uint8, device=device)

@@ -14,12 +14,12 @@ def threads(t, torch):
     x = torch.tensor(ref.rough(size * size), dtype=torch.float64).reshape(size, size)
     t.step("one thread")
     torch.set_num_threads(1)
-    one = x @ x
+    single = x @ x
     sums = (x * 2 + 1).sum(1)
     t.step("four threads")
     torch.set_num_threads(4)
     t.equal(torch.get_num_threads(), 4, "threads after set_num_threads(4)")
-    t.close((x @ x), one, 1e-11, 1e-11, "matmul with 4 threads = with 1")
+    t.close((x @ x), single, 1e-11, 1e-11, "matmul with 4 threads = with 1")
     t.close((x * 2 + 1).sum(1), sums, 1e-11, 1e-11, "sum with 4 threads = with 1")
     t.step("large, so that the work is shared out")
     long = torch.arange(1 << 20, dtype=torch.float64)
@@ -34,10 +34,10 @@ def threads(t, torch):
             errors.append(error)
 
     crew = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for one_thread in crew:
-        one_thread.start()
-    for one_thread in crew:
-        one_thread.join(60)
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join(60)
     if errors:
         raise errors[0]
     t.close([results[n] for n in range(8)], [float((x[n] * n).sum()) for n in range(8)], 1e-12, 1e-12, "threads")
@@ -67,11 +67,11 @@ def fork(t, torch):
         finally:
             os._exit(0)
     os.close(writer)
-    said = read_whole(reader)
+    reply = read_whole(reader)
     os.waitpid(pid, 0)
-    if not said:
+    if not reply:
         raise Failed("the child died without an answer")
-    t.close(float(said.decode("ascii")), want, 1e-12, 1e-12, "matmul in a forked child")
+    t.close(float(reply.decode("ascii")), want, 1e-12, 1e-12, "matmul in a forked child")
     return "a forked child computes what its parent does"
 
 
@@ -127,10 +127,10 @@ def distributed(t, torch):
         children.append(pid)
     os.close(writer)
     t.step("waiting for both ranks")
-    said = read_whole(reader)
+    answers = read_whole(reader)
     for pid in children:
         os.waitpid(pid, 0)
-    lines = said.decode("utf-8").splitlines()
+    lines = answers.decode("utf-8").splitlines()
     for line in lines:
         t.ensure(not line.startswith("error"), line)
     t.equal(len(lines), world, "answers")

@@ -64,14 +64,14 @@ def elementwise(t, torch, device):
             t.close(torch.sin(a), [math.sin(u) for u in x], slack, slack, "sin")
             t.close(torch.pow(a.abs() + 1, 2.5), [(abs(u) + 1) ** 2.5 for u in x], slack, slack, "pow")
 
-    said = each_dtype(t, ("float64", "float32", "float16", "bfloat16"), work)
+    detail = each_dtype(t, ("float64", "float32", "float16", "bfloat16"), work)
     t.step("integers")
     whole = torch.arange(-20, 21, dtype=torch.int64).to(device)
     # Not "//", which rounded towards zero before torch 1.13.
     t.equal(torch.div(whole * 3, 2, rounding_mode="floor").tolist(), [i * 3 // 2 for i in range(-20, 21)], "division")
     t.equal((whole % 7).tolist(), [i % 7 for i in range(-20, 21)], "remainder")
     t.equal((whole & 5).tolist(), [i & 5 for i in range(-20, 21)], "bitwise and")
-    return said
+    return detail
 
 
 def reductions(t, torch, device):
@@ -93,13 +93,13 @@ def reductions(t, torch, device):
             t.close(torch.logsumexp(a, 1), [math.log(math.fsum(map(math.exp, line))) for line in lines], slack * 4, slack)
             t.close(a.norm(), math.sqrt(math.fsum(v * v for v in x)), slack * 4, slack, "norm")
 
-    said = each_dtype(t, ("float64", "float32", "float16", "bfloat16"), work)
+    detail = each_dtype(t, ("float64", "float32", "float16", "bfloat16"), work)
     t.step("argmax")
     a = tensor(t, lines[0], (width,), device, "float32")
     t.equal(lines[0][int(a.argmax())], max(lines[0]), "argmax")
     t.step("any, all")
     t.equal([bool((a > 9).any()), bool((a < 9).all())], [False, True], "any and all")
-    return said
+    return detail
 
 
 def products(t, torch, device, dtypes=("float64", "float32", "bfloat16", "float16", "complex64", "complex128", "int64")):
@@ -154,10 +154,10 @@ def convolutions(t, torch, device):
         last = a.contiguous(memory_format=torch.channels_last)
         t.close(F.conv2d(last, b), plain, slack, loose, "conv2d, channels last")
         if name in ("float32", "float64"):
-            one = F.conv1d(a[0, :, 0].unsqueeze(0), b[:, :, 0].contiguous())
+            line = F.conv1d(a[0, :, 0].unsqueeze(0), b[:, :, 0].contiguous())
             rows = [v for c in range(channels) for v in x[c * size * size : c * size * size + size]]
             taps = [w[(o * channels + c) * 9 + v] for o in range(outputs) for c in range(channels) for v in range(3)]
-            t.close(one, conv1d(rows, taps, channels, size, outputs), slack, slack, "conv1d")
+            t.close(line, conv1d(rows, taps, channels, size, outputs), slack, slack, "conv1d")
             deep = F.conv2d(a, b[:channels, :1].contiguous(), groups=channels)
             want = []
             for c in range(channels):
@@ -218,15 +218,15 @@ def activations(t, torch, device):
             normal += [(v - middle) / spread for v in line]
         t.close(F.layer_norm(a, (width,)), normal, slack * 4, slack * 4, "layer_norm")
 
-    said = each_dtype(t, ("float32", "float64", "bfloat16"), work)
+    detail = each_dtype(t, ("float32", "float64", "bfloat16"), work)
     if hasattr(F, "scaled_dot_product_attention"):
         t.step("attention")
         q = tensor(t, ref.grid(2 * 5 * 8), (1, 2, 5, 8), device, "float32")
         got = F.scaled_dot_product_attention(q, q, q)
         weights = F.softmax((q @ q.transpose(-1, -2)) / math.sqrt(8), -1)
         t.close(got, weights @ q, 1e-4, 1e-5, "attention against its definition")
-        said += ", attention"
-    return said
+        detail += ", attention"
+    return detail
 
 
 def indexing(t, torch, device):
@@ -270,7 +270,7 @@ def sorting(t, torch, device):
         if name != "float16":
             t.equal(len(a.unique()), len(set(kept)), "unique")
 
-    said = each_dtype(t, ("float32", "float64", "int64", "int32", "float16"), work)
+    detail = each_dtype(t, ("float32", "float64", "int64", "int32", "float16"), work)
     t.step("argsort")
     held = tensor(t, x, (1000,), device, widest(t))
     t.equal(held.argsort().tolist(), sorted(range(1000), key=x.__getitem__), "argsort")
@@ -287,7 +287,7 @@ def sorting(t, torch, device):
         t.equal(torch.searchsorted(edges, torch.tensor([0.0, 3.0, 4.0, 9.0]).to(device)).tolist(), [0, 1, 2, 3])
     t.step("histogram")
     t.equal(torch.bincount(torch.tensor([0, 2, 2, 5]).to(device)).tolist(), [1, 0, 2, 0, 0, 1])
-    return said + ", argsort, cumsum, bincount"
+    return detail + ", argsort, cumsum, bincount"
 
 
 def fourier(t, torch, device):

@@ -69,8 +69,8 @@ def linear_algebra(t, torch, device):
     t.step("eig")
     turn = tensor(t, [0, -1, 1, 0], (2, 2), device, widest(t))
     try:
-        found = sorted(torch.linalg.eigvals(turn).tolist(), key=lambda z: z.imag)
-        t.close([found[0].imag, found[1].imag], [-1.0, 1.0], 0.0, 1e-6, "eigenvalues of a rotation")
+        roots = sorted(torch.linalg.eigvals(turn).tolist(), key=lambda z: z.imag)
+        t.close([roots[0].imag, roots[1].imag], [-1.0, 1.0], 0.0, 1e-6, "eigenvalues of a rotation")
     except RuntimeError as error:
         if not needs_lapack(error):
             raise
@@ -130,18 +130,18 @@ def sparse_matrices(t, torch, device):
     t.step("sparse times dense")
     product = torch.sparse.mm(matrix, tensor(t, other, (4, 3), device, "float32"))
     t.close(product, ref.matmul(dense, other, 4, 4, 3), 1e-6, 1e-6)
-    said = "COO"
+    detail = "COO"
     if hasattr(matrix, "to_sparse_csr"):
         t.step("CSR")
         try:
             rows = matrix.to_dense().to_sparse_csr()
             t.close(rows @ tensor(t, other, (4, 3), device, "float32"), ref.matmul(dense, other, 4, 4, 3), 1e-6, 1e-6)
-            said += ", CSR"
+            detail += ", CSR"
         except RuntimeError as error:
             if "MKL" not in str(error) and "not supported" not in str(error):
                 raise
-            said += " (CSR products need MKL here)"
-    return said
+            detail += " (CSR products need MKL here)"
+    return detail
 
 
 def gradients(t, torch, device):

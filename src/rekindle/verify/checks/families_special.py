@@ -35,7 +35,7 @@ def functions(t, torch, device):
         for what, right, points in UNARY:
             if not hasattr(torch, what):
                 continue
-            pairs = [pair for pair in held_by(t, name, points, right) if abs(pair[1]) <= LARGEST.get(name, INF)]
+            pairs = [pair for pair in held_pairs(t, name, points, right) if abs(pair[1]) <= LARGEST.get(name, INF)]
             # The vector code and the rest at its end, in one tensor; each point as the type holds it.
             count = len(pairs) * 4 + 3
             x = tensor(t, [point for point, _ in pairs * 5][:count], (-1,), device, name)
@@ -54,16 +54,16 @@ def functions(t, torch, device):
     return each_dtype(t, ("float32", "float64", "float16", "bfloat16"), work) + ": %d functions" % len(UNARY)
 
 
-def held_by(t, name, points, right):
+def held_pairs(t, name, points, right):
     """(point, value) for the points as the type holds them, where the function has a value there."""
     torch = t.torch()
-    found = []
+    pairs = []
     for point in torch.tensor(points, dtype=torch.float64).to(getattr(torch, name)).double().tolist():
         try:
-            found.append((point, float(right(point))))
+            pairs.append((point, float(right(point))))
         except (ValueError, OverflowError, ZeroDivisionError):
             continue  # rounded to zero, or to infinity
-    return found
+    return pairs
 
 
 def special(t, torch, device):
@@ -83,8 +83,8 @@ def special(t, torch, device):
         t.equal(torch.isnan(odd).tolist()[:6], [False, False, True, False, False, False], "isnan")
         t.equal(torch.isinf(odd).tolist()[:6], [True, True, False, False, False, False], "isinf")
         t.equal((odd == odd).tolist()[:6], [True, True, False, True, True, True], "x == x")
-        for what, found in (("max", odd.max()), ("min", odd.min()), ("sum", odd.sum()), ("mean", odd.mean())):
-            t.ensure(math.isnan(float(found)), "%s of numbers with a NaN is %r" % (what, float(found)))
+        for what, result in (("max", odd.max()), ("min", odd.min()), ("sum", odd.sum()), ("mean", odd.mean())):
+            t.ensure(math.isnan(float(result)), "%s of numbers with a NaN is %r" % (what, float(result)))
         same(torch.where(torch.isnan(odd), make([7.0] * 18, name), odd)[:6], [INF, -INF, 7.0, 0.0, -0.0, 1.0], "where")
         same((odd - odd)[:6], [NAN, NAN, NAN, 0.0, 0.0, 0.0], "x - x")
         same((odd * 0)[:6], [NAN, NAN, NAN, 0.0, -0.0, 0.0], "x * 0")
@@ -101,9 +101,9 @@ def special(t, torch, device):
         t.ensure(bool((tiny > 0).all()) and bool((tiny * 2 > tiny).all()), "numbers near zero are flushed to zero")
         t.step(name + " rounding")
         same(torch.round(make([0.5, 1.5, 2.5, -0.5, -1.5] * 4, name))[:5], [0.0, 2.0, 2.0, -0.0, -2.0], "round")
-        one = make([1.0] * 17, name)
+        ones = make([1.0] * 17, name)
         unit = UNIT[name]
-        t.ensure(bool((one + unit == one).all()) and bool((one + 3 * unit != one).all()), "1 + u is not rounded to even")
+        t.ensure(bool((ones + unit == ones).all()) and bool((ones + 3 * unit != ones).all()), "1 + u is not rounded to even")
         # Added in another order, as fast arithmetic likes to, this loses the small number.
         t.close((make([1e9], "float32") + 1 - make([1e9], "float32")), [0.0], 0.0, 1e-9, "(x + 1) - x in float32")
 

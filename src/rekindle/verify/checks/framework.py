@@ -109,13 +109,13 @@ class Bench(object):
         """Of a torch older than ``release`` a part is absent; else it was left out or lost."""
         if all(hasattr(owner, name) for name in names.split()):
             return
-        found, what = str(self.torch().__version__), what or "torch." + names
-        if numbered(found) >= numbered(release):
+        version, what = str(self.torch().__version__), what or "torch." + names
+        if numbered(version) >= numbered(release):
             raise Failed(
-                "torch %s has no %s, which every release from %s on has" % (found, what, release),
+                "torch %s has no %s, which every release from %s on has" % (version, what, release),
                 "the build left it out, or another package hides it: build again, and compare the settings",
             )
-        raise Absent("torch %s is older than %s, which came with %s" % (found, what, release))
+        raise Absent("torch %s is older than %s, which came with %s" % (version, what, release))
 
     def where(self):
         """The step that was said last, as the beginning of a message."""
@@ -188,14 +188,14 @@ def planned_settings(t, text):
 
     Not every option is written down: what the summary leaves out cannot be compared here.
     """
-    found = dict(re.findall(r"(?<![\w-])([A-Z][A-Z0-9_]+)=([^,\s]+)", text))
+    built = dict(re.findall(r"(?<![\w-])([A-Z][A-Z0-9_]+)=([^,\s]+)", text))
     agreed = 0
     for name, value in sorted((t.plan.get("settings") or {}).items()):
-        if name in found:
-            same = found[name] == value if truth(value) is None else truth(found[name]) == truth(value)
-            t.ensure(same, "%s is %s, %s was planned" % (name, found[name], value))
+        if name in built:
+            same = built[name] == value if truth(value) is None else truth(built[name]) == truth(value)
+            t.ensure(same, "%s is %s, %s was planned" % (name, built[name], value))
             agreed += 1
-    return found, agreed
+    return built, agreed
 
 
 def numbers(value):

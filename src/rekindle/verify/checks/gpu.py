@@ -55,8 +55,8 @@ def exact(t):
 
 
 def at_least(t, major, minor, what):
-    found = capability(t)
-    if found is None:
+    has = capability(t)
+    if has is None:
         raise Absent("%s is checked on NVIDIA GPUs only" % what)
-    if found < (major, minor):
-        raise Absent("%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, found[0], found[1]))
+    if has < (major, minor):
+        raise Absent("%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, has[0], has[1]))

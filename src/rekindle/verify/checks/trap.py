@@ -100,7 +100,7 @@ def read(state, maps):
     fault = struct.unpack_from("<Q", state, 16)[0]
     counter = struct.unpack_from("<Q", state, _SIGINFO + at)[0]
     code = state[_SIGINFO + size : _SIGINFO + size + 16]
-    found = {
+    crash = {
         "signal": number,
         "address": counter,
         "fault": fault,
@@ -114,7 +114,7 @@ def read(state, maps):
             continue
         if low <= counter < high:
             if len(fields) == 6 and os.path.isabs(fields[5]):
-                found["library"] = fields[5]
-                found["offset"] = counter - low + int(fields[2], 16)
+                crash["library"] = fields[5]
+                crash["offset"] = counter - low + int(fields[2], 16)
             break
-    return found
+    return crash
