@@ -127,16 +127,16 @@ def common_driver(cards: Iterable[Sm], side: Side, facts: Facts) -> CommonDriver
 def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Facts, *, ptx: bool = False) -> str | None:
     """The driver to ask for, floor and ceiling: ``525.60.13 or newer``, ``470.x``, ``525.60.13 to 580.x``."""
     cards = tuple(cards)
-    both = common_driver(cards, side, facts)
+    common = common_driver(cards, side, facts)
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
-    floors = [driver for driver in (need.own if ptx else need.floor, both.first) if driver]
+    floors = [driver for driver in (need.own if ptx else need.floor, common.first) if driver]
     floor = max(floors, key=key, default=None)
-    if both.last is None:
+    if common.last is None:
         return f"{floor} or newer" if floor else None
-    newest = _spell_branch(both.last, both.below, side)
+    newest = _spell_branch(common.last, common.below, side)
     if floor is None:
         return f"{newest} or older"
-    return newest if branch(floor) >= both.last else f"{floor} to {newest}"
+    return newest if branch(floor) >= common.last else f"{floor} to {newest}"
 
 
 def _spell_branch(last: int | None, below: int | None, side: Side) -> str:
@@ -178,18 +178,19 @@ def _driver_runs(
 ) -> CompatAnswer:
     called = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
-    both = common_driver(cards, side, facts)
+    common = common_driver(cards, side, facts)
     want = wanted_driver(cuda, cards, side, facts, ptx=ptx)
-    if not both.exists:
-        old, new = _card_name(both.oldest, called), _card_name(both.newest, called)
-        text = f"no driver serves both {old} (R{both.last} is its last branch) and {new} (needs {both.first} or newer)"
-        return answer("no", "driver-none-for-all", text, both.source)
+    if not common.exists:
+        old, new = _card_name(common.oldest, called), _card_name(common.newest, called)
+        ends = f"R{common.last} is its last branch"
+        text = f"no driver serves both {old} ({ends}) and {new} (needs {common.first} or newer)"
+        return answer("no", "driver-none-for-all", text, common.source)
     floor = need.own if ptx else need.floor
-    if cuda and floor and both.below is not None and branch(floor) >= both.below:
-        old = _card_name(both.oldest, called)
-        task = "compile its PTX" if ptx and need.floor and branch(need.floor) < both.below else f"run CUDA {cuda}"
-        text = f"driver {floor} is needed to {task}, and R{both.last} is the last driver branch for {old}"
-        return answer("no", "driver-branch-ended", text, both.source)
+    if cuda and floor and common.below is not None and branch(floor) >= common.below:
+        old = _card_name(common.oldest, called)
+        task = "compile its PTX" if ptx and need.floor and branch(need.floor) < common.below else f"run CUDA {cuda}"
+        text = f"driver {floor} is needed to {task}, and R{common.last} is the last driver branch for {old}"
+        return answer("no", "driver-branch-ended", text, common.source)
     if driver is None or not is_version(driver):
         if want is None:
             return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
@@ -209,7 +210,7 @@ def _driver_runs(
             )
             return answer("no", "driver-older-than-card", text, span.source, want)
     if cuda is None:
-        return answer("yes", "driver", f"driver {driver} drives the cards", both.source)
+        return answer("yes", "driver", f"driver {driver} drives the cards", common.source)
     if need.floor is None:
         return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
     if not reaches(driver, need.floor):

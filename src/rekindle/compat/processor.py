@@ -133,7 +133,7 @@ def choosing(features: Iterable[str]) -> frozenset[str]:
 
 
 def _nearest_run(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
-    """The row of this release; else the newest older one if a newer one says the same, so that it lies between."""
+    """The row of this release; else the newest older row, if there is a newer row too, so that it lies between."""
     exact = next((row for row in rows if compare(row.torch, torch) == 0), None)
     if exact is not None:
         return exact

@@ -114,7 +114,7 @@ def install_line(packages: Sequence[str], manager: Manager, *, root: bool) -> st
 def rocm_packages(names: Iterable[str], manager: Manager, home: str, facts: Facts | None = None) -> tuple[str, ...]:
     """The packages that bring these parts of ROCm to the one in ``home``: the distribution's below /usr, else AMD's.
 
-    The two must not be mixed: a library of the one is not found, or of another version, beside the other.
+    The two must not be mixed: a library beside the other maker's ROCm is not found, or has another version.
     """
     maker = "distribution" if PurePosixPath(home).is_relative_to("/usr") else "amd"
     for row in (facts or load_facts()).supply.rocm:

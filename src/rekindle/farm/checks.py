@@ -137,8 +137,8 @@ def _check_sandbox(host: Host, scratch: Path) -> Check:
     if not host.which("bwrap"):
         return _row("sandbox", "warn", "not tried without bubblewrap")
     try:
-        there = next(place for place in (scratch, *scratch.parents) if place.is_dir())
-        with tempfile.TemporaryDirectory(prefix=".rekindle-trial-", dir=there) as folder:
+        parent = next(place for place in (scratch, *scratch.parents) if place.is_dir())
+        with tempfile.TemporaryDirectory(prefix=".rekindle-trial-", dir=parent) as folder:
             mount = start_words(host) or ["unshare", "--mount", "--propagation", "private", "--"]
             reply = host.run([*mount, "sh", "-c", _TRIAL, "sh", folder], timeout=20.0)
     except OSError as error:
@@ -185,11 +185,11 @@ def _check_network(needs: WorkerNeeds) -> list[Check]:
         )
     ]
     free = is_free(needs.address) if ours else True
-    taken = f"another port: rekindle farm up --invite {host_name}:{port + 1}"
-    checks.append(_row("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", taken))
+    fix = f"another port: rekindle farm up --invite {host_name}:{port + 1}"
+    checks.append(_row("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", fix))
     status, ahead = ask_scheduler(needs.scheduler)
-    way = "is it up (rekindle farm status there), and does its firewall let this machine in?"
-    checks.append(_row("scheduler", "fail" if status.why else "ok", status.why or needs.scheduler, None, way))
+    fix = "is it up (rekindle farm status there), and does its firewall let this machine in?"
+    checks.append(_row("scheduler", "fail" if status.why else "ok", status.why or needs.scheduler, None, fix))
     if ahead is not None:
         near = abs(ahead) <= _CLOCK_SECONDS
         words = f"{abs(ahead):.0f} s {'behind' if ahead > 0 else 'ahead of'} the scheduler's"

@@ -38,9 +38,9 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
         targets = address[low:high][write[low:high]].tolist()
         # A variable that others may replace is written through its slot in the offset table.
         place = np.searchsorted(pointer_at, address[low:high])
-        held = place < len(pointer_at)
-        held[held] = pointer_at[place[held]] == address[low:high][held]
-        through = pointer_to[place[held]].tolist()
+        has_slot = place < len(pointer_at)
+        has_slot[has_slot] = pointer_at[place[has_slot]] == address[low:high][has_slot]
+        through = pointer_to[place[has_slot]].tolist()
         targets += [start for start in through if any(begin <= start < end for begin, end in data)]
         return [start for start in targets if start not in slots and start != cookie]
 
@@ -89,8 +89,8 @@ def _in_spans(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.
     if not len(state):
         return np.zeros(len(address), bool)
     place = np.searchsorted(state[:, 0], address, "right") - 1
-    held = np.maximum(place, 0)
-    return np.asarray((place >= 0) & (address < state[held, 1]))
+    nearest = np.maximum(place, 0)
+    return np.asarray((place >= 0) & (address < state[nearest, 1]))
 
 
 def readers_of(library: LibraryScan, state: Ints) -> set[int]:

@@ -153,13 +153,13 @@ def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
     loaded by name on CPUs that have it. Where nothing else in the wheel asks, who loads it cannot be told."""
     names = {survey.file.rsplit("/", 1)[-1] for survey in surveys}
     marked = {survey.file: _COPY.search(survey.file.rsplit("/", 1)[-1]) for survey in surveys}
-    asked = any(survey.exposure.asks for survey in surveys if marked[survey.file] is None)
+    has_asker = any(survey.exposure.asks for survey in surveys if marked[survey.file] is None)
     for survey in surveys:
         base, match = survey.file.rsplit("/", 1)[-1], marked[survey.file]
         if match is None:
             continue
         exposure = survey.exposure
-        if not asked and base[: match.start()] + base[match.end() :] not in names:
+        if not has_asker and base[: match.start()] + base[match.end() :] not in names:
             exposure.untold += exposure.unconditional
             exposure.unconditional = []
             continue

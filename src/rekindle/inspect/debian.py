@@ -109,7 +109,7 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
         requires += required
     listed = listed_libraries()
     packages: set[str] = set()
-    wanted: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     loose: dict[str, Path] = {}
     missing: dict[str, list[str]] = {}
     waiting = libraries
@@ -117,7 +117,7 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
         # What a library of no package needs must come along as well; packages name what they need themselves.
         needs = Needs(libraries)
         for name in needs.external:
-            if name in wanted or name in missing or comes_along(name, requires):
+            if name in paths or name in missing or comes_along(name, requires):
                 continue
             users = [library for library in libraries if name in library.needed]
             places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *(at for user in users for at in user.rpath)]
@@ -125,7 +125,7 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
             if path is None:
                 missing[name] = needs.users[name]
                 continue
-            wanted[name] = path
+            paths[name] = path
             package = package_of(path)
             if package:
                 packages.add(package)
@@ -137,7 +137,7 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
         libraries = [*libraries, *waiting]
     if missing:
         raise LookupError("; ".join(f"{name} (needed by {', '.join(by[:3])})" for name, by in sorted(missing.items())))
-    return OutsideLibraries(tuple(sorted(packages)), dict(sorted(wanted.items())), loose)
+    return OutsideLibraries(tuple(sorted(packages)), dict(sorted(paths.items())), loose)
 
 
 def main(arguments: Sequence[str]) -> int:

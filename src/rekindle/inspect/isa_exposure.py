@@ -246,13 +246,13 @@ class RoutesByNames:
 
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """Everybody meets it or nobody does: names leave no doubt."""
-        way = self._find_entrance(number)
-        if way is None and (route := self.route_to_caller(number)) is not None:
-            way = route.names, f"called by {route.names[0]}, which asks nothing of the CPU"
+        entrance = self._find_entrance(number)
+        if entrance is None and (route := self.route_to_caller(number)) is not None:
+            entrance = route.names, f"called by {route.names[0]}, which asks nothing of the CPU"
         # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
-        if way is None or self.graph.checks(number):
+        if entrance is None or self.graph.checks(number):
             return Judgement()
-        return Judgement(isa, chain=way[0], why=way[1], guard=LEAKED if self._is_leaked(number) else None)
+        return Judgement(isa, chain=entrance[0], why=entrance[1], guard=LEAKED if self._is_leaked(number) else None)
 
     def _find_entrance(self, number: int) -> tuple[tuple[str, ...], str] | None:
         if number in self.graph.started:

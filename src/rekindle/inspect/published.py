@@ -58,8 +58,8 @@ def find_wheels(
     if not chosen:
         versions = choose(wheels, str(wish.specifier), python=None, platform=None)
         if not versions:
-            there = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]))
-            raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {there[:300]}")
+            offered = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]))
+            raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {offered[:300]}")
         newest = [wheel for wheel in versions if wheel.version == versions[0].version]
         tags = sorted({str(tag) for wheel in newest for tag in wheel.tags})
         raise BadInput(

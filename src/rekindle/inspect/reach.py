@@ -108,11 +108,11 @@ def pointer_edges(
     if len(anchors):
         rows.append((touching, np.searchsorted(anchors, touched) + count))
         owner = np.searchsorted(anchors, slot, "right") - 1
-        held = owner >= 0
+        has_anchor = owner >= 0
         function = numbers(target)
-        to_function = held & (function >= 0)
+        to_function = has_anchor & (function >= 0)
         rows.append((owner[to_function] + count, function[to_function]))
-        to_data = held & inside
+        to_data = has_anchor & inside
         rows.append((owner[to_data] + count, np.searchsorted(anchors, target[to_data]) + count))
     source = np.concatenate([row[0] for row in rows])
     return Edges(source, np.concatenate([row[1] for row in rows])), count + len(anchors)

@@ -68,8 +68,8 @@ def whole_lists(data: bytes) -> list[tuple[GpuTarget, ...]]:
 
 def looks_like_code(data: bytes) -> bool:
     """Are these bytes machine code, as far as they are known?"""
-    known = len(data) - data.count(UNKNOWN)
-    if sum(map(data.count, _X86)) > _X86_SHARE * max(known, 1):
+    known_size = len(data) - data.count(UNKNOWN)
+    if sum(map(data.count, _X86)) > _X86_SHARE * max(known_size, 1):
         return True
     raw = np.frombuffer(data, np.uint8)
     for phase in range(4):

@@ -106,10 +106,10 @@ def installed_in(name: str, interpreter: str | None) -> Path | None:
     host = LiveHost()
     for python in [interpreter] if interpreter else usual_pythons():
         try:
-            held = ask_contents(host, python, isolated=False)
+            contents = ask_contents(host, python, isolated=False)
         except BadInput:
             continue
-        for package in held.packages:
+        for package in contents.packages:
             if canonicalize_name(package.name) == canonicalize_name(name) and Path(package.folder).is_dir():
                 return Path(package.folder)
     return None
@@ -123,7 +123,7 @@ def usual_pythons() -> list[str]:
     host = LiveHost()
     paths = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
     paths += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
-    # Two names of one environment are one; two environments may share the program their links lead to.
+    # Two names in one folder are the same environment; two environments may link to the same program.
     return list({Path(path).parent: path for path in reversed(paths) if Path(path).exists()}.values())[::-1]
 
 
