@@ -38,16 +38,16 @@ _STEERING = ("USE_SYSTEM_", "USE_NINJA", "USE_CCACHE", "BUILD_TEST", "USE_PRECOM
 
 def summary_lines(lines: Iterable[str]) -> list[str]:
     """From the last "Summary" headline to the end of its block."""
-    kept: list[str] = []
+    block: list[str] = []
     inside = False
     for line in lines:
         if "Summary" in line and "***" in line:
-            kept, inside = [], True
+            block, inside = [], True
         elif inside and line.startswith("--"):
-            kept.append(line)
+            block.append(line)
         elif inside and line.strip():
             inside = False
-    return kept
+    return block
 
 
 def read_summary(lines: Iterable[str]) -> dict[str, str]:
@@ -62,12 +62,12 @@ def planned_settings(plan: Plan) -> dict[str, str]:
     """What the plan asserts, and every switch it sets; an assert wins."""
     assert plan.build is not None
     settings = {**plan.build.cmake, **plan.build.env}
-    wanted = {
+    switches = {
         name: value
         for name, value in settings.items()
         if (_SWITCH.fullmatch(name) or name in ("BLAS", "CMAKE_BUILD_TYPE")) and not name.startswith(_STEERING)
     }
-    return {**wanted, **plan.build.asserts}
+    return {**switches, **plan.build.asserts}
 
 
 def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], log: Sequence[str]) -> tuple[Fact, ...]:

@@ -54,16 +54,16 @@ class JobDecision:
     why: str = ""
 
 
-def foretell(known: int, rss: int, grown: int, seconds: float, *, learnt: bool) -> int:
+def foretell(usual: int, rss: int, grown: int, seconds: float, *, learnt: bool) -> int:
     """What a job will need at its peak.
 
     What an earlier build measured is trusted until the job outgrows it. Of an unknown job, and of one that has
     outgrown, only this is sure: where it is heading.
     """
-    if learnt and rss <= known:
-        return known
+    if learnt and rss <= usual:
+        return usual
     heading = rss + int(max(0, grown) / max(seconds, 0.01) * FORESIGHT_SECONDS)
-    return max(known, heading, int(rss * 1.05))
+    return max(usual, heading, int(rss * 1.05))
 
 
 def reserve_of(total: int) -> int:

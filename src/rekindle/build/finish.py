@@ -51,7 +51,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
     with work.phase("finish"):
         if wheel is not None:
             packages = installed_packages(work, target)
-            tools = {name: what.split(" ")[0] for name, what in work.toolchain.items()}
+            tools = {name: text.split(" ")[0] for name, text in work.toolchain.items()}
             bill = bill_of_materials(work.tree, work.version, packages, tools)
             final = work.workspace.wheels / wheel.name
             finish_wheel(
@@ -155,8 +155,8 @@ def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str
     for package, release in sorted(packages.items()):
         purl = f"pkg:pypi/{package.lower()}@{release}"
         inside.append({"type": "library", "name": package, "version": release, "scope": "excluded", "purl": purl})
-    for tool, what in sorted(tools.items()):
-        inside.append({"type": "application", "name": tool, "version": what, "scope": "excluded"})
+    for tool, edition in sorted(tools.items()):
+        inside.append({"type": "application", "name": tool, "version": edition, "scope": "excluded"})
     product: dict[str, Any] = {
         "type": "library",
         "name": name,

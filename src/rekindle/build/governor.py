@@ -184,14 +184,14 @@ class Governor:
 
     def _foresee(self, job: FollowedJob, rss: int, now: float) -> None:
         """What it has now, how long it waits, and what it will need."""
-        known = self.learnt.expected(job.output)
+        usual = self.learnt.expected(job.output)
         learnt = self.learnt.peak(job.output) is not None
         if not job.paused:
             # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
-            job.expected = foretell(known, rss, rss - job.rss, now - job.looked, learnt=learnt)
+            job.expected = foretell(usual, rss, rss - job.rss, now - job.looked, learnt=learnt)
         if job.waits:
             job.expected = rss
-        if job.peak >= known * 0.8 and rss < job.peak // 4:
+        if job.peak >= usual * 0.8 and rss < job.peak // 4:
             # It has had its peak and is letting go: on its way out, it will not grow again.
             job.expected = rss
         job.rss, job.looked = rss, now

@@ -196,9 +196,9 @@ class Estimate:
                 stack.extend(edge.inputs)
                 continue
             before = max((self._paths.get(source, 0.0) for source in edge.inputs), default=0.0)
-            own = self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0
+            seconds = self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0
             for each in edge.outputs:
-                self._paths[each] = before + own
+                self._paths[each] = before + seconds
             stack.pop()
         return self._paths[output]
 

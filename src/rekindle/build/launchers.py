@@ -208,12 +208,12 @@ def _launcher_counts(host: Host, name: str, path: str, env: Mapping[str, str]) -
 
 def without_masquerades(path: str) -> tuple[str, list[str]]:
     """PATH without folders whose ``gcc`` or ``c++`` is really a cache in disguise, and those folders."""
-    kept: list[str] = []
+    folders: list[str] = []
     dropped: list[str] = []
     for folder in path.split(os.pathsep):
         disguised = any(
             Path(os.path.realpath(os.path.join(folder, name))).name in _MASQUERADE  # noqa: PTH118
             for name in ("c++", "g++", "gcc", "cc")
         )
-        (dropped if disguised and folder else kept).append(folder)
-    return os.pathsep.join(kept), dropped
+        (dropped if disguised and folder else folders).append(folder)
+    return os.pathsep.join(folders), dropped

@@ -69,8 +69,8 @@ def make_order(options: BuildOptions) -> BuildOrder:
     tree = find_tree(options, workspace, plan)
     options.check()
     # Commands run in the tree: a path from here would lead elsewhere there. Links stay, they make an environment.
-    given = tuple(str(Path(python).absolute()) if os.sep in python else python for python in options.pythons)
-    pythons = given or ((plan.python,) if plan.python else (sys.executable,))
+    named = tuple(str(Path(python).absolute()) if os.sep in python else python for python in options.pythons)
+    pythons = named or ((plan.python,) if plan.python else (sys.executable,))
     definite = msgspec.structs.replace(options, jobs=most_jobs(options.jobs, options.settings))
     return BuildOrder(plan=plan, tree=tree, workspace=workspace, pythons=pythons, options=definite)
 
@@ -150,11 +150,11 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
             f"the plan is for {plan.project}, but {tree.root} is a tree of {tree.project}",
             remedy="give the plan's own tree with --source DIR, or the tree's own plan with --plan FILE",
         )
-    wanted = plan.torch if plan.project == "torch" else None
-    if wanted and tree.version and not same_release(wanted, tree.version):
+    release = plan.torch if plan.project == "torch" else None
+    if release and tree.version and not same_release(release, tree.version):
         raise BadInput(
-            f"the plan is for torch {wanted}, but {tree.root} is {tree.version}",
-            remedy=f"'rekindle source fetch' brings the tree of {wanted}",
+            f"the plan is for torch {release}, but {tree.root} is {tree.version}",
+            remedy=f"'rekindle source fetch' brings the tree of {release}",
         )
     root = Path(tree.root)
     if not root.is_dir():
@@ -255,18 +255,18 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
     recipe = plan.build
     settings = {**recipe.env, **recipe.cmake} if recipe else {}
     installed = [each.path for each in machine.toolkits] + [each.path for each in machine.compilers]
-    known = [Path(path) for path in (*installed, *(each.path for each in machine.pythons)) if path]
+    paths = [Path(path) for path in (*installed, *(each.path for each in machine.pythons)) if path]
     programs = [f"{name}={value}" for name, value in settings.items() if is_among(name, build_names().programs)]
     flags = [f"{name}={value}" for name, value in settings.items() if is_among(name, build_names().flags)]
     pins = [pin_requirement(name, pin) for name, pin in (recipe.pins.items() if recipe else ())]
     places = ((name, match[1]) for name, value in settings.items() for match in _PATH.finditer(value))
-    strange = [f"{name}={place}" for name, place in places if not _lies_in(place, known)]
-    names = {path.name for path in known} | {name for each in machine.compilers for name in _versioned_names(each)}
-    strange += [line for line in programs if not _is_program(line.partition("=")[2], known, names)]
+    strange = [f"{name}={place}" for name, place in places if not _lies_in(place, paths)]
+    names = {path.name for path in paths} | {name for each in machine.compilers for name in _versioned_names(each)}
+    strange += [line for line in programs if not _is_program(line.partition("=")[2], paths, names)]
     strange += [line for line in flags if not all(map(_PLAIN_FLAG.fullmatch, line.partition("=")[2].split()))]
     if python and not re.fullmatch(r"\d+(\.\d+)*", python):
         programs.append(f"python={python}")
-        strange += [] if _lies_in(python, known) else [f"python={python}"]
+        strange += [] if _lies_in(python, paths) else [f"python={python}"]
     return ForeignPlan(
         title=" ".join(word for word in (plan.project, plan.torch, plan.variant) if word),
         signed=signed,
@@ -277,12 +277,12 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
     )
 
 
-def _lies_in(place: str, known: Iterable[Path]) -> bool:
+def _lies_in(place: str, folders: Iterable[Path]) -> bool:
     # By words, not by asking the disk: a link there may be the sender's.
     pure = PureWindowsPath(place) if re.match(r"[A-Za-z]:", place) else PurePosixPath(place)
     if ".." in pure.parts:
         return False
-    return any(place == str(folder) or place.startswith((f"{folder}/", f"{folder}\\")) for folder in known)
+    return any(place == str(folder) or place.startswith((f"{folder}/", f"{folder}\\")) for folder in folders)
 
 
 def _versioned_names(compiler: Compiler) -> Iterator[str]:
@@ -293,13 +293,13 @@ def _versioned_names(compiler: Compiler) -> Iterator[str]:
         yield f"{compiler.kind}-{'.'.join(parts[:2])}"
 
 
-def _is_program(value: str, known: Iterable[Path], names: Set[str]) -> bool:
+def _is_program(value: str, folders: Iterable[Path], names: Set[str]) -> bool:
     """Bare names of compilers the doctor found (``g++-12``), words for launchers we know, plain flags; nothing else."""
     same = {name.replace("clang++", "clang").replace("g++", "gcc") for name in names}
 
     def is_known(word: str) -> bool:
         if "/" in word or "\\" in word:
-            return _lies_in(word, known)
+            return _lies_in(word, folders)
         plain = word.replace("clang++", "clang").replace("g++", "gcc")
         return word in names or plain in same or word in _KNOWN_WORDS
 

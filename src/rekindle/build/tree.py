@@ -143,18 +143,18 @@ def forget_python(build_tree: Path) -> int:
         lines = cache.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError:
         return 0
-    kept: list[str] = []
+    entries: list[str] = []
     gone = 0
     for line in lines:
         if not _OF_PYTHON.match(line):
-            kept.append(line)
+            entries.append(line)
             continue
         gone += 1
         # Its comment goes too: one with no entry after it is a parse error for CMake.
-        while kept and kept[-1].startswith("//"):
-            kept.pop()
+        while entries and entries[-1].startswith("//"):
+            entries.pop()
     if gone:
-        write_atomically(cache, "\n".join(kept).encode("utf-8", "surrogateescape"))
+        write_atomically(cache, "\n".join(entries).encode("utf-8", "surrogateescape"))
     return gone
 
 

@@ -24,8 +24,8 @@ _HEADER_BYTES, _ALIGN = 64 + 4 * 56, 16
 def write_stubs(package: Path, folder: Path, root: Path | None, emulated: EmulatedMachine) -> list[str]:
     """Write stand-ins for missing GPU libraries; their names. Other libraries that are missing stay missing."""
     libraries = [path for path in package.rglob("*.so*") if path.is_file() and not path.is_symlink()]
-    here = () if root else (Path("/usr/lib"), Path("/lib"))
-    places = (*emulated.library_folders(root or Path("/")), *here)
+    system = () if root else (Path("/usr/lib"), Path("/lib"))
+    places = (*emulated.library_folders(root or Path("/")), *system)
     missing = {name: wants for name, wants in missing_libraries(libraries, places).items() if serves_gpu(name)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, symbols in missing.items():

@@ -82,8 +82,8 @@ def read_pip_settings(host: Host) -> PipSettings:
     index = values.get("index-url") or host.env.get("UV_DEFAULT_INDEX")
     was_told = index is not None
     if index is None:
-        asked = host.run([sys.executable, "-c", _DEFAULT], timeout=20)
-        index = asked.out.strip() or None if asked.ok else None
+        reply = host.run([sys.executable, "-c", _DEFAULT], timeout=20)
+        index = reply.out.strip() or None if reply.ok else None
     no_index = values.get("no-index", "").lower() in ("1", "true", "yes", "on")
     return PipSettings(
         index=None if no_index else index,
@@ -130,12 +130,12 @@ class Installer:
         return [*pip, "install", *_QUIETLY, *binary, *words]
 
 
-def choose_installer(asked: str | None, *, links: Sequence[str] = (), offline: bool = False) -> Installer:
+def choose_installer(name: str | None, *, links: Sequence[str] = (), offline: bool = False) -> Installer:
     """``pip`` unless uv was asked for."""
-    if asked not in (None, "pip", "uv"):
-        raise BadInput(f"--installer {asked}: there is no such installer here", remedy="pip or uv")
+    if name not in (None, "pip", "uv"):
+        raise BadInput(f"--installer {name}: there is no such installer here", remedy="pip or uv")
     uv = None
-    if asked == "uv" and (uv := shutil.which("uv")) is None:
+    if name == "uv" and (uv := shutil.which("uv")) is None:
         raise MissingTool("uv is not on PATH", remedy="pip install uv, or leave --installer uv out")
     return Installer(uv=uv, links=tuple(links), offline=offline)
 

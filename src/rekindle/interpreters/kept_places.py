@@ -98,14 +98,14 @@ class KeptPlaces:
     def note_files(self, paths: Iterable[Path], moved: Sequence[tuple[str, str]] = ()) -> None:
         """Note what files outside the places hold, and which folders will be moved, before either is done."""
         record = self.record or ChangeRecord(phase="changing")
-        olds, made = dict(record.files), dict.fromkeys(record.made)
+        olds, folders = dict(record.files), dict.fromkeys(record.made)
         for path in paths:
             if not any(map(path.is_relative_to, self.places)) and str(path) not in olds:
                 olds[str(path)] = base64.b64encode(path.read_bytes()).decode() if path.is_file() else None
-            made |= dict.fromkeys(str(folder) for folder in path.parents if not folder.exists())
+            folders |= dict.fromkeys(str(folder) for folder in path.parents if not folder.exists())
         self.write(
             msgspec.structs.replace(
-                record, files=olds, made=tuple(made), moved=tuple(dict.fromkeys((*record.moved, *moved)))
+                record, files=olds, made=tuple(folders), moved=tuple(dict.fromkeys((*record.moved, *moved)))
             )
         )
 

@@ -41,8 +41,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
         if not self.packages and self.torch is None:
             return ""
         records = {package.name: package.record for package in self.packages}
-        held = {"packages": self.versions, "records": records, "torch": self.torch}
-        return hashlib.sha256(encode(json.dumps(held, sort_keys=True))).hexdigest()
+        parts = {"packages": self.versions, "records": records, "torch": self.torch}
+        return hashlib.sha256(encode(json.dumps(parts, sort_keys=True))).hexdigest()
 
 
 def ask_contents(

@@ -105,10 +105,10 @@ def _is_graft_of(named: str, inside: str, material: Material) -> bool:
     version, _, local = named.partition("+")
     parts = local.split(".")
     added = [part for part in parts if _ADDED.fullmatch(part)]
-    kept = ".".join(part for part in parts if part not in added)
+    others = ".".join(part for part in parts if part not in added)
     code = {arch for library in material.report.gpu.libraries for arch in (*library.sass, *library.gfx)}
     present = all(part.replace("sm", "sm_") in code for part in added)
-    return bool(added) and present and _canonical(f"{version}+{kept}" if kept else version) == _canonical(inside)
+    return bool(added) and present and _canonical(f"{version}+{others}" if others else version) == _canonical(inside)
 
 
 def _canonical(value: str, *, local: bool = True) -> str:

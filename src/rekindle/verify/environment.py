@@ -123,9 +123,9 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
     stable = any(tag.abi == "abi3" for tag in subject.tags)
     later = stable and bool(subject.pythons) and interpreter.release >= min(subject.pythons)
     if subject.pythons and interpreter.release not in subject.pythons and not later:
-        wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
+        versions = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
         raise BadInput(
-            f"{name} is for Python {wanted}, {interpreter.path} is {interpreter.short}",
+            f"{name} is for Python {versions}, {interpreter.path} is {interpreter.short}",
             remedy="give a fitting one with --python EXE",
         )
 
@@ -201,8 +201,8 @@ def refuse_addresses(folder: Path, subject: Subject) -> None:
         except (OSError, ValueError, AttributeError):
             url = "an address nobody can read"
         parts = urlsplit(url)
-        here = parts.scheme == "file" and Path(url2pathname(parts.path)).resolve() == subject.path.resolve()
-        if not here or canonicalize_name(name) != subject.distribution:
+        is_wheel = parts.scheme == "file" and Path(url2pathname(parts.path)).resolve() == subject.path.resolve()
+        if not is_wheel or canonicalize_name(name) != subject.distribution:
             raise BadInput(
                 f"{subject.path.name} leads to {name} from {url[:200]!r}: a place of its own choosing, and nothing of"
                 " it was run",
@@ -218,9 +218,9 @@ def _raise_if_failed(done: InstallerRun, subject: Subject | None) -> None:
     if done.ok:
         return
     if any(REFUSED in line for line in done.lines):
-        what = subject.path.name if subject else "the wheel"
+        name = subject.path.name if subject else "the wheel"
         raise BadInput(
-            f"{what} leads to a package that would have to be built, which runs its programs outside any sandbox",
+            f"{name} leads to a package that would have to be built, which runs its programs outside any sandbox",
             remedy=_LEAVE_OUT,
         )
     text = " ".join(done.lines)

@@ -142,10 +142,10 @@ def prove_installed(
 
 def installed_python(host: Host, given: str | None) -> Interpreter:
     """The interpreter that was named, or the one people mean, by a path that holds wherever the checks run."""
-    wanted = given or usual_python(host)
-    if wanted is None:
+    name = given or usual_python(host)
+    if name is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
-    interpreter = find_interpreter(host, wanted)
+    interpreter = find_interpreter(host, name)
     return msgspec.structs.replace(interpreter, path=str(Path(interpreter.path).absolute()))
 
 
@@ -228,8 +228,8 @@ def prove_emulated(
             progress.stage("dependencies", "for the emulated Python")
             release = "{}.{}".format(*python.version)
             there = OtherMachine(system="linux", arch=emulated.machine, python=release, glibc=EMULATED_GLIBC)
-            wanted = [*wanted_dependencies(subject, there), *extra_packages(subject)]
-            install_for_emulation(wanted, site, there, trial.find_links)
+            wishes = [*wanted_dependencies(subject, there), *extra_packages(subject)]
+            install_for_emulation(wishes, site, there, trial.find_links)
             if isolation.wheels_only:
                 refuse_addresses(site, subject)
         stubbed = write_stubs(site / subject.package, stubs, python.root.path if python.root else None, emulated)
@@ -321,10 +321,10 @@ def emulated_target(
         environment["stub libraries"] = " ".join(stubbed)
     no_import = remedy = None
     if subject.pythons and python.version not in subject.pythons:
-        wanted = " or ".join(f"{major}.{minor}" for major, minor in sorted(subject.pythons))
+        versions = " or ".join(f"{major}.{minor}" for major, minor in sorted(subject.pythons))
         newest = "{}.{}".format(*max(subject.pythons))
         no_import = (
-            f"the wheel is for Python {wanted}, the emulated one is {python.version[0]}.{python.version[1]}; "
+            f"the wheel is for Python {versions}, the emulated one is {python.version[0]}.{python.version[1]}; "
             "only its C functions were tried"
         )
         remedy = (

@@ -70,7 +70,7 @@ def place_of(cache: Path, evidence: Iterable[CodeEvidence], features: Iterable[s
 def keep_trials(report: VerifyReport, place: Path) -> None:
     """A cache that cannot be written costs the agreement on a later day and nothing else."""
     illegal = [check for check in report.checks if check.crash is not None and check.crash.signal == "SIGILL"]
-    kept = KeptTrials(
+    record = KeptTrials(
         subject=report.subject,
         date=datetime.now(UTC).date().isoformat(),
         verdict=report.verdict,
@@ -78,4 +78,4 @@ def keep_trials(report: VerifyReport, place: Path) -> None:
         trials=report.operators,
     )
     with contextlib.suppress(OSError):
-        write_atomically(place, encode(kept))
+        write_atomically(place, encode(record))

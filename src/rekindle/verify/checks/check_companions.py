@@ -24,9 +24,9 @@ def vision(t, torch):
 
     t.step("nms")
     boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
-    kept = torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5)
+    indices = torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5)
     # The first two overlap by 81 of 119: the weaker one goes.
-    t.equal(kept.tolist(), [0, 2], "boxes kept")
+    t.equal(indices.tolist(), [0, 2], "boxes kept")
     t.step("roi_align")
     image = torch.arange(64, dtype=torch.float32).reshape(1, 1, 8, 8)
     pooled = torchvision.ops.roi_align(image, torch.tensor([[0.0, 0, 0, 8, 8]]), output_size=1, aligned=True)

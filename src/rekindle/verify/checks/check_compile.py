@@ -33,16 +33,16 @@ def jit(t, torch):
     t.close(traced(x), want, 1e-6, 1e-6, "traced")
     t.step("script")
     try:
-        made = torch.jit.script(scripted)
+        script = torch.jit.script(scripted)
     except (RuntimeError, OSError) as error:
         if "source" in str(error) or "deprecated" in str(error):
             raise Absent("torch.jit.script: %s" % str(error).splitlines()[0])
         raise
-    t.close(made(x, 4), want, 1e-6, 1e-6, "scripted")
+    t.close(script(x, 4), want, 1e-6, 1e-6, "scripted")
     t.step("save and load")
     with scratch("jit") as folder:
         path = os.path.join(folder, "made.pt")
-        made.save(path)
+        script.save(path)
         t.close(torch.jit.load(path)(x, 4), want, 1e-6, 1e-6, "loaded")
     return "trace, script, save and load"
 

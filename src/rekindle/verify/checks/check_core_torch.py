@@ -48,9 +48,9 @@ class Shim(object):
 
     def result(self, name, *arguments):
         """The tensor that a function gives as the last of its arguments."""
-        made = HANDLE()
-        self.call(name, *(arguments + (ctypes.byref(made),)))
-        return made
+        handle = HANDLE()
+        self.call(name, *(arguments + (ctypes.byref(handle),)))
+        return handle
 
     def values(self, handle, count):
         place = ctypes.c_void_p()

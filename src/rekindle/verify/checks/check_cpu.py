@@ -108,11 +108,11 @@ def features(t):
     hollow = sorted(claimed - done)
     if hollow:
         raise Failed("the CPU promises %s, but the instruction is refused" % " ".join(hollow))
-    wanted = t.request.get("cpu_features")
+    expected = t.request.get("cpu_features")
     words = " ".join(name for name, _, _ in TABLE if name in claimed)
-    if wanted is None:
+    if expected is None:
         return "has " + words
-    has, lacks = set(wanted["has"]), set(wanted["lacks"])
+    has, lacks = set(expected["has"]), set(expected["lacks"])
     extra = sorted((claimed | done) & lacks)
     missing = sorted(has - claimed)
     if extra:

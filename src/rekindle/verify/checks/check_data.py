@@ -46,9 +46,9 @@ def numpy_interchange(t, torch):
     t.equal(float(shared[1, 2]), -1.0, "memory is shared with torch")
     t.step("dtypes")
     for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128"):
-        made = torch.zeros(3, dtype=getattr(torch, name)).numpy()
-        t.equal(str(made.dtype), name, "dtype")
-        t.equal(torch.from_numpy(made).dtype, getattr(torch, name), "dtype back")
+        zeros = torch.zeros(3, dtype=getattr(torch, name)).numpy()
+        t.equal(str(zeros.dtype), name, "dtype")
+        t.equal(torch.from_numpy(zeros).dtype, getattr(torch, name), "dtype back")
     t.step("float64 reference")
     rng = np.random.RandomState(0)
     a, b = rng.standard_normal((40, 50)), rng.standard_normal((50, 30))

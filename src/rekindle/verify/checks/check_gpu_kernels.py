@@ -227,7 +227,7 @@ def agrees(t, torch, device):
             x = torch.randn(4, 8, 33, 31, dtype=torch.float64).to(getattr(torch, name))
             w = torch.randn(16, 8, 3, 3, dtype=torch.float64).to(getattr(torch, name))
             m = torch.randn(300, 500, dtype=torch.float64).to(getattr(torch, name))
-            for what, work in (
+            for kernel, work in (
                 ("conv", lambda d: F.conv2d(x.to(d), w.to(d), padding=1)[:, :, ::3, ::3]),
                 ("matmul", lambda d: (m.to(d) @ m.to(d).t())[::7, ::5]),
                 ("softmax", lambda d: F.softmax(m.to(d), 1)[::9]),
@@ -235,7 +235,7 @@ def agrees(t, torch, device):
                 ("scan", lambda d: m.to(d).cumsum(1)[::9, ::7]),
                 ("reduce", lambda d: m.to(d).std(1)),
             ):
-                t.step("%s %s" % (what, name))
-                t.close(work(device), work("cpu"), slack, slack * 20, "%s on CPU and GPU" % what)
+                t.step("%s %s" % (kernel, name))
+                t.close(work(device), work("cpu"), slack, slack * 20, "%s on CPU and GPU" % kernel)
             done.append(name)
     return "conv, matmul, softmax, batch norm, scan, std in " + " ".join(done)

@@ -13,8 +13,8 @@ ABSENT = ("not implemented for", "not supported", "not currently supported", "un
 
 def tensor(t, values, shape, device, dtype="float64"):
     torch = t.torch()
-    made = torch.tensor(values, dtype=torch.float64).reshape(shape)
-    return made.to(dtype=getattr(torch, dtype)).to(device)
+    wide = torch.tensor(values, dtype=torch.float64).reshape(shape)
+    return wide.to(dtype=getattr(torch, dtype)).to(device)
 
 
 def each_dtype(t, names, work, must=("float32", "float64")):
@@ -264,11 +264,11 @@ def sorting(t, torch, device):
     def work(name):
         # int64 and half hold other numbers than float64: sort what the type made of them.
         a = tensor(t, [v * 1000 for v in x], (1000,), device, name)
-        kept = [float(v) for v in a.to("cpu").double().tolist()]
-        t.close(a.sort()[0], sorted(kept), 0.0, 1e-12, "sort")
-        t.close(a.topk(17)[0], sorted(kept, reverse=True)[:17], 0.0, 1e-12, "topk")
+        values = [float(v) for v in a.to("cpu").double().tolist()]
+        t.close(a.sort()[0], sorted(values), 0.0, 1e-12, "sort")
+        t.close(a.topk(17)[0], sorted(values, reverse=True)[:17], 0.0, 1e-12, "topk")
         if name != "float16":
-            t.equal(len(a.unique()), len(set(kept)), "unique")
+            t.equal(len(a.unique()), len(set(values)), "unique")
 
     detail = each_dtype(t, ("float32", "float64", "int64", "int32", "float16"), work)
     t.step("argsort")

@@ -108,8 +108,8 @@ def random_numbers(t, torch, device):
     ones = torch.bernoulli(torch.full((count,), 0.3, device=device)).cpu().double().mean()
     near("share of bernoulli(0.3)", float(ones), 0.3, math.sqrt(0.21 / count))
     t.step("dropout")
-    kept = torch.nn.functional.dropout(torch.ones(count, device=device), 0.25)
-    near("mean after dropout", float(kept.cpu().double().mean()), 1.0, math.sqrt(0.25 / 0.75 / count))
+    thinned = torch.nn.functional.dropout(torch.ones(count, device=device), 0.25)
+    near("mean after dropout", float(thinned.cpu().double().mean()), 1.0, math.sqrt(0.25 / 0.75 / count))
     t.step("seed")
     torch.manual_seed(7)
     first = torch.randn(64, device=device)
@@ -199,13 +199,13 @@ def training(t, torch, device):
     torch.manual_seed(3)
     net = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(device)
     points = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).to(device)
-    wanted = torch.tensor([[0.0], [1.0], [1.0], [0.0]]).to(device)
-    start = float(((net(points) - wanted) ** 2).mean())
+    targets = torch.tensor([[0.0], [1.0], [1.0], [0.0]]).to(device)
+    start = float(((net(points) - targets) ** 2).mean())
     velocity = [torch.zeros_like(p) for p in net.parameters()]
     last = start
     # Momentum by hand: torch.optim imports torch._dynamo, which costs minutes on an emulated CPU.
     for _ in range(600):
-        loss = ((net(points) - wanted) ** 2).mean()
+        loss = ((net(points) - targets) ** 2).mean()
         grads = torch.autograd.grad(loss, list(net.parameters()))
         with torch.no_grad():
             for p, v, g in zip(net.parameters(), velocity, grads):

@@ -32,8 +32,8 @@ def functions(t, torch, device):
 
     def work(name):
         short = name in ("float16", "bfloat16")
-        for what, right, points in UNARY:
-            if not hasattr(torch, what):
+        for function, right, points in UNARY:
+            if not hasattr(torch, function):
                 continue
             pairs = [pair for pair in held_pairs(t, name, points, right) if abs(pair[1]) <= LARGEST.get(name, INF)]
             # The vector code and the rest at its end, in one tensor; each point as the type holds it.
@@ -42,14 +42,14 @@ def functions(t, torch, device):
             want = [value for _, value in pairs * 5][:count]
             slack = rounding(name)
             try:
-                got = getattr(torch, what)(x)
+                got = getattr(torch, function)(x)
             except RuntimeError as error:
                 # Older releases have few functions in half types on the CPU; what they must have is asked elsewhere.
                 if short and "not implemented" in str(error):
                     continue
                 raise
             # tan, lgamma and differences near a zero crossing magnify the argument's own unit.
-            t.close(got, want, slack, slack * 0.25, what)
+            t.close(got, want, slack, slack * 0.25, function)
 
     return each_dtype(t, ("float32", "float64", "float16", "bfloat16"), work) + ": %d functions" % len(UNARY)
 

@@ -63,8 +63,8 @@ def variance(t, name, device, count):
     float, ...> in ReduceMomentKernel.cu), also for float64: each of the log2(count) combinations is off by one unit of
     float32. Measured for a right torch 1.13.1 on an H200: 2.9e-9. From 2.0 on the count has the accumulation type.
     """
-    own = 10 * FEW * UNIT[name]
+    bound = 10 * FEW * UNIT[name]
     if device != "cpu" and numbered(str(t.torch().__version__)) < (2, 0):
         levels = max(1, (count - 1).bit_length())
-        return max(own, levels * UNIT["float32"])
-    return own
+        return max(bound, levels * UNIT["float32"])
+    return bound
