@@ -7,7 +7,7 @@ ways are told in so many words.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
@@ -42,8 +42,8 @@ def age_of(use: AppUse, facts: Facts) -> AppAge | None:
     """The span that a version falls into, the newest where it is not known; None where nothing is known of it. What
     the installed version itself asks for goes before what is known of its neighbours."""
     if use.torch is not None and use.version is not None:
-        said = ("the metadata of the installed package",)
-        row = AppTorch(app=use.name, since=use.version, torch=use.torch, source=said, date="", how="measured")
+        source = ("the metadata of the installed package",)
+        row = AppTorch(app=use.name, since=use.version, torch=use.torch, source=source, date="", how="measured")
         return AppAge(row, None, alone=True)
     ages = app_ages(use.name, facts)
     if use.version is None:
@@ -53,61 +53,61 @@ def age_of(use: AppUse, facts: Facts) -> AppAge | None:
 
 def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]) -> Plan:
     """The plan for ``wish`` inside the bounds of an application, or the newest version of it that fits the card."""
-    wish = msgspec.structs.replace(wish, python=wish.python or use.python)
+    wish = replace(wish, python=wish.python or use.python)
     age = age_of(use, facts)
     bounds = age.row.torch if age else None
     if wish.torch is not None or age is None or bounds is None:
-        made = planner(wish)
-        return _told(_without_outsiders(made, bounds) if bounds else made, use, age, facts)
-    made = _within(bounds, wish, planner)
-    if _keeps(made, bounds) and made.answer == "install":
-        return _told(made, use, age, facts)
-    older = _older(use, age, wish, facts, planner)
-    spared = _within(bounds, msgspec.structs.replace(wish, without_cudnn=True), planner)
+        plan = planner(wish)
+        return _add_app_reasons(_drop_outsiders(plan, bounds) if bounds else plan, use, age, facts)
+    plan = _plan_within(bounds, wish, planner)
+    if _keeps_bounds(plan, bounds) and plan.answer == "install":
+        return _add_app_reasons(plan, use, age, facts)
+    older = _find_older(use, age, wish, facts, planner)
+    spared = _plan_within(bounds, replace(wish, without_cudnn=True), planner)
     # A wheel with cuDNN switched off is nearer than hours of compiling.
-    spares = _keeps(spared, bounds) and spared.answer == "install"
-    if spares or _keeps(made, bounds):
-        others = [_alternative(made, "with a cuDNN that has code for the card: faster convolutions")] if spares else []
-        chosen = spared if spares else made
+    spares = _keeps_bounds(spared, bounds) and spared.answer == "install"
+    if spares or _keeps_bounds(plan, bounds):
+        others = [_offer_plan(plan, "with a cuDNN that has code for the card: faster convolutions")] if spares else []
+        chosen = spared if spares else plan
         if older and (older[1].answer == "install" or chosen.evidence == "untried"):
-            span, plan = older
+            span, other = older
             title = facts.apps.app[use.name].title
-            way = "an official wheel" if plan.answer == "install" else f"a source build, evidence: {plan.evidence}"
-            others.append(_alternative(plan, f"with {title} {span.words}, which {_takes(span.row)}: {way}"))
-        return _told(msgspec.structs.replace(chosen, alternatives=(*others, *chosen.alternatives)), use, age, facts)
+            way = "an official wheel" if other.answer == "install" else f"a source build, evidence: {other.evidence}"
+            others.append(_offer_plan(other, f"with {title} {span.words}, which {_spoken_bounds(span.row)}: {way}"))
+        return _add_app_reasons(replace(chosen, alternatives=(*others, *chosen.alternatives)), use, age, facts)
     if older is None or older[1].answer != "install":  # whether an old version starts with a torch so old is not known
-        return _told(planner(wish), use, age, facts)
+        return _add_app_reasons(planner(wish), use, age, facts)
     fitting, plan = older
     title = facts.apps.app[use.name].title
     why = (
         f"No torch that runs here is one that {title} {age.words} takes (torch {bounds}); {title} {fitting.words}"
-        f" {_takes(fitting.row)}, and is the newest of its versions that fits this machine."
+        f" {_spoken_bounds(fitting.row)}, and is the newest of its versions that fits this machine."
     )
     change = Change(what=use.name, from_=use.version or age.row.since, to=f"before {fitting.until}", why=why)
-    plan = msgspec.structs.replace(plan, as_asked=False, changes=(change, *plan.changes))
-    return _told(plan, use, fitting, facts)
+    plan = replace(plan, as_asked=False, changes=(change, *plan.changes))
+    return _add_app_reasons(plan, use, fitting, facts)
 
 
-def _within(bounds: str, wish: Wish, planner: Callable[[Wish], Plan]) -> Plan:
+def _plan_within(bounds: str, wish: Wish, planner: Callable[[Wish], Plan]) -> Plan:
     try:
-        return _without_outsiders(planner(msgspec.structs.replace(wish, torch=bounds)), bounds)
+        return _drop_outsiders(planner(replace(wish, torch=bounds)), bounds)
     except BadInput as error:
         if wish.variant or wish.cuda or wish.rocm:
             raise
         return Plan(answer="none", because=(Reason(code="app-torch-unknown", text=error.message),))
 
 
-def _without_outsiders(made: Plan, bounds: str) -> Plan:
+def _drop_outsiders(plan: Plan, bounds: str) -> Plan:
     """The plan without other choices that the application cannot use."""
-    kept = tuple(other for other in made.alternatives if other.torch is None or matches(other.torch, bounds))
-    return msgspec.structs.replace(made, alternatives=kept)
+    inside = tuple(other for other in plan.alternatives if other.torch is None or matches(other.torch, bounds))
+    return replace(plan, alternatives=inside)
 
 
-def _keeps(made: Plan, bounds: str) -> bool:
-    return made.answer != "none" and made.torch is not None and matches(made.torch, bounds)
+def _keeps_bounds(plan: Plan, bounds: str) -> bool:
+    return plan.answer != "none" and plan.torch is not None and matches(plan.torch, bounds)
 
 
-def _older(
+def _find_older(
     use: AppUse, age: AppAge, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]
 ) -> tuple[AppAge, Plan] | None:
     """The newest older span whose torch installs as a wheel, else one whose build somebody compiled; a span that
@@ -116,48 +116,48 @@ def _older(
     for older in app_ages(use.name, facts):
         if compare(older.row.since, age.row.since) >= 0:
             continue
-        made = _within(older.row.torch, wish, planner) if older.row.torch else planner(wish)
-        if older.row.torch is not None and not _keeps(made, older.row.torch):
+        plan = _plan_within(older.row.torch, wish, planner) if older.row.torch else planner(wish)
+        if older.row.torch is not None and not _keeps_bounds(plan, older.row.torch):
             continue
-        if made.answer == "install":
-            return older, made
-        if built is None and made.answer == "build" and made.evidence not in (None, "untried"):
-            built = older, made
+        if plan.answer == "install":
+            return older, plan
+        if built is None and plan.answer == "build" and plan.evidence not in (None, "untried"):
+            built = older, plan
     return built
 
 
-def _takes(row: AppTorch) -> str:
+def _spoken_bounds(row: AppTorch) -> str:
     return f"takes torch {row.torch}" if row.torch else "states no bounds for torch"
 
 
-def _alternative(made: Plan, why: str) -> Alternative:
+def _offer_plan(plan: Plan, why: str) -> Alternative:
     return Alternative(
-        answer=made.answer,
-        torch=made.torch,
-        variant=made.variant,
-        cuda=made.cuda,
-        rocm=made.rocm,
-        python=made.python,
+        answer=plan.answer,
+        torch=plan.torch,
+        variant=plan.variant,
+        cuda=plan.cuda,
+        rocm=plan.rocm,
+        python=plan.python,
         why=why,
     )
 
 
-def _told(made: Plan, use: AppUse, age: AppAge | None, facts: Facts) -> Plan:
+def _add_app_reasons(plan: Plan, use: AppUse, age: AppAge | None, facts: Facts) -> Plan:
     """The plan with what the application asks for, and a warning where the torch is not one of those."""
     title = facts.apps.app[use.name].title
     if age is None:
         text = f"Nothing is known here about the torch that {' '.join(filter(None, (title, use.version)))} takes."
         reason = Reason(code="app-torch-unknown", text=text)
-        return msgspec.structs.replace(made, because=(*made.because, reason))
+        return replace(plan, because=(*plan.because, reason))
     row = age.row
     brings = f"; its own installer brings {row.installs}" if row.installs and not row.torch else ""
-    text = f"{title} {age.words} {_takes(row)}{brings}."
+    text = f"{title} {age.words} {_spoken_bounds(row)}{brings}."
     reason = Reason(code="app-torch", text=text, source=row.source[0])
-    made = msgspec.structs.replace(made, because=(reason, *made.because))
-    if row.torch is None or made.torch is None or matches(made.torch, row.torch):
-        return made
+    plan = replace(plan, because=(reason, *plan.because))
+    if row.torch is None or plan.torch is None or matches(plan.torch, row.torch):
+        return plan
     misses = (
-        f"{title} {age.words} takes torch {row.torch}, and {made.torch} is not one: it will not start, or not work."
+        f"{title} {age.words} takes torch {row.torch}, and {plan.torch} is not one: it will not start, or not work."
     )
     warning = Reason(code="app-torch-outside", text=misses, source=row.source[0])
-    return msgspec.structs.replace(made, as_asked=False, warnings=(warning, *made.warnings))
+    return replace(plan, as_asked=False, warnings=(warning, *plan.warnings))

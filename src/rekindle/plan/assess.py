@@ -20,7 +20,7 @@ from rekindle.model.plan import Reason
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
 from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
-from rekindle.plan.evidence import evidence, weakest
+from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
 from rekindle.plan.rules import Check, refusals
@@ -55,11 +55,8 @@ ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0
 def cost(assessed: Assessed, question: Question) -> float:
     candidate = assessed.candidate
     total = 0.0
-    if (
-        not assessed.refusals
-        and candidate.is_published
-        and not any(one.kind == "override" for _, one in assessed.covered)
-    ):
+    overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
+    if not assessed.refusals and candidate.is_published and not overridden:
         return ANCIENT if question.torch is None and _is_ancient(candidate, question) else total
     changes = {change.what for change in assessed.changes}
     if changes & {"variant", "cuda", "rocm"}:
@@ -78,7 +75,6 @@ def cost(assessed: Assessed, question: Question) -> float:
         total += NEAR if assessed.evidence.near else UNTRIED + (OUR_CHOICE if question.torch is None else 0)
         if candidate.answer == "graft" and question.torch is None and not assessed.evidence.near:
             total += SMALL  # as much as another Python costs a build that is known
-    overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
     if changes and candidate.flavour is not None and candidate.flavour.publisher == "jetson":
@@ -205,16 +201,16 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     say the same of it."""
     if not candidate.is_published:
         return _assess(candidate, question)
-    if brief and (hopeless := _without_code(candidate, question)) is not None:
+    if brief and (hopeless := _refuse_without_code(candidate, question)) is not None:
         return hopeless
     refused = not question.tegra and bool(driver_refusals(candidate, question))
     hazards = tuple(hazard.id for hazard in hazards_met(candidate, question, deciding=True))
     # A driver that is refused is named, and an asked toolkit may stay where the driver runs it.
     driver = question.driver if refused or question.wish.cuda else None
     key = (candidate.torch, id(candidate.flavour), candidate.python, refused, driver, hazards)
-    if (known := question.found_for_both.get(key)) is None:
-        known = question.found_for_both[key] = _assess(candidate, question)
-    return known
+    if (judged := question.wheels_cache.get(key)) is None:
+        judged = question.wheels_cache[key] = _assess(candidate, question)
+    return judged
 
 
 def _assess(candidate: Candidate, question: Question) -> Assessed:
@@ -225,8 +221,8 @@ def _assess(candidate: Candidate, question: Question) -> Assessed:
     if candidate.answer == "build" and candidate.cuda:
         system = question.machine.os.system
         targets = [emits_for(candidate.cuda, sm, question.facts) or sm for sm in question.sms]
-        found = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in targets]
-        assessed.evidence = weakest(found)
+        builds = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in targets]
+        assessed.evidence = weakest_build(builds)
     if candidate.answer == "graft":
         assessed.evidence = graft_evidence(candidate, question)
         assessed.graft = decide_graft(candidate, question)
@@ -234,15 +230,15 @@ def _assess(candidate: Candidate, question: Question) -> Assessed:
     return assessed
 
 
-def _without_code(candidate: Candidate, question: Question) -> Assessed | None:
+def _refuse_without_code(candidate: Candidate, question: Question) -> Assessed | None:
     """A wheel without code for a card, settled; None for one that may do."""
     key = ("without code", candidate.torch, id(candidate.flavour), candidate.python)
-    if key not in question.found_for_cards:
+    if key not in question.cards_cache:
         assessed = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
         assessed.settle()
         hopeless = any(refusal.certain for refusal in assessed.refusals)
-        question.found_for_cards[key] = assessed if hopeless else None
-    return question.found_for_cards[key]  # type: ignore[no-any-return]
+        question.cards_cache[key] = assessed if hopeless else None
+    return question.cards_cache[key]  # type: ignore[no-any-return]
 
 
 def with_hazards(assessed: Assessed, question: Question) -> Assessed:
@@ -269,20 +265,20 @@ def _passing_builds(question: Question, version: str, kits: int | None) -> list[
     wish = question.wish
     kit = (wish.cuda, wish.rocm, question.board_cuda, question.machine.toolkits)
     key = ("builds", version, kits, question.backend, *kit)
-    if (known := question.found_for_cards.get(key)) is None:
+    if (passing := question.cards_cache.get(key)) is None:
         bare = Candidate(answer="build", torch=version, backend=question.backend)
-        versions = (version,) if _passes(_VERSION_CHECKS, bare, question) else ()
+        versions = (version,) if _passes_all(_VERSION_CHECKS, bare, question) else ()
         builds = source_builds(question, versions, kits=kits)
-        known = question.found_for_cards[key] = [one for one in builds if _passes(_KIT_CHECKS, one, question)]
-    return known
+        passing = question.cards_cache[key] = [build for build in builds if _passes_all(_KIT_CHECKS, build, question)]
+    return passing
 
 
-def _passes(checks: Sequence[Check], candidate: Candidate, question: Question) -> bool:
+def _passes_all(checks: Sequence[Check], candidate: Candidate, question: Question) -> bool:
     return not any(True for check in checks for _ in check(candidate, question))
 
 
 @dataclass(frozen=True)
-class Alone:
+class GroupPlan:
     """The best way for some of the cards, where the others are left out; ``driver`` is what they ask for."""
 
     gpus: tuple[Gpu, ...]
@@ -291,7 +287,7 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Near:
+class NearPlan:
     """What would work if one thing were different; ``why`` names it."""
 
     why: str
@@ -316,7 +312,7 @@ class PlanOutcome:
     """``best`` is None where nothing is feasible; then ``obstacle`` may say what stands in front of everything.
 
     ``unserved`` are cards the plan leaves out, ``whole`` what would serve them all, ``alone`` what each group of cards
-    could have by itself, and ``apart`` says why no one driver serves all cards.
+    could have by itself, and ``driver_clash`` says why no one driver serves all cards.
     """
 
     question: Question
@@ -324,11 +320,11 @@ class PlanOutcome:
     grafts: list[Assessed] = field(default_factory=list)
     builds: list[Assessed] = field(default_factory=list)
     unserved: tuple[Gpu, ...] = ()
-    whole: Alone | None = None
-    alone: list[Alone] = field(default_factory=list)
+    whole: GroupPlan | None = None
+    alone: list[GroupPlan] = field(default_factory=list)
     obstacle: Reason | None = None
-    apart: Reason | None = None
-    nearest: list[Near] = field(default_factory=list)
+    driver_clash: Reason | None = None
+    nearest: list[NearPlan] = field(default_factory=list)
     # What is worded alike for every CPU.
     worded: dict[str, Any] = field(default_factory=dict)
 
@@ -336,15 +332,15 @@ class PlanOutcome:
     def feasible(self) -> list[Assessed]:
         """Best first. Read only when all is judged."""
         every = (*self.wheels, *self.grafts, *self.builds)
-        ways = [one for one in every if one.feasible and not _is_vain_guess(one, self.question)]
+        ways = [way for way in every if way.feasible and not _is_vain_guess(way, self.question)]
         return sorted(ways, key=lambda assessed: preference(assessed, self.question))
 
     @property
     def best(self) -> Assessed | None:
         return next(iter(self.feasible), None)
 
-    def once(self, name: str, word: Callable[[], Worded]) -> Worded:
-        """What ``word`` gives; it is asked once for outcomes that differ in the CPU alone."""
+    def word_once(self, name: str, word: Callable[[], Worded]) -> Worded:
+        """What ``word`` gives; called once for all outcomes that differ in the CPU alone."""
         if name not in self.worded:
             self.worded[name] = word()
         return cast(Worded, self.worded[name])

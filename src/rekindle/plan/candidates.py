@@ -91,25 +91,25 @@ _LIKED_PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.9", "3.8", "3.7", "3.6", "3
 
 def choose_python(candidate: Candidate, question: Question) -> str | None:
     """The asked Python if it is served, else the nearest served one; unasked, one the machine has or a liked one."""
-    known = pythons_of(candidate, question)
+    served = pythons_of(candidate, question)
     asked = question.wish.python
     if asked is not None:
-        return _nearest_python(asked, known)
-    had = question.had_python(known, to_build=candidate.answer == "build")
+        return _nearest_python(asked, served)
+    had = question.had_python(served, to_build=candidate.answer == "build")
     if had:
         return had
     pack = question.jetpack_of(candidate.cuda)
-    if pack is not None and candidate.answer == "build" and pack.python in known:
+    if pack is not None and candidate.answer == "build" and pack.python in served:
         return pack.python  # the board's own
-    liked = [version for version in _LIKED_PYTHONS if version in known]
+    liked = [version for version in _LIKED_PYTHONS if version in served]
     unharmed = (version for version in liked if not _is_harmful(version, candidate, question))
-    return next(unharmed, liked[0] if liked else known[-1] if known else None)
+    return next(unharmed, liked[0] if liked else served[-1] if served else None)
 
 
 @functools.lru_cache(maxsize=1024)
-def _nearest_python(asked: str, known: tuple[str, ...]) -> str | None:
-    exact = [version for version in known if same_python(asked, version)]
-    plain = [version for version in known if not version.endswith("t")]
+def _nearest_python(asked: str, served: tuple[str, ...]) -> str | None:
+    exact = [version for version in served if same_python(asked, version)]
+    plain = [version for version in served if not version.endswith("t")]
     if exact or not plain:
         return exact[0] if exact else None
     major, second = key(asked)[:2]
@@ -130,13 +130,13 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
 
 def official_wheels(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
-    known = question.found_for_system.setdefault("wheels", [])
-    yield from known
+    wheels = question.system_cache.setdefault("wheels", [])
+    yield from wheels
     every = published_wheels(question.backend, question.platform, question.facts, tegra=question.tegra)
-    for bare in every[len(known) :]:
+    for bare in every[len(wheels) :]:
         python = choose_python(bare, question)
-        known.append(Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python))
-        yield known[-1]
+        wheels.append(Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python))
+        yield wheels[-1]
 
 
 @functools.lru_cache(maxsize=16)
@@ -158,7 +158,7 @@ def source_builds(question: Question, versions: tuple[str, ...], *, kits: int | 
     """Source builds of these releases, each with the toolkits worth trying, best first; neither Python nor compiler
     is chosen yet: most end before that."""
     for version in versions:
-        for kit in _kits(question, version)[:kits]:
+        for kit in _kits_to_try(question, version)[:kits]:
             yield Candidate(
                 answer="build",
                 torch=version,
@@ -168,7 +168,7 @@ def source_builds(question: Question, versions: tuple[str, ...], *, kits: int | 
             )
 
 
-def _kits(question: Question, version: str) -> list[str | None]:
+def _kits_to_try(question: Question, version: str) -> list[str | None]:
     """The asked toolkit, what the machine has, what somebody compiled this with for these cards, what official builds
     of this release used, then the others."""
     facts, wish = question.facts, question.wish
@@ -182,10 +182,10 @@ def _kits(question: Question, version: str) -> list[str | None]:
         paired = [
             rocm for rocm, row in facts.rocm.release.items() if any(minor(t) == minor(version) for t in row.torch)
         ]
-        first = [wish.rocm] if wish.rocm else _had(question, "rocm")
+        first = [wish.rocm] if wish.rocm else _installed_kits(question, "rocm")
         newest = sorted((*used, *paired), key=key, reverse=True)
         return list(dict.fromkeys((*first, *newest)))
-    first = [wish.cuda] if wish.cuda else _had(question, "cuda")
+    first = [wish.cuda] if wish.cuda else _installed_kits(question, "cuda")
     used = sorted((row.cuda for row in flavours if row.cuda), key=key, reverse=True)
     if not first:
         # On the board, with a driver made for it; a JetPack of the age of the sources before a newer one.
@@ -198,9 +198,9 @@ def _kits(question: Question, version: str) -> list[str | None]:
     return list(dict.fromkeys((*first, *tried, *used, *others, *(() if used else oldest), *facts.toolkits)))
 
 
-def _had(question: Question, kind: str) -> list[str]:
-    found = [kit.version for kit in question.machine.toolkits if kit.kind == kind and kit.version]
-    return sorted(found, key=key, reverse=True)
+def _installed_kits(question: Question, kind: str) -> list[str]:
+    versions = [kit.version for kit in question.machine.toolkits if kit.kind == kind and kit.version]
+    return sorted(versions, key=key, reverse=True)
 
 
 def buildable_releases(question: Question) -> tuple[str, ...]:
@@ -221,14 +221,14 @@ def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
     assert release is not None
     platform, last = question.platform, question.last_python
     if candidate.flavour is not None:
-        here = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
+        pythons = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
     else:
-        here = release.pythons.get(platform, ())
-        if not here or question.tegra:
+        pythons = release.pythons.get(platform, ())
+        if not pythons or question.tegra:
             everywhere = {version for versions in release.pythons.values() for version in versions}
-            here = tuple(sorted(everywhere, key=key))
-        here = tuple(version for version in here if not version.endswith("t") or version == question.wish.python)
-    return tuple(version for version in here if last is None or key(version) <= key(last))
+            pythons = tuple(sorted(everywhere, key=key))
+        pythons = tuple(version for version in pythons if not version.endswith("t") or version == question.wish.python)
+    return tuple(version for version in pythons if last is None or key(version) <= key(last))
 
 
 def python_span(versions: tuple[str, ...]) -> str:
@@ -243,28 +243,28 @@ def same_python(asked: str, version: str) -> bool:
 def hazards_met(candidate: Candidate, question: Question, *, deciding: bool = False) -> list[Hazard]:
     """The known hazards of this torch on this machine; ``deciding``: those alone that may speak against it."""
     every, some = hazards_of(candidate, question)
-    known = some if deciding else every
-    return [hazard for number, hazard in known if number in question.possible_hazards] if known else []
+    hazards = some if deciding else every
+    return [hazard for number, hazard in hazards if number in question.possible_hazards] if hazards else []
 
 
 def hazards_of(candidate: Candidate, question: Question) -> tuple[NumberedHazards, NumberedHazards]:
     """Those of this torch with its toolchain and Python, numbered, on whatever cards and CPU: all of them, and those
     that do more than warn or tell flavours apart."""
     key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
-    if candidate.is_published and (known := question.found_for_system.get(key)) is not None:
-        return known  # type: ignore[no-any-return]
+    if candidate.is_published and (hazards := question.system_cache.get(key)) is not None:
+        return hazards  # type: ignore[no-any-return]
     kind = "build" if candidate.answer == "build" else "wheel"
     # A wheel made for the board is not what is said of other Arm wheels on it.
-    own = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
+    for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
     every = [
         (number, hazard)
-        for number, hazard in _of_torch(_combination(candidate, question), question.facts)
-        if hazard.concerns in (kind, "both") and not (hazard.tegra and own)
+        for number, hazard in _torch_hazards(_make_combination(candidate, question), question.facts)
+        if hazard.concerns in (kind, "both") and not (hazard.tegra and for_board)
     ]
-    known = every, [(number, hazard) for number, hazard in every if hazard.effect != "warns" or hazard.flavour]
+    hazards = every, [(number, hazard) for number, hazard in every if hazard.effect != "warns" or hazard.flavour]
     if candidate.is_published:
-        question.found_for_system[key] = known
-    return known
+        question.system_cache[key] = hazards
+    return hazards
 
 
 def is_cured(hazard: Hazard) -> bool:
@@ -273,12 +273,12 @@ def is_cured(hazard: Hazard) -> bool:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _of_torch(made: Combination, facts: Facts) -> tuple[tuple[int, Hazard], ...]:
+def _torch_hazards(mix: Combination, facts: Facts) -> tuple[tuple[int, Hazard], ...]:
     """Those whose conditions on the torch hold, numbered: the same for every machine."""
-    return tuple((number, hazard) for number, hazard in enumerate(facts.hazards.hazard) if torch_meets(hazard, made))
+    return tuple((number, hazard) for number, hazard in enumerate(facts.hazards.hazard) if torch_meets(hazard, mix))
 
 
-def _combination(candidate: Candidate, question: Question) -> Combination:
+def _make_combination(candidate: Candidate, question: Question) -> Combination:
     return Combination(
         torch=candidate.torch,
         backend=candidate.backend,

@@ -1,5 +1,5 @@
-"""A torch together with what is wanted beside it: one set of versions that fits, or what each torch would cost; and
-what was found about each companion, said for people and for installers."""
+"""A torch together with the packages wanted beside it: one set of versions that fits, or what each torch would cost;
+and the finding about each companion, in words and as commands."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class WantedCompanion(NamedTuple):
 
 def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ...]:
     """Names as people write them. One that nobody knows is refused with those that look like it."""
-    found: dict[str, WantedCompanion] = {}
+    wanted: dict[str, WantedCompanion] = {}
     if len(names) > MAX_NAMES:
         raise BadInput(f"{len(names)} companions are more than {MAX_NAMES}", remedy="ask for fewer at once")
     for text in names:
@@ -58,18 +58,18 @@ def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ..
         package = find_package(match["name"], facts)
         if package is None:
             near = near_packages(match["name"], facts)
-            known = ", ".join(sorted(facts.beside.package))
-            hint = f"did you mean {' or '.join(near)}?" if near else f"our tables know {known}"
+            listed = ", ".join(sorted(facts.beside.package))
+            hint = f"did you mean {' or '.join(near)}?" if near else f"our tables know {listed}"
             raise BadInput(f"nothing is known here about {match['name']}", remedy=hint)
         version = match["version"].replace(" ", "")
-        before = found.get(package)
+        before = wanted.get(package)
         if before is not None and before.version != version:
             raise BadInput(
                 f"{package} is wanted as {before.version or 'any version'} and as {version or 'any version'}",
                 remedy="name it once",
             )
-        found[package] = WantedCompanion(package, version)
-    return tuple(found.values())
+        wanted[package] = WantedCompanion(package, version)
+    return tuple(wanted.values())
 
 
 def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner) -> Plan:
@@ -77,69 +77,69 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
     wanted = read_wanted(wish.beside, facts)
     alone = msgspec.structs.replace(wish, beside=())
     first = planner(alone)
-    tried = [(first, _together(_judged(first, machine, wish, wanted, facts), wanted, facts))]
-    for torch in _worth_trying(tried[0][1], first, wish, facts):
+    tried = [(first, _align_versions(_judge_all(first, machine, wish, wanted, facts), wanted, facts))]
+    for torch in _torches_to_try(tried[0][1], first, wish, facts):
         try:
             other = planner(msgspec.structs.replace(alone, torch=torch))
         except BadInput:
             continue  # the tree to build from is of another release
         if other.answer != "none" and other.as_asked:
-            tried.append((other, _together(_judged(other, machine, wish, wanted, facts), wanted, facts)))
-    best, found = max(tried, key=lambda one: _worth(one[1])) if wish.torch is None else tried[0]
+            tried.append((other, _align_versions(_judge_all(other, machine, wish, wanted, facts), wanted, facts)))
+    best, findings = max(tried, key=lambda pair: _rate_findings(pair[1])) if wish.torch is None else tried[0]
     # A torch from source instead of a wheel is no price to pay for a companion.
     if first.answer == "install" and best.answer != "install":
-        best, found = tried[0]
-    choices = tuple(_choice(plan, judged, plan is best) for plan, judged in tried)
+        best, findings = tried[0]
+    choices = tuple(_make_choice(plan, judged, plan is best) for plan, judged in tried)
     if len({choice.gives for choice in choices}) < 2:
         choices = ()
-    companions = tuple(describe(one, best, machine, facts) for one in found)
+    companions = tuple(describe(finding, best, machine, facts) for finding in findings)
     return msgspec.structs.replace(best, companions=companions, choices=choices)
 
 
-def _together(
-    found: Sequence[CompanionFinding], wanted: Sequence[WantedCompanion], facts: Facts
+def _align_versions(
+    findings: Sequence[CompanionFinding], wanted: Sequence[WantedCompanion], facts: Facts
 ) -> tuple[CompanionFinding, ...]:
     """Each in the version that another of them asks for, where one does: else the installer refuses the set. Of two
     that ask for different ones, the first named stays: no environment holds both."""
     asked = {
-        one.package: (one.version.removeprefix("=="), "the wish") for one in wanted if one.version.startswith("==")
+        want.package: (want.version.removeprefix("=="), "the wish") for want in wanted if want.version.startswith("==")
     }
-    goes: list[CompanionFinding] = []
-    for one in found:
-        brings = _brings(one, facts)
+    fitting: list[CompanionFinding] = []
+    for finding in findings:
+        brings = _required_versions(finding, facts)
         clash = next((name for name, version in brings.items() if asked.get(name, (version,))[0] != version), None)
-        if clash is None or one.row is None:
-            asked |= {name: (version, one.package) for name, version in brings.items()}
+        if clash is None or finding.row is None:
+            asked |= {name: (version, finding.package) for name, version in brings.items()}
         else:
             text = (
-                f"{one.package} {one.version} asks for {clash} {brings[clash]}, and {asked[clash][1]} for"
+                f"{finding.package} {finding.version} asks for {clash} {brings[clash]}, and {asked[clash][1]} for"
                 f" {asked[clash][0]}: no environment holds both, so make one for each."
             )
-            one = CompanionFinding(one.package, "none", nos=(No("version", text, one.row.source[0]),))
-        goes.append(one)
+            finding = CompanionFinding(finding.package, "none", nos=(No("version", text, finding.row.source[0]),))
+        fitting.append(finding)
     return tuple(
-        one._replace(
-            version=asked[one.package][0], notes=(*one.notes, f"In the version that {asked[one.package][1]} asks for.")
-        )
-        if one.version and asked.get(one.package, ("", "the wish"))[1] != "the wish"
-        else one
-        for one in goes
+        finding._replace(version=version, notes=(*finding.notes, f"In the version that {who} asks for."))
+        if finding.version and who != "the wish"
+        else finding
+        for finding in fitting
+        for version, who in [asked.get(finding.package, ("", "the wish"))]
     )
 
 
-def _brings(found: CompanionFinding, facts: Facts) -> dict[str, str]:
+def _required_versions(finding: CompanionFinding, facts: Facts) -> dict[str, str]:
     """What it asks for in one version; its sources ask for what the wheel made of them does."""
-    if isinstance(found.row, CompanionPackageWheel):
-        return found.row.brings
-    wheels = facts.beside.wheel if isinstance(found.row, CompanionSource) else ()
-    return next((row.brings for row in wheels if (row.package, row.version) == (found.package, found.version)), {})
+    if isinstance(finding.row, CompanionPackageWheel):
+        return finding.row.brings
+    wheels = facts.beside.wheel if isinstance(finding.row, CompanionSource) else ()
+    return next((row.brings for row in wheels if (row.package, row.version) == (finding.package, finding.version)), {})
 
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
     """The plan as it is, with every package of the tables judged beside its torch."""
     wanted = tuple(WantedCompanion(package, "") for package in facts.beside.package)
-    found = _judged(plan, machine, wish, wanted, facts)
-    return msgspec.structs.replace(plan, companions=tuple(describe(one, plan, machine, facts) for one in found))
+    findings = _judge_all(plan, machine, wish, wanted, facts)
+    companions = tuple(describe(finding, plan, machine, facts) for finding in findings)
+    return msgspec.structs.replace(plan, companions=companions)
 
 
 def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> TorchSurroundings:
@@ -162,41 +162,41 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
     )
 
 
-def _judged(
+def _judge_all(
     plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[WantedCompanion], facts: Facts
 ) -> list[CompanionFinding]:
     at = surroundings(plan, machine, wish, facts)
     return [
-        _pair(one.package, plan, at, facts)
-        if one.package in PAIRED_PACKAGES and not one.version
-        else judge(one.package, at, facts, version=one.version)
-        for one in wanted
+        _judge_pair(companion.package, plan, at, facts)
+        if companion.package in PAIRED_PACKAGES and not companion.version
+        else judge(companion.package, at, facts, version=companion.version)
+        for companion in wanted
     ]
 
 
-def _pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -> CompanionFinding:
+def _judge_pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -> CompanionFinding:
     """torchvision and torchaudio belong to one torch each; a torch from source gets them from source."""
     release = (plan.torch or "").partition("+")[0]
-    torch = next((one for one in plan.requests if one.name == "torch"), None)
+    torch = next((request for request in plan.requests if request.name == "torch"), None)
     pypi = torch is not None and torch.index is None
     answers = paired_companions(facts, release, plan.variant or "cpu", at.platform, plan.python or "", pypi=pypi)
-    one = next(each for each in answers if each.package == package)
-    source = one.source[0] if one.source else "the tables of torch releases"
-    if plan.answer == "none" or one.version is None:
-        why = one.why or f"There is no torch for this machine that {package} could stand beside."
-        return CompanionFinding(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
-    said = f"{package} {one.version} is the one made for torch {release}."
+    pair = next(each for each in answers if each.package == package)
+    source = pair.source[0] if pair.source else "the tables of torch releases"
+    if plan.answer == "none" or pair.version is None:
+        why = pair.why or f"There is no torch for this machine that {package} could stand beside."
+        return CompanionFinding(package, "none" if pair.exists is False else "unknown", nos=(No("torch", why, source),))
+    made_for = f"{package} {pair.version} is the one made for torch {release}."
     if plan.answer == "build":
-        return CompanionFinding(package, "build", one.version, nos=(No("torch", said, source),))
-    if one.exists:
-        return CompanionFinding(package, "runs", one.version, nos=(No("torch", said, source),))
-    why = one.why or f"Whether {package} {one.version} has a wheel is not known."
-    return CompanionFinding(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
+        return CompanionFinding(package, "build", pair.version, nos=(No("torch", made_for, source),))
+    if pair.exists:
+        return CompanionFinding(package, "runs", pair.version, nos=(No("torch", made_for, source),))
+    why = pair.why or f"Whether {package} {pair.version} has a wheel is not known."
+    return CompanionFinding(package, "none" if pair.exists is False else "unknown", nos=(No("torch", why, source),))
 
 
-def _worth_trying(found: Sequence[CompanionFinding], first: Plan, wish: Wish, facts: Facts) -> list[str]:
+def _torches_to_try(findings: Sequence[CompanionFinding], first: Plan, wish: Wish, facts: Facts) -> list[str]:
     """Torch releases that a companion asks for: the newest that satisfies each of their conditions."""
-    pulls = [pull for one in found if one.kind not in ("runs",) for pull in one.pulls]
+    pulls = [pull for finding in findings if finding.kind not in ("runs",) for pull in finding.pulls]
     chosen: list[str] = []
     for pull in dict.fromkeys(pulls):
         fitting = [version for version in facts.releases if matches(version, pull)]
@@ -205,14 +205,16 @@ def _worth_trying(found: Sequence[CompanionFinding], first: Plan, wish: Wish, fa
     return chosen[:_TRIED]
 
 
-def _worth(found: Sequence[CompanionFinding]) -> tuple[int, int]:
-    return sum(one.kind in _GOOD for one in found), sum(one.kind in ("runs", "last") for one in found)
+def _rate_findings(findings: Sequence[CompanionFinding]) -> tuple[int, int]:
+    kinds = [finding.kind for finding in findings]
+    return sum(kind in _GOOD for kind in kinds), sum(kind in ("runs", "last") for kind in kinds)
 
 
-def _choice(plan: Plan, found: Sequence[CompanionFinding], taken: bool) -> CompanionChoice:
-    gives = [f"{one.package} {one.version}" if one.version else one.package for one in found if one.kind in _GOOD]
-    costs = [f"no {one.package}" for one in found if one.kind not in _GOOD]
-    costs += [f"{one.package} from source" for one in found if one.kind == "build"]
+def _make_choice(plan: Plan, findings: Sequence[CompanionFinding], taken: bool) -> CompanionChoice:
+    good = [finding for finding in findings if finding.kind in _GOOD]
+    gives = [f"{finding.package} {finding.version}" if finding.version else finding.package for finding in good]
+    costs = [f"no {finding.package}" for finding in findings if finding.kind not in _GOOD]
+    costs += [f"{finding.package} from source" for finding in findings if finding.kind == "build"]
     if plan.answer in ("build", "graft"):
         costs.append("torch from source" if plan.answer == "build" else "torch grafted")
     return CompanionChoice(
@@ -224,43 +226,43 @@ CONSTRAINTS = "torch-constraints.txt"
 _KEPT = ("torch", "torchvision", "torchaudio")
 
 
-def describe(found: CompanionFinding, plan: Plan, machine: Machine, facts: Facts) -> Companion:
+def describe(finding: CompanionFinding, plan: Plan, machine: Machine, facts: Facts) -> Companion:
     """The answer with its reason, its command and its cost."""
-    row = found.row
+    row = finding.row
     env: dict[str, str] = {}
     requests: tuple[Request, ...] = ()
     comes_along = isinstance(row, CompanionPackageWheel) and row.with_torch
     if isinstance(row, CompanionPackageWheel) and not comes_along:
-        place = _place(row, plan)
+        place = _index_or_page(row, plan)
         links = place if place and place.endswith(".html") else None
-        name = row.name or found.package
+        name = row.name or finding.package
         why = f"goes with torch {plan.torch}" if row.torch else "does not depend on the torch"
         index = place if place and not links else None
-        requests = (Request(name=name, version=found.version, index=index, links=links, why=why),)
+        requests = (Request(name=name, version=finding.version, index=index, links=links, why=why),)
     elif isinstance(row, CompanionSource):
         env = build_env(row, plan, machine, facts)
-    stand_in = found.stand_ins[0] if found.stand_ins else None
+    stand_in = finding.stand_ins[0] if finding.stand_ins else None
     fork = row if isinstance(row, CompanionFork) else None
-    instead = fork or (stand_in if found.kind in ("none", "unknown") else None)
+    instead = fork or (stand_in if finding.kind in ("none", "unknown") else None)
     return Companion(
-        name=found.package,
-        answer=found.kind,
-        version=None if comes_along else found.version,
-        why=_why(found, plan),
-        source=row.source[0] if row is not None else found.nos[0].source if found.nos else None,
+        name=finding.package,
+        answer=finding.kind,
+        version=None if comes_along else finding.version,
+        why=_explain_answer(finding, plan),
+        source=row.source[0] if row is not None else finding.nos[0].source if finding.nos else None,
         requests=requests,
-        commands=() if comes_along else _commands(found, plan, machine, env),
+        commands=() if comes_along else _install_commands(finding, plan, machine, env),
         env=env,
-        cost=_cost(row) if isinstance(row, CompanionSource) else None,
+        cost=_spoken_cost(row) if isinstance(row, CompanionSource) else None,
         instead=instead.name if instead else None,
         state=instead.state if instead else None,
         url=instead.url if instead else None,
-        wants=found.pulls[0] if found.pulls and found.kind != "runs" else None,
-        notes=(*found.notes, *_older_driver(row, machine, facts)),
+        wants=finding.pulls[0] if finding.pulls and finding.kind != "runs" else None,
+        notes=(*finding.notes, *_driver_note(row, machine, facts)),
     )
 
 
-def _older_driver(row: object, machine: Machine, facts: Facts) -> tuple[str, ...]:
+def _driver_note(row: object, machine: Machine, facts: Facts) -> tuple[str, ...]:
     """A package with a toolkit of its own wants a driver of its own."""
     if not isinstance(row, CompanionPackageWheel) or row.toolkit is None or row.torch or machine.drivers.nvidia:
         return ()
@@ -268,34 +270,34 @@ def _older_driver(row: object, machine: Machine, facts: Facts) -> tuple[str, ...
     return (f"It brings CUDA {row.toolkit}: driver {wanted.floor} or newer.",) if wanted.floor else ()
 
 
-def _place(row: CompanionPackageWheel, plan: Plan) -> str | None:
+def _index_or_page(row: CompanionPackageWheel, plan: Plan) -> str | None:
     """An index or page; one per flavour of torch names it."""
     return row.place.replace("{variant}", plan.variant or "cpu") if row.place else None
 
 
-def _why(found: CompanionFinding, plan: Plan) -> str:
-    row = found.row
-    nos = [no.text for no in found.nos]
-    if row is None and found.version:
-        return f"{nos[0]} " + ("It is built with it." if found.kind == "build" else "The line for torch brings it.")
-    if found.kind == "runs" and isinstance(row, CompanionPackageWheel):
+def _explain_answer(finding: CompanionFinding, plan: Plan) -> str:
+    row = finding.row
+    nos = [no.text for no in finding.nos]
+    if row is None and finding.version:
+        return f"{nos[0]} " + ("It is built with it." if finding.kind == "build" else "The line for torch brings it.")
+    if finding.kind == "runs" and isinstance(row, CompanionPackageWheel):
         if row.with_torch:
-            return f"{found.package} comes with torch {plan.torch}, made for it."
+            return f"{finding.package} comes with torch {plan.torch}, made for it."
         fits = f"its wheel fits torch {plan.torch}" if row.torch else "its wheel does not depend on the torch"
         card = " and has code for this card" if row.targets or row.gfx else ""
-        return f"{found.package} {found.version}: {fits}{card}."
-    if found.kind == "last":
+        return f"{finding.package} {finding.version}: {fits}{card}."
+    if finding.kind == "last":
         newer = nos[0] if nos else "Newer versions do not run here."
         way = "" if isinstance(row, CompanionPackageWheel) else " It must be compiled."
-        return f"{found.package} {found.version} is the last that runs here. {newer}{way}"
-    if found.kind == "build":
-        lack = nos[0] if nos else f"There is no wheel of {found.package}."
-        return f"{found.package} {found.version} compiles here. {lack}"
-    if found.kind == "alternative" and isinstance(row, CompanionFork):
+        return f"{finding.package} {finding.version} is the last that runs here. {newer}{way}"
+    if finding.kind == "build":
+        lack = nos[0] if nos else f"There is no wheel of {finding.package}."
+        return f"{finding.package} {finding.version} compiles here. {lack}"
+    if finding.kind == "alternative" and isinstance(row, CompanionFork):
         lack = f" {nos[0]}" if nos else ""
         return f"{row.name}: {row.state}.{lack}"
     if not nos:
-        return f"Nothing is known about {found.package} on this machine."
+        return f"Nothing is known about {finding.package} on this machine."
     return " ".join(nos)
 
 
@@ -322,7 +324,7 @@ def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) 
     return env
 
 
-def _cost(row: CompanionSource) -> str | None:
+def _spoken_cost(row: CompanionSource) -> str | None:
     parts = []
     if row.minutes:
         parts.append(f"about {row.minutes[0]} to {row.minutes[1]} minutes")
@@ -339,9 +341,9 @@ def _fork_words(row: CompanionFork, plan: Plan) -> tuple[str, ...]:
     return tuple(word.format(torch=torch, cuda=cuda, python=abi.removesuffix("t"), abi=abi) for word in row.install)
 
 
-def _commands(found: CompanionFinding, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
+def _install_commands(finding: CompanionFinding, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
     """Lines to paste; torch is named by a file of constraints, so that no dependency can replace it."""
-    row = found.row
+    row = finding.row
     if row is None:
         return ()
     system = machine.os.system or "linux"
@@ -351,16 +353,16 @@ def _commands(found: CompanionFinding, plan: Plan, machine: Machine, env: dict[s
     if isinstance(row, CompanionFork):
         words = _fork_words(row, plan)
     elif isinstance(row, CompanionPackageWheel):
-        name = row.name or found.package
-        where = _place(row, plan)
+        name = row.name or finding.package
+        where = _index_or_page(row, plan)
         place = (("-f" if where.endswith(".html") else "--extra-index-url"), where) if where else ()
-        words = (f"{name}=={found.version}", *row.flags, *place)
+        words = (f"{name}=={finding.version}", *row.flags, *place)
     else:
-        what = f"{found.package}=={found.version}" if row.place == "pypi" else f"{found.package} @ git+{row.place}"
-        words = ("--no-build-isolation", what)
+        origin = f"=={finding.version}" if row.place == "pypi" else f" @ git+{row.place}"
+        words = ("--no-build-isolation", finding.package + origin)
     if not words:
         return ()
-    pins = tuple(f"{one.name}=={one.version}" for one in plan.requests if one.name in _KEPT and one.version)
+    pins = tuple(f"{pin.name}=={pin.version}" for pin in plan.requests if pin.name in _KEPT and pin.version)
     if not pins and plan.torch:
         pins = (f"torch=={plan.torch.partition('+')[0]}",)
     steps = [Step(kind="set", env=env)] if env else []

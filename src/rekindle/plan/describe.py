@@ -54,8 +54,8 @@ def machine_from_flags(
     (['sm_35'], None)
     """
     facts = facts or load_facts()
-    system, told = _system((os or "linux").lower(), facts)
-    distro = distro or told
+    system, named = _parse_system((os or "linux").lower(), facts)
+    distro = distro or named
     for name, value in (("--glibc", glibc), ("--driver", driver), ("--python", python)):
         if value is not None and not is_version(value):
             raise BadInput(f"{name} wants a version number, not {value!r}")
@@ -63,7 +63,7 @@ def machine_from_flags(
         raise BadInput("--distro and --glibc belong to Linux, and --os says windows")
     if cpu is not None and arch is None and (other := _other_arch(cpu.lower())):
         arch, cpu = other, None  # a kind of machine rather than a CPU: it decides alone
-    processor = _cpu(cpu, facts)
+    processor = _parse_cpu(cpu, facts)
     family = microarchitecture(processor.microarchitecture or "", facts)
     by_name = family is None and cpu is not None and _ARM.search(cpu.lower()) is not None
     if arch is None and (by_name or (family is not None and family.family == "aarch64")):
@@ -73,7 +73,7 @@ def machine_from_flags(
     if arch and arch.lower() not in ("x86_64", "amd64", "aarch64", "arm64", *OTHER_ARCHS):
         raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
     toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
-    cards = _gpus(gpu, facts)
+    cards = _parse_gpus(gpu, facts)
     boards = [card.name for card in cards if (card.name or "").startswith("Jetson")]
     if boards and system != "linux":
         raise BadInput(f"{boards[0]} is a board that runs Linux (JetPack)", remedy=f"leave --os {os} out")
@@ -87,7 +87,7 @@ def machine_from_flags(
         no_gpu=True if gpu and not cards else None,
         drivers=Drivers(nvidia=driver),
         toolkits=tuple(toolkits),
-        compilers=_compilers(compiler),
+        compilers=_parse_compiler(compiler),
         pythons=(Python(version=python),) if python else (),
     )
 
@@ -114,36 +114,36 @@ def with_hardware(
     """
     facts = facts or load_facts()
     if gpu:
-        cards = _gpus(gpu, facts)
+        cards = _parse_gpus(gpu, facts)
         machine = msgspec.structs.replace(machine, gpus=cards, no_gpu=not cards or None, drivers=Drivers())
     if cpu is not None:
-        other = _cpu(cpu, facts)
+        other = _parse_cpu(cpu, facts)
         family = microarchitecture(other.microarchitecture or "", facts)
         arch = cpu_arch(machine.os.arch or "")
         if family is None:
             raise BadInput(f"what --cpu {cpu} can do is not known", remedy="rekindle facts show cpu")
         if arch and family.family not in (arch, "generic"):
             raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and this machine builds for {arch}")
-        here = machine.cpu
+        present = machine.cpu
         machine = msgspec.structs.replace(
-            machine, cpu=msgspec.structs.replace(other, cores=here.cores, threads=here.threads)
+            machine, cpu=msgspec.structs.replace(other, cores=present.cores, threads=present.threads)
         )
     return machine
 
 
-def _system(os: str, facts: Facts) -> tuple[System, str | None]:
+def _parse_system(os: str, facts: Facts) -> tuple[System, str | None]:
     """``windows-11`` and ``ubuntu`` say more than was asked: the system, and which one of its kind."""
     if os in _SYSTEMS:
         return _SYSTEMS[os], None
     if match := _WINDOWS.fullmatch(os):
         return "windows", f"windows-{match[1]}"
-    known = {name for row in facts.distros.distro for name in (row.name.partition(" ")[0], *row.names)}
-    if _WSL.search(os) or known & set(re.split(r"[^a-z]+", os)):
+    distros = {name for row in facts.distros.distro for name in (row.name.partition(" ")[0], *row.names)}
+    if _WSL.search(os) or distros & set(re.split(r"[^a-z]+", os)):
         return "linux", os
     raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
 
 
-def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
+def _parse_gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
     if any(name.strip().lower() in ("none", "no", "cpu") for name in names):
         if len(names) > 1:
             raise BadInput("--gpu none stands alone", remedy="leave it out, or leave the others out")
@@ -153,14 +153,14 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
         if len(names) > 1 and _IN_PROCESSOR.fullmatch(name.strip().lower()):
             continue  # Windows names no chip here, and the card beside it is what counts
         several = _SEVERAL.fullmatch(name.strip())
-        found = find_gpu(several[2] if several else name, facts)
-        arch = found.archs[0] if found.archs else None
-        card = Gpu(vendor=found.vendor, name=found.name, arch=arch, possible=found.archs[1:])
+        product = find_gpu(several[2] if several else name, facts)
+        arch = product.archs[0] if product.archs else None
+        card = Gpu(vendor=product.vendor, name=product.name, arch=arch, possible=product.archs[1:])
         gpus += [card] * int(several[1] if several else 1)
     return tuple(gpus)
 
 
-def _cpu(name: str | None, facts: Facts) -> Cpu:
+def _parse_cpu(name: str | None, facts: Facts) -> Cpu:
     if name is None:
         return Cpu()
     try:
@@ -175,7 +175,7 @@ def _cpu(name: str | None, facts: Facts) -> Cpu:
     return Cpu(name=name if name != kind or not features else None, microarchitecture=kind, features=features)
 
 
-def _compilers(text: str | None) -> tuple[Compiler, ...]:
+def _parse_compiler(text: str | None) -> tuple[Compiler, ...]:
     if text is None:
         return ()
     kind, _, version = text.partition("-")

@@ -43,7 +43,7 @@ def sources_parse(torch: str, sm: Sm, facts: Facts) -> bool:
 @functools.lru_cache(maxsize=4096)
 def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownBuild:
     """The best that is known of this release, toolkit and architecture."""
-    what = f"torch {torch} for {sm}"
+    subject = f"torch {torch} for {sm}"
     rows = [
         row
         for row in facts.sources.evidence
@@ -54,9 +54,9 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
         best = min(exact, key=lambda row: ORDER.index(row.grade))
         who = "PyTorch itself names" if best.how == "documented" else "People report"
         words = {
-            "proven": f"{what} was built with CUDA {cuda} and run by us.",
-            "compiled": f"{what} was compiled with CUDA {cuda} before.",
-            "reported": f"{who} builds of {what} with CUDA {cuda}.",
+            "proven": f"{subject} was built with CUDA {cuda} and run by us.",
+            "compiled": f"{subject} was compiled with CUDA {cuda} before.",
+            "reported": f"{who} builds of {subject} with CUDA {cuda}.",
         }
         return KnownBuild(best.grade, words[best.grade], best.source[0], exact=True)
     near: Sm | None = None
@@ -64,40 +64,40 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
         if flavour.cuda is None or key(flavour.cuda)[0] != key(cuda)[0]:
             continue
         for archs in flavour.sm.values():
-            for made in map(parse_sm, archs):
-                if made == sm:
-                    text = f"{what} is compiled by the official {flavour.name} builds (CUDA {flavour.cuda})."
+            for official in map(parse_sm, archs):
+                if official == sm:
+                    text = f"{subject} is compiled by the official {flavour.name} builds (CUDA {flavour.cuda})."
                     return KnownBuild("compiled", text, flavour.source[0])
-                if made.major == sm.major and made < sm:  # what a newer sibling can do, an older may lack
-                    near = made
-    probed = _probed(torch, cuda, sm, facts) if system == "linux" else None  # their host compiler was GCC
+                if official.major == sm.major and official < sm:  # what a newer sibling can do, an older may lack
+                    near = official
+    probed = _probe_evidence(torch, cuda, sm, facts) if system == "linux" else None  # their host compiler was GCC
     if probed is not None and probed.grade == "compiled":
         return probed
     major = key(cuda)[0]
     kin = [row for row in rows if any(key(part.strip("<>=!~ "))[0] == major for part in row.cuda.split(","))]
     if kin:
-        text = f"{what} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
+        text = f"{subject} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
         return KnownBuild("reported", text, kin[0].source[0])
     if probed is not None:
         return probed
     if near is not None:
-        text = f"{what} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
+        text = f"{subject} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
         return KnownBuild("untried", text, near=True)
-    return KnownBuild("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
+    return KnownBuild("untried", f"{subject} with CUDA {cuda} is untried: nobody is known to have compiled it.")
 
 
-def _probed(torch: str, cuda: str, sm: Sm, facts: Facts) -> KnownBuild | None:
+def _probe_evidence(torch: str, cuda: str, sm: Sm, facts: Facts) -> KnownBuild | None:
     """What our own probes say: all kernel files compiled, or some of them; a failed one is a rule's matter."""
     rows = [row for row in facts.probes.probe if (row.torch, row.cuda, row.sm) == (torch, cuda, sm)]
     files = {name for row in rows for name in row.good}
     if not files or any(row.failed for row in rows):
         return None
-    of = max(row.of for row in rows)
-    if len(files) >= of:
-        text = f"All {of} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us."
+    total = max(row.of for row in rows)
+    if len(files) >= total:
+        text = f"All {total} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us."
         return KnownBuild("compiled", text, rows[0].source[0], exact=True)
     text = (
-        f"{len(files)} of {of} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us and none"
+        f"{len(files)} of {total} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us and none"
         " failed; the whole was not built."
     )
     return KnownBuild("untried", text, rows[0].source[0], near=True)
@@ -117,6 +117,6 @@ def anybody_built(torch: str, sm: Sm, system: str, facts: Facts) -> bool:
     return any(evidence(torch, kit, sm, system, facts).grade != "untried" for kit in facts.toolkits)
 
 
-def weakest(found: list[KnownBuild]) -> KnownBuild | None:
+def weakest_build(builds: list[KnownBuild]) -> KnownBuild | None:
     """Of several cards, the one that is known least."""
-    return max(found, key=lambda one: (ORDER.index(one.grade), not one.near), default=None)
+    return max(builds, key=lambda build: (ORDER.index(build.grade), not build.near), default=None)

@@ -27,7 +27,7 @@ from rekindle.model.plan import GraftOutline, Refusal, Request, Step
 from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidates import Candidate, official_wheels, published_wheels
-from rekindle.plan.evidence import KnownBuild, evidence, weakest
+from rekindle.plan.evidence import KnownBuild, evidence, weakest_build
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refuse, rule
 from rekindle.plan.rules_gpu import card, coverages
@@ -58,7 +58,7 @@ def lacking_archs(candidate: Candidate, question: Question) -> tuple[Sm, ...]:
     )
 
 
-def graft_candidates(question: Question, made: Sequence[HouseGraft] = ()) -> Iterator[Candidate]:
+def graft_candidates(question: Question, grafts: Sequence[HouseGraft] = ()) -> Iterator[Candidate]:
     """Official wheels of releases with a recipe that lack code for a card; with a graft file that exists, of any."""
     if question.backend != "cuda" or question.platform not in _PLATFORMS or question.wish.build or question.tegra:
         return
@@ -68,21 +68,21 @@ def graft_candidates(question: Question, made: Sequence[HouseGraft] = ()) -> Ite
         lacking = lacking_archs(wheel, question)
         if not lacking:
             continue
-        file = _find_graft(wheel, lacking, made)
+        file = _find_graft(wheel, lacking, grafts)
         if file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None:
             yield replace(wheel, answer="graft", wheel=file.location if file else None)
 
 
-def _find_graft(candidate: Candidate, lacking: tuple[Sm, ...], made: Sequence[HouseGraft]) -> HouseGraft | None:
+def _find_graft(candidate: Candidate, lacking: tuple[Sm, ...], grafts: Sequence[HouseGraft]) -> HouseGraft | None:
     """A graft file for this release, flavour and Python that serves every card."""
     assert candidate.flavour is not None
     python = (candidate.python or "").replace(".", "")
-    for each in made:
-        release, _, local = each.torch.partition("+")
+    for graft in grafts:
+        release, _, local = graft.torch.partition("+")
         archs = {part.replace("sm", "sm_") for part in local.split(".") if part.startswith("sm")}
         same = release == candidate.torch and local.split(".")[0] == candidate.flavour.name
-        if same and f"-cp{python}-" in each.wheel and all(str(arch) in archs for arch in lacking):
-            return each
+        if same and f"-cp{python}-" in graft.wheel and all(str(arch) in archs for arch in lacking):
+            return graft
     return None
 
 
@@ -95,7 +95,7 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
     others = toolkits_for(lacking[0], question.facts)
     span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
     names = ", ".join(str(arch) for arch in lacking)
-    fitting = _graftable(question.platform, lacking, question.facts)
+    fitting = _newest_graftable(question.platform, lacking, question.facts)
     yield refuse(
         "graft-no-toolkit",
         candidate,
@@ -118,11 +118,11 @@ def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[R
 
 
 @functools.lru_cache(maxsize=512)
-def _graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
+def _newest_graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
     """The newest official wheel that could be grafted for these cards."""
     for wheel in published_wheels("cuda", platform, facts, tegra=False):
-        known = find_recipe(wheel.torch, facts, measured=True) is not None
-        if known and wheel.cuda and graft_kits(wheel.cuda, lacking, facts):
+        has_recipe = find_recipe(wheel.torch, facts, measured=True) is not None
+        if has_recipe and wheel.cuda and graft_kits(wheel.cuda, lacking, facts):
             return wheel.name
     return None
 
@@ -133,38 +133,38 @@ def graft_kit(candidate: Candidate, question: Question) -> str | None:
         return None
     kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts)
     have = {kit.version for kit in question.machine.toolkits if kit.kind == "cuda" and kit.version}
-    here = [kit for kit in kits if any(compare(kit, ".".join(each.split(".")[:2])) == 0 for each in have)]
-    return next(iter((*here, *kits)), None)
+    present = [kit for kit in kits if any(compare(kit, ".".join(each.split(".")[:2])) == 0 for each in have)]
+    return next(iter((*present, *kits)), None)
 
 
 def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | None:
     """What is known of such a graft: run on such a card, its kernels compiled for it elsewhere, or nothing."""
-    found = []
+    builds = []
     facts, kit = question.facts, graft_kit(candidate, question) or candidate.cuda or ""
     row = graft_cost(candidate.torch, facts)
     for sm in lacking_archs(candidate, question):
         name = f"{candidate.name} for {sm}"
         if candidate.wheel:
-            found.append(KnownBuild("compiled", f"A graft of {name} lies in a wheelhouse.", candidate.wheel))
+            builds.append(KnownBuild("compiled", f"A graft of {name} lies in a wheelhouse.", candidate.wheel))
         elif row is not None and is_proven(candidate.torch, sm, facts):
             if compare(row.cuda, candidate.cuda or "0") == 0:
-                found.append(KnownBuild("proven", f"{name} was grafted and run by us.", row.source[0], exact=True))
+                builds.append(KnownBuild("proven", f"{name} was grafted and run by us.", row.source[0], exact=True))
             else:
                 text = f"The wheel of CUDA {row.cuda} was grafted for {sm} and run by us, {candidate.name} was not."
-                found.append(KnownBuild("compiled", text, row.source[0]))
-        elif row is not None and row.proven and (official := _official_with(candidate, sm, question)) is not None:
+                builds.append(KnownBuild("compiled", text, row.source[0]))
+        elif row is not None and row.proven and (official := _find_official(candidate, sm, question)) is not None:
             text = f"A graft of {name} is untried itself, but official wheels ({official}) hold these kernels for {sm}."
-            found.append(KnownBuild("compiled", text, row.source[0]))
+            builds.append(KnownBuild("compiled", text, row.source[0]))
         else:
             built = evidence(candidate.torch, kit, sm, question.machine.os.system, facts)
-            known = built.grade in ("proven", "compiled")
-            more = f" Its kernels compile: {built.text}" if known else ""
+            compiles = built.grade in ("proven", "compiled")
+            more = f" Its kernels compile: {built.text}" if compiles else ""
             text = f"A graft of {name} is untried.{more}"
-            found.append(KnownBuild("untried", text, built.source, near=known))
-    return weakest(found)
+            builds.append(KnownBuild("untried", text, built.source, near=compiles))
+    return weakest_build(builds)
 
 
-def _official_with(candidate: Candidate, sm: Sm, question: Question) -> str | None:
+def _find_official(candidate: Candidate, sm: Sm, question: Question) -> str | None:
     """An official wheel of this very release, on whatever platform, that holds code for the architecture."""
     row = graft_cost(candidate.torch, question.facts)
     if row is None or not matches(candidate.torch, row.torch):
@@ -183,24 +183,24 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     assert candidate.flavour is not None and candidate.cuda is not None
     archs = lacking_archs(candidate, question)
     kit = graft_kit(candidate, question)
-    made = tuple(dict.fromkeys((kit and emits_for(kit, arch, facts)) or arch for arch in archs))
+    targets = tuple(dict.fromkeys((kit and emits_for(kit, arch, facts)) or arch for arch in archs))
     cpu = question.machine.cpu
     row = graft_cost(candidate.torch, facts)
     jobs = graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
-    time = None if candidate.wheel else planned_time(candidate.torch, made, jobs, facts)
+    time = None if candidate.wheel else planned_time(candidate.torch, targets, jobs, facts)
     losses = dict.fromkeys(
         loss
         for arch in archs
         for loss in stays_without(candidate.torch, candidate.cuda, candidate.flavour.cudnn, arch, facts)
     )
-    had = (each for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit)
-    here = next((each.path for each in had if compare(minor(each.version or ""), kit or "") == 0), None)
+    kits = (each for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit)
+    folder = next((each.path for each in kits if compare(minor(each.version or ""), kit or "") == 0), None)
     return GraftOutline(
         wheel=f"torch {candidate.torch}+{candidate.flavour.name}",
-        archs=tuple(map(str, made)),
+        archs=tuple(map(str, targets)),
         file=candidate.wheel,
         toolkit=None if candidate.wheel else kit,
-        toolkit_here=here,
+        toolkit_here=folder,
         units=time.units if time else None,
         jobs=time.jobs if time else None,
         cpu_minutes=round(time.cpu_seconds / 60) if time else None,

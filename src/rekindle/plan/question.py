@@ -31,7 +31,7 @@ from rekindle.model.version import compare, is_version, key, matches, minor, sam
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 
 
-# What was found about wheels, by what of a question it hangs on. It holds for one set of facts.
+# Results about wheels, keyed by the parts of a question they depend on; valid for one set of facts.
 PlanMemory = dict[Hashable, dict[Hashable, Any]]
 
 
@@ -60,34 +60,34 @@ class Question:
     wish: Wish
     facts: Facts
     inputs: BuildInputs = BuildInputs()
-    # What rules have found for many candidates alike; each keeps its own kind of key.
-    found: dict[tuple[object, ...], Any] = field(default_factory=dict)
-    # The same of other questions with these facts, by what they have in common.
+    # Results that candidates share; each rule uses its own kind of key.
+    cache: dict[tuple[object, ...], Any] = field(default_factory=dict)
+    # Results that questions with these facts share, keyed by what they have in common.
     memory: PlanMemory = field(default_factory=dict)
 
-    def about(self, machine: Machine, wish: Wish | None = None) -> "Question":
-        """The same question about another machine or wish; only what both have in common is taken along."""
+    def ask_about(self, machine: Machine, wish: Wish | None = None) -> "Question":
+        """The same question about another machine or wish; they share the memory alone."""
         return Question(machine, wish or self.wish, self.facts, self.inputs, memory=self.memory)
 
     def with_cpu(self, cpu: Cpu) -> "Question":
-        """The same question with another CPU in the machine; what does not hang on it is taken along."""
+        """The same question with another CPU in the machine; keeps every result that does not depend on the CPU."""
         machine = msgspec.structs.replace(self.machine, cpu=cpu)
         if machine.os.arch is None:
-            return self.about(machine)  # the CPU may decide what platform it is
+            return self.ask_about(machine)  # the CPU may decide what platform it is
         other = copy.copy(self)
-        kept = {name: value for name, value in vars(self).items() if name not in ("cpu_features", "possible_hazards")}
+        state = {name: value for name, value in vars(self).items() if name not in ("cpu_features", "possible_hazards")}
         vars(other).clear()
-        vars(other).update(kept, machine=machine)
+        vars(other).update(state, machine=machine)
         return other
 
     @functools.cached_property
-    def found_for_cards(self) -> dict[Hashable, Any]:
-        """What is known of wheels for these cards on this system, whatever the torch, driver, Python and CPU."""
+    def cards_cache(self) -> dict[Hashable, Any]:
+        """Results about wheels for these cards on this system; valid for every torch, driver, Python and CPU."""
         return self.memory.setdefault(self._cards_key, {})
 
     @functools.cached_property
-    def found_for_both(self) -> dict[Hashable, Any]:
-        """What is known of wheels for these cards, this system and this wish, whatever the driver and the CPU."""
+    def wheels_cache(self) -> dict[Hashable, Any]:
+        """Results about wheels for these cards, this system and this wish; valid for every driver and CPU."""
         return self.memory.setdefault((self._cards_key, self._system_key), {})
 
     @functools.cached_property
@@ -95,8 +95,8 @@ class Question:
         return (self.platform, self.machine.os, self.gpus, self.wish.without_cudnn)
 
     @functools.cached_property
-    def found_for_system(self) -> dict[Hashable, Any]:
-        """What is known of published wheels on this system and for this wish, whatever the cards, driver and CPU."""
+    def system_cache(self) -> dict[Hashable, Any]:
+        """Results about published wheels on this system and for this wish; valid for all cards, drivers and CPUs."""
         return self.memory.setdefault(self._system_key, {})
 
     @functools.cached_property
@@ -117,8 +117,8 @@ class Question:
 
     @functools.cached_property
     def arch(self) -> str:
-        given = self.machine.os.arch
-        if given is None:
+        named = self.machine.os.arch
+        if named is None:
             row = microarchitecture(self.machine.cpu.microarchitecture or "", self.facts)
             if row is not None and row.family == "aarch64":
                 return "aarch64"
@@ -128,7 +128,7 @@ class Question:
             sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
             board = self.machine.os.system == "linux" and bool(sms) and all(self.facts.is_tegra(sm) for sm in sms)
             return "aarch64" if board else "x86_64"
-        return cpu_arch(given)
+        return cpu_arch(named)
 
     def _superchip(self) -> str | None:
         words = {word for gpu in self.machine.gpus for word in re.findall(r"\w+", gpu.name or "")}
@@ -157,9 +157,9 @@ class Question:
     @functools.cached_property
     def wanted_releases(self) -> tuple[str, ...]:
         """Known releases that satisfy the wish, newest first."""
-        wanted = tuple(version for version in self.facts.releases if self.wants_torch(version))
-        if wanted:
-            return wanted
+        releases = tuple(version for version in self.facts.releases if self.wants_torch(version))
+        if releases:
+            return releases
         newest = self.facts.releases[0]
         raise BadInput(
             f"no torch {self.torch} is known (the newest is {newest})",
@@ -240,12 +240,12 @@ class Question:
     @functools.cached_property
     def gpus(self) -> tuple[Gpu, ...]:
         """The cards the chosen backend could drive, one per architecture."""
-        mine = [gpu for gpu in self.usable_gpus if backend_of(gpu.vendor) == self.backend and gpu not in self.aside]
+        mine = [gpu for gpu in self.usable_gpus if backend_of(gpu.vendor) == self.backend and gpu not in self.idle_gpus]
         return tuple({gpu.arch or gpu.name: gpu for gpu in mine}.values())
 
     @functools.cached_property
-    def aside(self) -> tuple[Gpu, ...]:
-        """Graphics inside the processor where there is a card of the same maker: they are not meant."""
+    def idle_gpus(self) -> tuple[Gpu, ...]:
+        """Graphics inside the processor, where a card of the same maker does the computing."""
         inside = {gfx for row in self.facts.rocm.integrated for gfx in row.gfx}
         cards = [gpu for gpu in self.usable_gpus if gpu.vendor == "amd" and gpu.arch is not None]
         shared = tuple(gpu for gpu in cards if gpu.arch in inside)
@@ -277,8 +277,8 @@ class Question:
             # A board's Python is its system's: 3.10 on an Orin means JetPack 6.
             same = [row.cuda for row in self._board_rows if same_prefix(self.wish.python, row.python)]
             return max(same, key=key, default=None)
-        found = [kit.version for kit in self.machine.toolkits if kit.kind == "cuda" and kit.version]
-        return self.wish.cuda or max(found, key=key, default=None)
+        versions = [kit.version for kit in self.machine.toolkits if kit.kind == "cuda" and kit.version]
+        return self.wish.cuda or max(versions, key=key, default=None)
 
     # --- the rest of the machine
 
@@ -339,8 +339,8 @@ class Question:
     @functools.cached_property
     def old_system(self) -> Distro | None:
         """An old Windows, with what still runs there."""
-        found = find_distro(self.machine.os.distro or "", self.facts)
-        return found if found is not None and (found.python_last or found.driver_below) else None
+        row = find_distro(self.machine.os.distro or "", self.facts)
+        return row if row is not None and (row.python_last or row.driver_below) else None
 
     @property
     def last_python(self) -> str | None:
@@ -350,8 +350,8 @@ class Question:
     @functools.cached_property
     def distro(self) -> Distro | None:
         """The Linux distribution as the tables know it; a board has that of its JetPack."""
-        told = self.machine.os.distro or (self.jetpack.distro if self.jetpack else "")
-        return find_distro(told, self.facts) if self.machine.os.system == "linux" else None
+        name = self.machine.os.distro or (self.jetpack.distro if self.jetpack else "")
+        return find_distro(name, self.facts) if self.machine.os.system == "linux" else None
 
     def distro_of(self, cuda: str | None) -> Distro | None:
         """The same for a plan with this CUDA, which may mean another JetPack."""
@@ -365,8 +365,8 @@ class Question:
         from rekindle.compat.supply import manager_of  # only builds ask, and most plans are of wheels
 
         row = self.distro
-        told = self.machine.os.distro or (row.name if row else "debian")
-        return manager_of(told, self.facts, any_names=True) if self.machine.os.system == "linux" else None
+        name = self.machine.os.distro or (row.name if row else "debian")
+        return manager_of(name, self.facts, any_names=True) if self.machine.os.system == "linux" else None
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:
@@ -410,8 +410,8 @@ class Question:
 
     def cpu_lacks(self, features: tuple[str, ...]) -> bool:
         """True only if it is an x86 CPU and known that one of these features of x86 is missing."""
-        known = self.cpu_features if self.arch == "x86_64" else None
-        return known is not None and any(feature not in known for feature in features)
+        present = self.cpu_features if self.arch == "x86_64" else None
+        return present is not None and any(feature not in present for feature in features)
 
     def had_python(self, versions: tuple[str, ...], *, to_build: bool = False) -> str | None:
         """A Python the machine already has that is among these, newest first; ``to_build``: one with headers first."""
@@ -450,9 +450,9 @@ def check_wish(question: Question) -> None:
         raise BadInput("--cuda and --rocm contradict each other", remedy="a torch is built for one of them")
     flavour = question.flavour
     if flavour and flavour != "cpu":
-        known = {row.name for row in facts.wheels.flavour}
-        if flavour not in known and not any(flavour.startswith(kind) for kind in ("cu", "rocm", "amd", "xpu")):
-            near = difflib.get_close_matches(flavour, known, n=1)
+        flavours = {row.name for row in facts.wheels.flavour}
+        if flavour not in flavours and not any(flavour.startswith(kind) for kind in ("cu", "rocm", "amd", "xpu")):
+            near = difflib.get_close_matches(flavour, flavours, n=1)
             hint = f"did you mean {near[0]}?" if near else "flavours look like cu126, rocm6.4 or cpu"
             raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
     if wish.compiler is not None:
@@ -467,12 +467,12 @@ def check_compiler(text: str) -> None:
 
 
 def _unknown_cuda(version: str, question: Question) -> None:
-    known = question.facts.toolkits
-    if compare(version, known[0]) > 0:
+    kits = question.facts.toolkits
+    if compare(version, kits[0]) > 0:
         raise BadInput(
-            f"CUDA {version} is newer than the facts know ({known[0]} is the newest)",
+            f"CUDA {version} is newer than the facts know ({kits[0]} is the newest)",
             remedy="update rekindle, or add the toolkit in a directory named by REKINDLE_FACTS",
         )
     major, second = key(f"{version}.0")[:2] if version.isdigit() else key(version)[:2]
-    near = min(known, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - major * 100 - second))
+    near = min(kits, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - major * 100 - second))
     raise BadInput(f"there is no CUDA {minor(version)}", remedy=f"the nearest is {near}")

@@ -19,7 +19,7 @@ from rekindle.plan.question import Question
 from rekindle.plan.rules import say
 from rekindle.plan.rules_toolchain import visual_studio
 from rekindle.plan.steps import cudnn_package, front_end
-from rekindle.plan.supply import RecipeDraft, plan_blas, settle_third_parties, without
+from rekindle.plan.supply import RecipeDraft, drop_names, plan_blas, settle_third_parties
 
 SOURCE = "https://github.com/pytorch/pytorch"
 
@@ -79,13 +79,13 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{local}", "PYTORCH_BUILD_NUMBER": "1"}
     patches: list[str] = []
     for hazard in hazards_met(candidate, question):
-        _join(draft.env, hazard.env)
+        _join_flags(draft.env, hazard.env)
         draft.cmake |= hazard.cmake
         if hazard.patch:
             patches.append(hazard.patch)
     _compiler_settings(candidate, question, draft.env)
     _cpu_settings(candidate, question, draft)
-    _losses(candidate, question, draft)
+    _settle_losses(candidate, question, draft)
     blas = plan_blas(question)
     draft.env |= blas.env
     cost = build_cost(candidate.torch, candidate.backend, question.facts)
@@ -94,8 +94,8 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     if question.memory_gib is not None:
         draft.env["MAX_JOBS"] = str(jobs)
     cudnn = planned_cudnn(candidate, question)
-    draft.toolchain = {**_toolchain(candidate, question, cudnn), "blas": blas.where}
-    draft.pins = {**_pins(candidate, question), **blas.pins}
+    draft.toolchain = {**_list_toolchain(candidate, question, cudnn), "blas": blas.where}
+    draft.pins = {**_choose_pins(candidate, question), **blas.pins}
     # Kernels as planned, and on Linux OpenMP: without it torch computes with one thread, and configure only warns.
     openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
     kernels = {name: value for name, value in draft.cmake.items() if name.startswith("CXX_")}
@@ -107,7 +107,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     lacks_cudnn = _leave_out_absent_cudnn(draft, candidate, cudnn, question)
     if draft.env.get("USE_CUDNN") in ("0", "OFF"):
         cudnn = None
-        draft.toolchain = without(draft.toolchain, ("cudnn",))
+        draft.toolchain = drop_names(draft.toolchain, ("cudnn",))
     memory = cost.memory_gib  # no more than that many jobs need
     if question.memory_gib is not None:
         memory = max(cost.largest_gib, min(memory, jobs * cost.job_gib))
@@ -126,7 +126,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
         losses=tuple(draft.losses),
         disk_gib=cost.disk_gib,
         memory_gib=memory,
-        minutes=_minutes(cost, archs, jobs, dict(question.wish.settings)),
+        minutes=_estimate_minutes(cost, archs, jobs, dict(question.wish.settings)),
         arch_list=arch_list,
     )
     if inputs.taken:
@@ -155,14 +155,14 @@ def _leave_out_absent_cudnn(
         return None
     how = f" ({_cudnn_origin(candidate, cudnn, question)})" if cudnn else ""
     draft.env["USE_CUDNN"] = "0"
-    draft.asserts = without(draft.asserts, ("USE_CUDNN",))
+    draft.asserts = drop_names(draft.asserts, ("USE_CUDNN",))
     draft.losses.append(
         "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
     )
     return say("no-cudnn-here", which=f"cuDNN {cudnn}{how}" if cudnn else "cuDNN")
 
 
-def _join(env: dict[str, str], more: dict[str, str]) -> None:
+def _join_flags(env: dict[str, str], more: dict[str, str]) -> None:
     """Flags of several origins add up; any other variable has one value."""
     for name, value in more.items():
         env[name] = f"{env[name]} {value}" if name.endswith("FLAGS") and name in env else value
@@ -175,9 +175,9 @@ def _arch_list(candidate: Candidate, question: Question) -> tuple[str, ...]:
         return listed
     # A name sold with several chips lists them all; nvcc of this toolkit may not know each.
     emitted = {emits_for(candidate.cuda, sm, question.facts) for sm in question.sms}
-    known = {sm.dotted for sm in row.sass}
-    wanted = {arch for arch in listed if arch in known} | {sm.dotted for sm in emitted if sm is not None}
-    return tuple(sorted(wanted, key=key))
+    emittable = {sm.dotted for sm in row.sass}
+    targets = {arch for arch in listed if arch in emittable} | {sm.dotted for sm in emitted if sm is not None}
+    return tuple(sorted(targets, key=key))
 
 
 def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, str]) -> None:
@@ -210,10 +210,10 @@ def _cpu_settings(candidate: Candidate, question: Question, draft: RecipeDraft) 
         flags = row.flags.get(kind, "")
         march = next((flag for flag in flags.split() if flag.startswith("-march=")), None)
         if march and question.cpu_lacks(("avx2",)):
-            _join(draft.env, {"CFLAGS": march, "CXXFLAGS": march})
+            _join_flags(draft.env, {"CFLAGS": march, "CXXFLAGS": march})
 
 
-def _losses(candidate: Candidate, question: Question, draft: RecipeDraft) -> None:
+def _settle_losses(candidate: Candidate, question: Question, draft: RecipeDraft) -> None:
     windows = question.machine.os.system == "windows"
     oldest = min(question.sms, default=None)
     if candidate.backend == "cuda":
@@ -233,7 +233,7 @@ def _losses(candidate: Candidate, question: Question, draft: RecipeDraft) -> Non
         draft.losses.append("NNPACK: on x86 it needs AVX2 and steps aside by itself")
 
 
-def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
+def _choose_pins(candidate: Candidate, question: Question) -> dict[str, str]:
     era = question.facts.era(candidate.torch)
     windows = question.machine.os.system == "windows"
     numpy = (era.numpy_windows if windows else era.numpy_linux) or ">=1.26"
@@ -250,7 +250,7 @@ def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
     }
 
 
-def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:
+def _list_toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:
     windows = question.machine.os.system == "windows"
     kit: dict[str, str] = {}
     if candidate.cuda:
@@ -305,16 +305,16 @@ def _compiler_package(kind: str, version: str, question: Question) -> str:
     return f" ({row.name} itself has gcc {row.gcc})" if row and row.gcc else ""
 
 
-def _minutes(row: BuildCost, archs: int, jobs: int, settings: Mapping[str, str]) -> tuple[int, int]:
+def _estimate_minutes(row: BuildCost, archs: int, jobs: int, settings: Mapping[str, str]) -> tuple[int, int]:
     """What so many jobs take on this machine for so many architectures of cards."""
     cpu_minutes = row.cpu_minutes + row.arch_minutes * archs
-    if row.unoptimised_minutes is not None and _unoptimised(settings):
+    if row.unoptimised_minutes is not None and _is_unoptimised(settings):
         cpu_minutes = row.unoptimised_minutes
     low = max(5, round(cpu_minutes / jobs))
     return low, low * 2
 
 
-def _unoptimised(settings: Mapping[str, str]) -> bool:
+def _is_unoptimised(settings: Mapping[str, str]) -> bool:
     """Do switches by hand make an -O0 build? Flags of the build type come last on the line, so CXXFLAGS do not."""
     kind = settings.get("CMAKE_BUILD_TYPE", "Release").lower()
     if kind == "debug" or settings.get("DEBUG", "0").lower() in ("1", "on", "yes", "true"):

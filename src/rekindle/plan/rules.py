@@ -5,10 +5,10 @@ and refuses with a reason.
 ``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
 with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
 
-``when`` says which questions a rule concerns at all. ``reads`` says what of a question its answer about a published
-wheel hangs on, so that it is asked once for many questions: the ``cards`` (with the platform; not the wish, the Python
-or the driver), the ``system`` (with the wish and the Python; not the cards, the driver or the CPU), or the known
-``hazards`` of the wheel, which few have.
+``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its answer about a
+published wheel depends on, so that one answer serves many questions: the ``cards`` (with the platform; not the wish,
+the Python or the driver), the ``system`` (with the wish and the Python; not the cards, the driver or the CPU), or the
+known ``hazards`` of the wheel, which few have.
 
 The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
 and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
@@ -91,27 +91,27 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
-    said: list[tuple[int, Refusal]] = []
-    for reads, rules in _concerned(candidate.answer, question):
+    placed: list[tuple[int, Refusal]] = []
+    for reads, rules in _concerned_rules(candidate.answer, question):
         if reads is None or reads == "hazards" or not candidate.is_published:
             if reads != "hazards" or hazards_of(candidate, question)[1]:
-                said += _said(rules, candidate, question)
+                placed += _apply_rules(rules, candidate, question)
             continue
         of_cards = reads == "cards"
-        memory = question.found_for_cards if of_cards else question.found_for_system
+        memory = question.cards_cache if of_cards else question.system_cache
         key = ("refusals", candidate.torch, id(candidate.flavour), None if of_cards else candidate.python)
-        if (known := memory.get(key)) is None:
-            known = memory[key] = _said(rules, candidate, question)
-        said += known
-    if len(said) > 1:
-        said.sort(key=lambda one: one[0])
-    return [refusal for _, refusal in said]
+        if (answers := memory.get(key)) is None:
+            answers = memory[key] = _apply_rules(rules, candidate, question)
+        placed += answers
+    if len(placed) > 1:
+        placed.sort(key=lambda pair: pair[0])
+    return [refusal for _, refusal in placed]
 
 
-_Placed = list[tuple[int, PlanRule]]
+_NumberedRules = list[tuple[int, PlanRule]]
 
 
-def _said(rules: _Placed, candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
+def _apply_rules(rules: _NumberedRules, candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
     return [
         (place, refusal if refusal.rule else replace(refusal, rule=each.number))
         for place, each in rules
@@ -119,16 +119,16 @@ def _said(rules: _Placed, candidate: Candidate, question: Question) -> list[tupl
     ]
 
 
-def _concerned(answer: Answer, question: Question) -> list[tuple[Reads | None, _Placed]]:
+def _concerned_rules(answer: Answer, question: Question) -> list[tuple[Reads | None, _NumberedRules]]:
     """The rules for such a way that concern this question, with their places, by what they read."""
     key = ("rules", answer, len(RULES))
-    if (known := question.found.get(key)) is None:
-        groups: dict[Reads | None, _Placed] = {}
+    if (concerned := question.cache.get(key)) is None:
+        groups: dict[Reads | None, _NumberedRules] = {}
         for place, each in enumerate(RULES.values()):
             if answer in each.applies and (each.when is None or each.when(question)):
                 groups.setdefault(each.reads, []).append((place, each))
-        known = question.found[key] = list(groups.items())
-    return known
+        concerned = question.cache[key] = list(groups.items())
+    return concerned
 
 
 _FILE = Path(__file__).with_name("sentences.toml")
@@ -161,9 +161,9 @@ def say(
     **values: object,
 ) -> Reason:
     """The sentence of that name as a reason."""
-    found = load_sentences()[name]
-    text = found.text.format(c=candidate, **values)
-    return Reason(code=name.partition("/")[0], text=text, source=source or found.source, handled=handled)
+    sentence = load_sentences()[name]
+    text = sentence.text.format(c=candidate, **values)
+    return Reason(code=name.partition("/")[0], text=text, source=source or sentence.source, handled=handled)
 
 
 def refuse(
@@ -180,18 +180,18 @@ def refuse(
 ) -> Refusal:
     """The sentence of that name as a "no". ``change``: what would have to change, from what, to what; the sentence is
     its reason. ``remedy`` where it depends on more than values."""
-    found = load_sentences()[name]
-    reason = found.text.format(c=candidate, **values)
+    sentence = load_sentences()[name]
+    reason = sentence.text.format(c=candidate, **values)
     if isinstance(change, tuple):
         change = Change(what=change[0], from_=change[1], to=change[2], why=reason)
     return Refusal(
         code=name.partition("/")[0],
-        what=found.what.format(c=candidate, **values),
+        what=sentence.what.format(c=candidate, **values),
         reason=reason,
-        remedy=remedy or (found.remedy.format(c=candidate, **values) if found.remedy else None),
-        source=source or found.source,
+        remedy=remedy or (sentence.remedy.format(c=candidate, **values) if sentence.remedy else None),
+        source=source or sentence.source,
         rule=rule,
         change=change,
-        certain=found.certain,
+        certain=sentence.certain,
         departure=departure,
     )

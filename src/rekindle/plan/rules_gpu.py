@@ -37,14 +37,14 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
     flavour = candidate.flavour
     if flavour is None:
         return ()
-    found = question.found if candidate.wheel else question.found_for_cards
+    cache = question.cache if candidate.wheel else question.cards_cache
     key = ("coverages", candidate.backend, id(flavour))
-    known = found.get(key)
-    if known is None:
+    covered = cache.get(key)
+    if covered is None:
         covers = BACKENDS[candidate.backend].covers
-        known = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
-        found[key] = known
-    return cast("tuple[tuple[Gpu, Coverage], ...]", known)
+        covered = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
+        cache[key] = covered
+    return cast("tuple[tuple[Gpu, Coverage], ...]", covered)
 
 
 @rule("R101", "install", reads="cards")
@@ -74,9 +74,9 @@ def driver_refusals(candidate: Candidate, question: Question) -> tuple[Refusal, 
     if candidate.cuda is None:
         return ()
     key = ("driver", candidate.cuda, needs_ptx(candidate, question))
-    if key not in question.found:
-        question.found[key] = tuple(_driver_refusals(candidate, question))
-    return cast("tuple[Refusal, ...]", question.found[key])
+    if key not in question.cache:
+        question.cache[key] = tuple(_driver_refusals(candidate, question))
+    return cast("tuple[Refusal, ...]", question.cache[key])
 
 
 def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
@@ -247,12 +247,12 @@ def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator
     if candidate.rocm is None or question.platform != "windows":
         return
     rows = [row for row in question.facts.wheels.flavour if row.publisher == "amd" and "windows" in row.gfx]
-    known = {gfx.name for row in rows for gfx in row.gfx["windows"]}
+    targets = {gfx.name for row in rows for gfx in row.gfx["windows"]}
     versions = {row.rocm for row in rows}
     for gfx in question.gfxs:
-        if gfx.name not in known or candidate.rocm not in versions:
+        if gfx.name not in targets or candidate.rocm not in versions:
             source = rows[0].source[0] if rows else None
-            yield refuse("rocm-not-on-windows", candidate, gfx=gfx, known=", ".join(sorted(known)), source=source)
+            yield refuse("rocm-not-on-windows", candidate, gfx=gfx, known=", ".join(sorted(targets)), source=source)
 
 
 @rule("R117", "install", reads="cards")

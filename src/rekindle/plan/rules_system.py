@@ -33,11 +33,11 @@ def find_obstacle(question: Question) -> Reason | None:
 def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is a wheel for the asked Python, or the sources know it."""
     asked = question.wish.python or ""
-    known = pythons_of(candidate, question)
-    if any(same_python(asked, version) for version in known):
+    served = pythons_of(candidate, question)
+    if any(same_python(asked, version) for version in served):
         return
     last = question.last_python
-    span = python_span(known)
+    span = python_span(served)
     change = None
     if candidate.python:
         why = f"torch {candidate.torch} is for Python {span}"

@@ -44,25 +44,25 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
             candidate,
             rule="R202",
             compiler=compiler,
-            spoken=_spoken(compiler),
+            spoken=_spoken_compiler(compiler),
             span=compiler_span(row, kind),
             remedy=f"use {best}{newer}",
             source=row.host_source or row.source[0],
         )
     era = question.facts.era(candidate.torch)
-    if kind == "gcc" and version and era.gcc_min and not _reaches(version, era.gcc_min):
+    if kind == "gcc" and version and era.gcc_min and not _reaches_floor(version, era.gcc_min):
         yield refuse("compiler-too-old", candidate, rule="R203", compiler=compiler, era=era, source=era.source[0])
     for hazard in hazards_met(replace(candidate, compiler=compiler), question):
         if hazard.compiler is not None and hazard.effect == "breaks" and not is_cured(hazard):
             yield hazard_refusal(hazard, compiler, rule="R204")
 
 
-def _reaches(version: str, floor: str) -> bool:
+def _reaches_floor(version: str, floor: str) -> bool:
     """A bare major version (gcc-9) means its newest release."""
     return key(version)[0] >= key(floor)[0] if len(key(version)) == 1 else at_least(version, floor)
 
 
-def _spoken(compiler: str) -> str:
+def _spoken_compiler(compiler: str) -> str:
     kind, _, version = compiler.partition("-")
     if kind == "msvc" and version:
         return f"MSVC {version} (Visual Studio {visual_studio(version)})"
@@ -76,7 +76,7 @@ def compiler_fits(compiler: str, candidate: Candidate, question: Question) -> bo
     if version and row is not None and takes_compiler(row, kind, version) is False:
         return False
     era = question.facts.era(candidate.torch)
-    if kind == "gcc" and version and era.gcc_min and not _reaches(version, era.gcc_min):
+    if kind == "gcc" and version and era.gcc_min and not _reaches_floor(version, era.gcc_min):
         return False
     hazards = hazards_met(replace(candidate, compiler=compiler), question)
     return not any(hazard.compiler and hazard.effect == "breaks" and not is_cured(hazard) for hazard in hazards)
@@ -91,16 +91,16 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
     if wish and compiler_fits(wish, candidate, question):
         return wish
     if wish is None:
-        had = [f"{one.kind}-{one.version}" for one in question.machine.compilers]
+        had = [f"{compiler.kind}-{compiler.version}" for compiler in question.machine.compilers]
         # gcc first, even where it needs a patch: official Linux builds are made with it, and it brings OpenMP along.
         for kind in ("gcc-", "msvc-", "clang-"):
-            own = [name for name in had if name.startswith(kind)]
-            if (found := _first(own, candidate, question)) is not None:
-                return found
+            of_kind = [name for name in had if name.startswith(kind)]
+            if (choice := _first_fitting(of_kind, candidate, question)) is not None:
+                return choice
     windows = question.machine.os.system == "windows"
-    proposals = _own_msvc(candidate, question) if windows else (*_own_gcc(candidate, question), *GCC)
+    proposals = _usual_msvc(candidate, question) if windows else (*_distro_gcc(candidate, question), *GCC)
     if wish is None:
-        return _first(proposals, candidate, question)
+        return _first_fitting(proposals, candidate, question)
     if wish.startswith("clang"):
         proposals = (*CLANG, *proposals)
     fitting = [name for name in proposals if compiler_fits(name, candidate, question)]
@@ -112,20 +112,20 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
     return fitting[0] if fitting else None
 
 
-def _own_msvc(candidate: Candidate, question: Question) -> tuple[str, ...]:
+def _usual_msvc(candidate: Candidate, question: Question) -> tuple[str, ...]:
     """First those of the Visual Studio that official builds of this release are made with, newest first."""
     year = question.facts.era(candidate.torch).visual_studio
     same = [name for name in reversed(MSVC) if year and visual_studio(name.partition("-")[2]) == year]
     return (*same, *(name for name in MSVC if name not in same))
 
 
-def _own_gcc(candidate: Candidate, question: Question) -> tuple[str, ...]:
+def _distro_gcc(candidate: Candidate, question: Question) -> tuple[str, ...]:
     """The distribution's own, which its package manager has and whose libstdc++ every program there loads."""
     row = question.distro_of(candidate.cuda)
     return (f"gcc-{row.gcc}",) if row is not None and row.gcc is not None and row.gcc >= 5 else ()
 
 
-def _first(names: Iterable[str], candidate: Candidate, question: Question) -> str | None:
+def _first_fitting(names: Iterable[str], candidate: Candidate, question: Question) -> str | None:
     """The first that takes the sources as they are; else the first that does with a patch."""
     patched = None
     for name in names:
@@ -212,7 +212,7 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
         for version, row in facts.rocm.release.items()
         if any(compare(minor(torch), minor(candidate.torch)) == 0 for torch in row.torch)
     ]
-    if not any(key(known)[0] == key(candidate.rocm)[0] for known in (*flavours, *named)):
+    if not any(key(rocm)[0] == key(candidate.rocm)[0] for rocm in (*flavours, *named)):
         official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
         yield refuse("rocm-pair-unproven", candidate, official=official)
 
@@ -220,9 +220,9 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
 @rule("R206", "build")
 def cuda_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """Official builds of this release used the same major version of CUDA, or it is known to build with this one."""
-    known = question.facts.sources.evidence
+    tried = question.facts.sources.evidence
     if candidate.cuda is None or any(
-        matches(candidate.torch, row.torch) and matches(candidate.cuda, row.cuda) for row in known
+        matches(candidate.torch, row.torch) and matches(candidate.cuda, row.cuda) for row in tried
     ):
         return
     used = [flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda]

@@ -46,8 +46,8 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
     asked = question.flavour or ""
     got = candidate.flavour.name if candidate.flavour else None
     # With a build asked for as well, the variant names what to build for, and no wheel.
-    made = flavour_name(candidate.cuda, minor(candidate.rocm) if candidate.rocm else None)
-    if question.wish.build and candidate.answer == "build" and asked == made:
+    built = flavour_name(candidate.cuda, minor(candidate.rocm) if candidate.rocm else None)
+    if question.wish.build and candidate.answer == "build" and asked == built:
         return
     if got != asked:
         yield _departure("variant", asked, got or "built from source")
@@ -104,10 +104,10 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
         return
     majors = question.facts.era(candidate.torch).cudnn_major
     if candidate.answer == "build" and majors and key(asked)[0] not in majors:
-        wanted = " or ".join(map(str, majors))
+        accepted = " or ".join(map(str, majors))
         source = question.facts.era(candidate.torch).source[0]
         change = ("cudnn", asked, f"{max(majors)}.x")
-        yield refuse("cudnn-not-for-source", candidate, asked=asked, wanted=wanted, source=source, change=change)
+        yield refuse("cudnn-not-for-source", candidate, asked=asked, wanted=accepted, source=source, change=change)
         return
     lacking = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < floor.oldest]
     if lacking:

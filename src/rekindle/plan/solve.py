@@ -20,8 +20,8 @@ from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import (
     BUILD_AS_ASKED,
-    Alone,
-    Near,
+    GroupPlan,
+    NearPlan,
     PlanOutcome,
     assess,
     assessed_builds,
@@ -40,7 +40,7 @@ from rekindle.plan.grafts import HouseGraft, graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.rules_system import find_obstacle
-from rekindle.plan.wording.document import compose
+from rekindle.plan.wording.document import compose_plan
 
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
@@ -67,7 +67,7 @@ def make_plan(
     ``notices`` are warnings about how the question was put."""
     question = Question(machine, wish or Wish(), facts or load_facts(), inputs or BuildInputs())
     check_wish(question)
-    return compose(_judge(question, wheelhouse, builds_only=builds_only), notices)
+    return compose_plan(_judge_question(question, wheelhouse, builds_only=builds_only), notices)
 
 
 def make_plans(
@@ -76,9 +76,9 @@ def make_plans(
     inputs_for: Callable[[Machine, Wish], BuildInputs],
     memory: PlanMemory,
 ) -> Iterator[Plan]:
-    """The plan of each of these machines and wishes; what was found for one is of use for the next. Of neighbours that
-    differ in their CPU alone, wheels and builds are judged once for all CPUs of one size for which the same hazards
-    stand in the way of something, and worded for each."""
+    """The plan of each of these machines and wishes; results for one are used for the next. Neighbours that differ in
+    their CPU alone are judged once, if the CPUs have the same size and meet the same deciding hazards; the plan is
+    worded for each."""
     judged: list[tuple[tuple[object, ...], frozenset[int], PlanOutcome]] = []
     before: tuple[Machine, Wish] | None = None
     question: Question | None = None
@@ -92,40 +92,36 @@ def make_plans(
             before, judged = alike, []
             check_wish(question)
         size = (question.arch, cpu.threads, cpu.cores)
-        met = frozenset(number for number in question.possible_hazards if _decides(facts.hazards.hazard[number]))
+        met = frozenset(number for number in question.possible_hazards if _cpu_decides(facts.hazards.hazard[number]))
         alike_judged = (
-            known for kind, hazards, known in judged if kind == size and not _concerns(hazards ^ met, known)
+            verdict for kind, hazards, verdict in judged if kind == size and not _may_change(hazards ^ met, verdict)
         )
-        if (known := next(alike_judged, None)) is None:
-            known = _judge(question)
-            judged.append((size, met, known))
-        outcome = copy.copy(known)
+        if (verdict := next(alike_judged, None)) is None:
+            verdict = _judge_question(question)
+            judged.append((size, met, verdict))
+        outcome = copy.copy(verdict)
         outcome.question = outcome.question.with_cpu(cpu)
-        yield compose(outcome)
+        yield compose_plan(outcome)
 
 
-def _decides(hazard: Hazard) -> bool:
+def _cpu_decides(hazard: Hazard) -> bool:
     """May a CPU be the reason to choose something else?"""
     return bool(hazard.cpu_lacks) and (hazard.effect != "warns" or bool(hazard.flavour))
 
 
-def _concerns(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
+def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
     """Could one of these hazards have changed what was judged? Those of wheels concern wheels that were looked at."""
     if not hazards:
         return False
     question = outcome.question
-    known = question.facts.hazards.hazard
-    if (
-        outcome.nearest
-        or len(question.machine.gpus) > 1
-        or any(known[number].concerns != "wheel" for number in hazards)
-    ):
+    rows = question.facts.hazards.hazard
+    if outcome.nearest or len(question.machine.gpus) > 1 or any(rows[number].concerns != "wheel" for number in hazards):
         return True
-    looked_at = (one.candidate for one in (*outcome.wheels, *outcome.grafts))
+    looked_at = (assessed.candidate for assessed in (*outcome.wheels, *outcome.grafts))
     return any(number in hazards for candidate in looked_at for number, _ in hazards_of(candidate, question)[1])
 
 
-def _judge(
+def _judge_question(
     question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = (), *, builds_only: bool = False
 ) -> PlanOutcome:
     """All that is known about every way, before any of it is put into words. It looks at the CPU for hazards only."""
@@ -136,39 +132,39 @@ def _judge(
 
 
 def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()) -> PlanOutcome:
-    """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have. Who
-    serves the newest card alone gets its torch, and is told what would serve all."""
+    """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have. A wish
+    to serve the newest card gets the torch of that card, and the plan names what would serve all."""
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
         return PlanOutcome(question, obstacle=obstacle)
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
-    apart = _apart(question) if len(question.gpus) > 1 and question.backend == "cuda" else None
-    hopeless = apart is not None and not question.wish.build
+    clash = _find_driver_clash(question) if len(question.gpus) > 1 and question.backend == "cuda" else None
+    hopeless = clash is not None and not question.wish.build
     outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
     groups: list[ServedCards] = []
-    for kept in _groups(question, outcome):
-        smaller = _assess_all(_with_only(kept, question), wheelhouse)
-        groups += [(kept, smaller)] if smaller.best is not None else []
+    for cards in _card_groups(question, outcome):
+        smaller = _assess_all(_narrow_question(cards, question), wheelhouse)
+        groups += [(cards, smaller)] if smaller.best is not None else []
         planned = {gpu.arch for group, _ in groups for gpu in group}
         if outcome.best is None and planned == {gpu.arch for gpu in question.gpus}:
             break
     chosen = outcome
     held_back = _screen_holds_back(groups, outcome, question) or _may_not_compute(outcome, groups)
     if outcome.best is None or question.wish.serve == "newest" or held_back:
-        kept, chosen = _for_some(groups, outcome, question)
-        chosen.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
+        cards, chosen = _choose_group(groups, outcome, question)
+        chosen.unserved = tuple(gpu for gpu in question.gpus if gpu not in cards)
     if chosen is not outcome and outcome.best is not None:
-        chosen.whole = Alone(question.gpus, outcome.best, _driver_for(outcome))
-    for kept, smaller in groups:
-        if smaller is not chosen and smaller.best is not None and _is_worth_telling(kept, smaller.best, chosen):
-            chosen.alone.append(Alone(kept, smaller.best, _driver_for(smaller)))
-    chosen.apart = apart
+        chosen.whole = GroupPlan(question.gpus, outcome.best, _driver_for(outcome))
+    for cards, smaller in groups:
+        if smaller is not chosen and smaller.best is not None and _is_worth_telling(cards, smaller.best, chosen):
+            chosen.alone.append(GroupPlan(cards, smaller.best, _driver_for(smaller)))
+    chosen.driver_clash = clash
     return chosen
 
 
-def _groups(question: Question, outcome: PlanOutcome) -> Iterator[tuple[Gpu, ...]]:
+def _card_groups(question: Question, outcome: PlanOutcome) -> Iterator[tuple[Gpu, ...]]:
     """The groups of cards that are worth a plan of their own: where one torch serves all, those that leave out one
     card or the oldest ones; else large ones first, until every card has been in one."""
     order = sorted(question.gpus, key=lambda gpu: sort_key(gpu.arch), reverse=True)
@@ -179,9 +175,9 @@ def _groups(question: Question, outcome: PlanOutcome) -> Iterator[tuple[Gpu, ...
             yield tuple(order[:size])
 
 
-def _for_some(groups: list[ServedCards], outcome: PlanOutcome, question: Question) -> ServedCards:
-    """The group to serve where not all cards are: the largest with the newest cards; for who serves the newest card
-    alone, the one with the newest torch for it. Without any, all cards and what was found for them."""
+def _choose_group(groups: list[ServedCards], outcome: PlanOutcome, question: Question) -> ServedCards:
+    """The group to serve where not all cards can be: the largest with the newest cards; if the wish is to serve the
+    newest card, the group with the newest torch for it. Without any group, all cards and their outcome."""
     everyone = (question.gpus, outcome)
     if outcome.best is None and question.wish.serve != "newest":
         return next(iter(groups), everyone)
@@ -195,7 +191,7 @@ def _screen_holds_back(groups: list[ServedCards], outcome: PlanOutcome, question
     large = tuple(gpu for gpu in question.gpus if gpu.memory_gib is None or gpu.memory_gib >= _SCREEN_GIB)
     if question.wish.serve == "all" or question.torch is not None or len(large) == len(question.gpus):
         return False
-    return any(set(kept) == set(large) and _newness(own) > _newness(outcome) for kept, own in groups)
+    return any(set(cards) == set(large) and _newness(alone) > _newness(outcome) for cards, alone in groups)
 
 
 def _may_not_compute(outcome: PlanOutcome, groups: list[ServedCards]) -> bool:
@@ -204,7 +200,7 @@ def _may_not_compute(outcome: PlanOutcome, groups: list[ServedCards]) -> bool:
     if best is None or best.candidate.answer != "build" or wish.build or wish.serve == "all":
         return False
     gap = any(doubt.code == "rocm-math-gap" for doubt in best.doubts)
-    return gap and any(_newness(own)[0] for _, own in groups)
+    return gap and any(_newness(smaller)[0] for _, smaller in groups)
 
 
 def _newness(outcome: PlanOutcome) -> tuple[bool, tuple[int, ...]]:
@@ -218,22 +214,22 @@ def _only_libc_is_old(outcome: PlanOutcome) -> bool:
     best, wish = outcome.best, outcome.question.wish
     if best is None or best.candidate.answer == "install" or wish.build:
         return False
-    return any({no.code for no in one.refusals} == {"glibc-too-old"} for one in outcome.wheels)
+    return any({no.code for no in wheel.refusals} == {"glibc-too-old"} for wheel in outcome.wheels)
 
 
-def find_nearest(question: Question) -> list[Near]:
+def find_nearest(question: Question) -> list[NearPlan]:
     """The nearest things that work: with less asked for, another driver or C library, or without the GPU."""
-    found: list[Near] = []
-    for why, machine, wish in _easier(question):
-        other = question.about(machine, wish)
+    nearest: list[NearPlan] = []
+    for why, machine, wish in _easier_questions(question):
+        other = question.ask_about(machine, wish)
         if find_obstacle(other) is None and (best := _assess_all(other, ()).best) is not None:
-            found.append(Near(why, best))
-            if len(found) == _NEAR:
+            nearest.append(NearPlan(why, best))
+            if len(nearest) == _NEAR:
                 break
-    return found
+    return nearest
 
 
-def _easier(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
+def _easier_questions(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
     machine, wish = question.machine, question.wish
     newer = msgspec.structs.replace(machine.os, distro=None, libc=None, glibc=None)
     glibc = msgspec.structs.replace(machine, os=newer)
@@ -253,21 +249,21 @@ def _easier(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
         yield "on the CPU alone", msgspec.structs.replace(machine, gpus=()), Wish(python=wish.python, variant="cpu")
 
 
-def _with_only(kept: tuple[Gpu, ...], question: Question) -> Question:
-    dropped = {gpu.arch for gpu in question.gpus if gpu not in kept}
+def _narrow_question(cards: tuple[Gpu, ...], question: Question) -> Question:
+    dropped = {gpu.arch for gpu in question.gpus if gpu not in cards}
     others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
-    return question.about(msgspec.structs.replace(question.machine, gpus=others))
+    return question.ask_about(msgspec.structs.replace(question.machine, gpus=others))
 
 
-def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: PlanOutcome) -> bool:
+def _is_worth_telling(cards: tuple[Gpu, ...], way: Assessed, chosen: PlanOutcome) -> bool:
     """A group of cards that the plan leaves out, or one that could have a better torch without the others."""
     if chosen.unserved:
-        return any(gpu in chosen.unserved for gpu in kept)
+        return any(gpu in chosen.unserved for gpu in cards)
     best = chosen.best
     if best is None:
         return True
-    newer = compare(own.candidate.torch, best.candidate.torch) > 0
-    return newer or (own.candidate.answer == "install" and best.candidate.answer != "install")
+    newer = compare(way.candidate.torch, best.candidate.torch) > 0
+    return newer or (way.candidate.answer == "install" and best.candidate.answer != "install")
 
 
 def _driver_for(outcome: PlanOutcome) -> str | None:
@@ -277,7 +273,7 @@ def _driver_for(outcome: PlanOutcome) -> str | None:
     return wanted_driver(best.candidate.cuda, question.sms, question.side, question.facts)
 
 
-def _apart(question: Question) -> Reason | None:
+def _find_driver_clash(question: Question) -> Reason | None:
     """Why the cards cannot share a driver, where that is the matter."""
     answer = driver_runs(
         None, None, question.sms, question.side, question.facts, names=[card(gpu) for gpu in question.gpus]
@@ -294,7 +290,7 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft
     cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
     # Where no wheel keeps the asked torch, a build of that very release is worth naming beside it.
     moved = question.torch is not None and not any(
-        one.feasible and question.wants_torch(one.candidate.torch) for one in outcome.wheels
+        wheel.feasible and question.wants_torch(wheel.candidate.torch) for wheel in outcome.wheels
     )
     if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED or moved or _is_dated(outcome, question):
         outcome.builds = _find_builds(question)
@@ -304,9 +300,8 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft
 
 def _is_dated(outcome: PlanOutcome, question: Question) -> bool:
     """Every wheel that fits is years behind what could be built: then a build is worth naming beside it."""
-    if question.torch is not None:
-        return False
-    return all(releases_behind(one.candidate.torch, question) > _HELD_BACK for one in outcome.wheels if one.feasible)
+    fitting = [wheel.candidate.torch for wheel in outcome.wheels if wheel.feasible]
+    return question.torch is None and all(releases_behind(torch, question) > _HELD_BACK for torch in fitting)
 
 
 def _assess_builds(question: Question) -> PlanOutcome:
@@ -320,65 +315,65 @@ def _assess_builds(question: Question) -> PlanOutcome:
 
 def _assess_wheels(question: Question) -> list[Assessed]:
     """Newest first. Where no torch is asked for and one fits perfectly, only its neighbours are looked at too."""
-    found: list[Assessed] = []
+    wheels: list[Assessed] = []
     stop_at: int | None = None
     for candidate in official_wheels(question):
         place = question.facts.minors[minor(candidate.torch)]
         if stop_at is not None and place < stop_at:
             break
         assessed = assess(candidate, question, brief=not question.asked)
-        found.append(assessed)
+        wheels.append(assessed)
         if stop_at is None and question.torch is None and assessed.feasible and assessed.cost == 0:
             stop_at = place - _NEIGHBOURS
-    return found
+    return wheels
 
 
 def _builds_with_kit(question: Question) -> list[Assessed]:
     """No torch is asked for, but a toolkit is: the newest releases that take it, with the fewest changes."""
-    found: list[Assessed] = []
+    builds: list[Assessed] = []
     for version in question.wanted_releases:
         first = next(iter(assessed_builds(question, (version,), kits=1)), None)
         if first is not None:
-            found.append(first)
+            builds.append(first)
         # Of a pair that nobody official made, there may be an older one that somebody did.
-        usual = [each for each in found if all(doubt.code not in _ODD_PAIRS for doubt in each.doubts)]
+        usual = [each for each in builds if all(doubt.code not in _ODD_PAIRS for doubt in each.doubts)]
         if sum(assessed.feasible for assessed in usual) >= 2 * _ENOUGH_BUILDS:
             break
         if first is not None and first.feasible and not first.changes and not first.doubts:
             break
-    return found
+    return builds
 
 
 def _find_builds(question: Question) -> list[Assessed]:
     """The first feasible builds, nearest to the wish first; stops early, since a build is a build."""
-    found: list[Assessed] = []
+    builds: list[Assessed] = []
     feasible = 0
     wanted = set(question.wanted_releases)
     if question.machine.os.system == "macos":
-        return found
+        return builds
     asked_kit = question.wish.cuda or question.wish.rocm
     if question.torch is None and asked_kit:
-        found += _builds_with_kit(question)
+        builds += _builds_with_kit(question)
     for version in buildable_releases(question):
         if feasible >= _ENOUGH_BUILDS and version not in wanted:
             break
         built = all(anybody_built(version, sm, question.machine.os.system, question.facts) for sm in question.sms)
         if feasible and question.torch is None and not built:
             continue  # one untried release is enough; look for one that somebody compiled
-        here = 0
+        passed = 0
         for assessed in assessed_builds(question, (version,)):
-            found.append(assessed)
+            builds.append(assessed)
             if not assessed.feasible:
                 continue
-            here += 1
+            passed += 1
             if not assessed.changes and not assessed.doubts and _is_supported(assessed, question):
-                return found
-            if here >= _ENOUGH_BUILDS:
+                return builds
+            if passed >= _ENOUGH_BUILDS:
                 break
-        feasible += here
-        if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(one, question) for one in found if one.feasible):
+        feasible += passed
+        if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(build, question) for build in builds if build.feasible):
             break
-    return found
+    return builds
 
 
 def _is_supported(assessed: Assessed, question: Question) -> bool:
@@ -402,11 +397,11 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     axis, _, value = (part.strip() for part in text.partition("="))
     if axis not in AXES or not value:
         raise BadInput(f"--why-not {text!r} is not understood", remedy=f"write {'|'.join(AXES)}=VALUE, like torch=2.15")
-    known = facts or load_facts()
-    plan = make_plan(machine, wish, known)
-    asked = Question(machine, msgspec.structs.replace(wish, **{axis: value}), known)
+    tables = facts or load_facts()
+    plan = make_plan(machine, wish, tables)
+    asked = Question(machine, msgspec.structs.replace(wish, **{axis: value}), tables)
     check_wish(asked)
-    judged = _all(asked, with_builds=axis != "variant")
+    judged = _assess_every_way(asked, with_builds=axis != "variant")
     assessed = [each for each in judged if all(change.what != axis for change in each.changes)]
     assessed.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
     proposed = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "") if plan.torch else None
@@ -419,18 +414,18 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
         way=next((way for way in _WAYS if way in ways), "none"),
         instead=proposed and f"{plan.answer} {proposed}",
         proposed=any(each.feasible and _is_the_plan(each, plan) for each in assessed),
-        considered=tuple(_considered(each) for each in assessed[:_MOST]),
+        considered=tuple(_as_considered(each) for each in assessed[:_MOST]),
     )
 
 
 def _is_the_plan(assessed: Assessed, plan: Plan) -> bool:
-    one = assessed.candidate
-    variant = one.flavour.name if one.flavour else None
-    kept = (one.answer, one.torch, variant, one.cuda, one.rocm, one.python)
-    return kept == (plan.answer, plan.torch, plan.variant, plan.cuda, plan.rocm, plan.python)
+    candidate = assessed.candidate
+    variant = candidate.flavour.name if candidate.flavour else None
+    values = (candidate.answer, candidate.torch, variant, candidate.cuda, candidate.rocm, candidate.python)
+    return values == (plan.answer, plan.torch, plan.variant, plan.cuda, plan.rocm, plan.python)
 
 
-def _all(question: Question, *, with_builds: bool) -> list[Assessed]:
+def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed]:
     wheels = [assess(candidate, question) for candidate in official_wheels(question)]
     wheels += [assess(candidate, question) for candidate in graft_candidates(question)]
     if not with_builds or question.machine.os.system == "macos":
@@ -442,11 +437,11 @@ def _all(question: Question, *, with_builds: bool) -> list[Assessed]:
     return wheels + passing + [each for each in blocked if each.candidate.name not in names]
 
 
-def _considered(assessed: Assessed) -> Considered:
-    told = [refusal for refusal in assessed.refusals if not refusal.departure]
+def _as_considered(assessed: Assessed) -> Considered:
+    refusals = [refusal for refusal in assessed.refusals if not refusal.departure]
     return Considered(
         name=assessed.candidate.name,
         answer=assessed.candidate.answer,
         feasible=assessed.feasible,
-        refusals=tuple(told),
+        refusals=tuple(refusals),
     )

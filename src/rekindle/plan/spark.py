@@ -11,7 +11,7 @@ from rekindle.model.machine import Machine, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason
 from rekindle.model.version import flavour_name
 from rekindle.plan.rules import say
-from rekindle.plan.supply import without
+from rekindle.plan.supply import drop_names
 
 MINUTES = (1, 2)
 DISK_GIB = 0.2
@@ -58,7 +58,7 @@ def plan_spark(
         build=BuildRecipe(
             source="spark",
             env=env,
-            asserts=without(asserts, settings or ()),
+            asserts=drop_names(asserts, settings or ()),
             patches=patches,
             disk_gib=DISK_GIB,
             memory_gib=MEMORY_GIB,

@@ -24,10 +24,10 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
     candidate = assessed.candidate
     flavour = candidate.flavour
     assert flavour is not None
-    requests = [_torch(candidate, flavour, question)]
+    requests = [_torch_request(candidate, flavour, question)]
     left_out: list[Reason] = []
     if requests[0].url is None and flavour.publisher == "pytorch":
-        beside, left_out = _companions(candidate, flavour, requests[0], question)
+        beside, left_out = _companion_requests(candidate, flavour, requests[0], question)
         requests += beside
     for name, version in flavour.beside.items():
         extras = requests[0].extras if name == "torchvision" else ()
@@ -39,7 +39,7 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
     return tuple(requests), tuple(left_out)
 
 
-def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Request:
+def _torch_request(candidate: Candidate, flavour: Flavour, question: Question) -> Request:
     if candidate.wheel and candidate.answer == "install":
         return Request(name="torch", version=candidate.torch, url=candidate.wheel, why="a wheel built before")
     if flavour.publisher == "jetson":
@@ -60,22 +60,22 @@ def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Reques
     return Request(name="torch", version=candidate.torch + local, index=index, why=why)
 
 
-def _companions(
+def _companion_requests(
     candidate: Candidate, flavour: Flavour, torch: Request, question: Question
 ) -> tuple[list[Request], list[Reason]]:
     """Only what exists for this index, platform and Python is asked for; one missing package would stop the line."""
-    found, missing = [], []
-    for one in _known_companions(candidate, flavour, torch, question):
-        if one.exists and one.version:
+    requests, missing = [], []
+    for pair in _known_companions(candidate, flavour, torch, question):
+        if pair.exists and pair.version:
             why = f"the one made for torch {candidate.torch}"
             # A page of all flavours names that of torchvision; torchaudio had no flavours then.
-            named = torch.index is not None or (torch.links is not None and one.package == "torchvision")
-            version = one.version + (f"+{flavour.name}" if named else "")
-            found.append(Request(name=one.package, version=version, index=torch.index, links=torch.links, why=why))
-        elif one.why:
-            text = f"{one.package} is left out of the line to paste. {one.why}"
-            missing.append(Reason(code="companion-left-out", text=text, source=one.source[0] if one.source else None))
-    return found, missing
+            named = torch.index is not None or (torch.links is not None and pair.package == "torchvision")
+            version = pair.version + (f"+{flavour.name}" if named else "")
+            requests.append(Request(name=pair.package, version=version, index=torch.index, links=torch.links, why=why))
+        elif pair.why:
+            text = f"{pair.package} is left out of the line to paste. {pair.why}"
+            missing.append(Reason(code="companion-left-out", text=text, source=pair.source[0] if pair.source else None))
+    return requests, missing
 
 
 def _known_companions(
@@ -86,8 +86,8 @@ def _known_companions(
         return paired_companions(*place, pypi=torch.index is None)
     if compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0:
         return ()  # torchvision of that time is Python alone and fits any flavour
-    vision, audio = paired_companions(*place), paired_companions(*place, pypi=True)
-    return (*(one for one in vision if one.package == "torchvision"), *(o for o in audio if o.package == "torchaudio"))
+    (vision, _), (_, audio) = paired_companions(*place), paired_companions(*place, pypi=True)
+    return vision, audio
 
 
 def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
@@ -97,8 +97,8 @@ def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
     for hazard in assessed.hazards:
         env |= hazard.running
     amd = [gpu for gpu in question.machine.gpus if gpu.vendor == "amd"]
-    if question.aside and all(gpu.how == "kfd" for gpu in amd):  # HIP counts them in the kernel's order
-        env["HIP_VISIBLE_DEVICES"] = ",".join(str(n) for n, gpu in enumerate(amd) if gpu not in question.aside)
+    if question.idle_gpus and all(gpu.how == "kfd" for gpu in amd):  # HIP counts them in the kernel's order
+        env["HIP_VISIBLE_DEVICES"] = ",".join(str(n) for n, gpu in enumerate(amd) if gpu not in question.idle_gpus)
     cuda, flavour = assessed.candidate.cuda, assessed.candidate.flavour
     cudnn = flavour.cudnn if flavour else None
     lacking = (cudnn_covers(cudnn, cuda, sm, question.facts) for sm in question.sms)
@@ -187,8 +187,8 @@ def build_steps(
         Step(kind="cd", folder="pytorch"),
         Step(kind="run", argv=(*interpreter, "-m", "venv", ".venv")),
         Step(kind="activate", folder=".venv"),
-        _pip(*(f"{name}{spec}" for name, spec in recipe.pins.items())),
-        _pip("-r", "requirements.txt"),
+        _pip_step(*(f"{name}{spec}" for name, spec in recipe.pins.items())),
+        _pip_step("-r", "requirements.txt"),
     ]
     steps += _cudnn_steps(candidate, cudnn, question)
     if candidate.backend == "rocm":
@@ -234,5 +234,5 @@ def patch_step(folder: str) -> Step:
     return Step(kind="run", argv=("rekindle", "source", "patch", folder))
 
 
-def _pip(*words: str) -> Step:
+def _pip_step(*words: str) -> Step:
     return Step(kind="run", argv=("python", "-m", "pip", "install", *words))

@@ -36,10 +36,10 @@ class RecipeDraft:
     def set_by_hand(self, settings: Mapping[str, str]) -> None:
         """Switches given by hand win, over what is asserted too."""
         self.env |= settings
-        self.asserts = without(self.asserts, settings)
+        self.asserts = drop_names(self.asserts, settings)
 
 
-def without(settings: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+def drop_names(settings: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     """What is left once these are decided otherwise."""
     gone = set(names)
     return {name: value for name, value in settings.items() if name not in gone}
@@ -54,18 +54,18 @@ def settle_third_parties(
         draft.packages = packages_of((*needs, *rows), manager_of(machine.os.distro))
     if not rows:
         return
-    told = settings_of((*needs, *rows), candidate.backend)
+    settings = settings_of((*needs, *rows), candidate.backend)
     # What a card or a board rules out stays out.
-    told = {name: value for name, value in told.items() if (draft.env.get(name), value) != ("0", "1")}
-    draft.env |= told
-    draft.asserts = without(draft.asserts, told)
+    settings = {name: value for name, value in settings.items() if (draft.env.get(name), value) != ("0", "1")}
+    draft.env |= settings
+    draft.asserts = drop_names(draft.asserts, settings)
     draft.toolchain |= {row.name: _index_origin(row.index) for row in from_index(rows, candidate.backend) if row.index}
-    if "BLAS" in told:
+    if "BLAS" in settings:
         # Which LAPACK it was follows from the BLAS; that there is one is asserted of every build.
-        draft.asserts = without(draft.asserts, ("LAPACK",))
-        draft.toolchain = without(draft.toolchain, ("blas",))
+        draft.asserts = drop_names(draft.asserts, ("LAPACK",))
+        draft.toolchain = drop_names(draft.toolchain, ("blas",))
         # MKL comes by pip; a BLAS of the system makes that superfluous.
-        draft.pins = without(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
+        draft.pins = drop_names(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
     draft.pins |= {name: pin for row in rows for name, pin in row.pins.items()}
     draft.losses = list(dict.fromkeys((*draft.losses, *losses_of(rows, candidate.backend))))
 
@@ -109,7 +109,7 @@ def supplied_steps(candidate: Candidate, packages: Sequence[str], question: Ques
 
 def asked_by_hand(machine: Machine, wish: Wish, candidate: Candidate) -> list[str]:
     """The words of ``up`` for hardware that was described and is not looked up, and for what the wish names: without
-    them ``up`` would plan for the machine it runs on. Of a toolkit it is what the plan makes of the wish."""
+    them ``up`` would plan for the machine it runs on. A toolkit gets the version that the plan chose."""
     words: list[str] = []
     for gpu in machine.gpus:
         if gpu.how == "given" and (name := str(gpu.arch) if gpu.arch else gpu.name):

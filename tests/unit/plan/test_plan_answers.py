@@ -12,7 +12,7 @@ from rekindle.errors import BadInput
 from rekindle.model.arch import Sm
 from rekindle.model.plan import Plan
 from rekindle.model.version import matches
-from rekindle.plan.evidence import anybody_built, evidence, sources_parse, weakest
+from rekindle.plan.evidence import anybody_built, evidence, sources_parse, weakest_build
 from rekindle.plan.question import OTHER_ARCHS
 from rekindle.plan.rules_system import find_obstacle
 from rekindle.plan.solve import why_not
@@ -120,9 +120,9 @@ def test_grades_of_evidence() -> None:
     assert grade("2.7.1", "11.8", Sm(3, 5)) == ("untried", False)
     assert grade("2.7.1", "11.8", Sm(3, 7)) == ("compiled", False)  # the official cu118 wheel holds it
     assert grade("2.7.1", "12.6", Sm(8, 9)) == ("untried", True)  # sm_86 is an older sibling
-    assert weakest([]) is None
+    assert weakest_build([]) is None
     both = [evidence("1.13.1", "11.8", sm, "linux", FACTS) for sm in (Sm(9, 0), Sm(3, 5))]
-    assert weakest(both) == both[1] == weakest(both[::-1])
+    assert weakest_build(both) == both[1] == weakest_build(both[::-1])
     assert anybody_built("2.0.1", Sm(3, 5), "linux", FACTS)
     assert not anybody_built("2.1.0", Sm(3, 5), "linux", FACTS)
 

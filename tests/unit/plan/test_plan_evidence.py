@@ -5,7 +5,7 @@ from __future__ import annotations
 from planning import FACTS
 
 from rekindle.model.arch import parse_sm
-from rekindle.plan.evidence import KnownBuild, anybody_built, arch_syntax, tried_kits, weakest
+from rekindle.plan.evidence import KnownBuild, anybody_built, arch_syntax, tried_kits, weakest_build
 
 
 def test_the_oldest_releases_read_architectures_as_the_first_known_did() -> None:
@@ -15,10 +15,10 @@ def test_the_oldest_releases_read_architectures_as_the_first_known_did() -> None
 def test_the_weakest_of_several_cards() -> None:
     near = KnownBuild("untried", "near", near=True)
     untried, proven, told = KnownBuild("untried", "no"), KnownBuild("proven", "yes"), KnownBuild("reported", "said")
-    assert weakest([proven, told, near, untried]) is untried
-    assert weakest([near, proven]) is near
-    assert weakest([proven, told]) is told
-    assert weakest([]) is None
+    assert weakest_build([proven, told, near, untried]) is untried
+    assert weakest_build([near, proven]) is near
+    assert weakest_build([proven, told]) is told
+    assert weakest_build([]) is None
 
 
 def test_whether_anybody_built_it() -> None:

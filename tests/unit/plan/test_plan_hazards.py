@@ -9,13 +9,13 @@ from planning import ask, build, plan, wheel
 
 from rekindle.compat.hazards import machine_meets, torch_meets
 from rekindle.model.facts import Hazard
-from rekindle.plan.candidates import Candidate, _combination, is_cured
+from rekindle.plan.candidates import Candidate, _make_combination, is_cured
 from rekindle.plan.question import Question
 from small_hazards import hazard
 
 
 def applies(given: Hazard, candidate: Candidate, question: Question) -> bool:
-    return torch_meets(given, _combination(candidate, question))
+    return torch_meets(given, _make_combination(candidate, question))
 
 
 BUILD = build("2.3.1", cuda="12.1", compiler="gcc-12.2")

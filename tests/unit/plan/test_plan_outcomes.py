@@ -10,14 +10,14 @@ from planning import FACTS, ask, build, changed, plan, said, wheel
 from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.plan.assess import Alone, Near, PlanOutcome, assess, is_guess
+from rekindle.plan.assess import GroupPlan, NearPlan, PlanOutcome, assess, is_guess
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.evidence import KnownBuild
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import _driver_for
 from rekindle.plan.wording.because import against_the_wish, choice_reasons, why_no_wheel
-from rekindle.plan.wording.document import alternative, alternatives, compose
+from rekindle.plan.wording.document import alternative, alternatives, compose_plan
 
 K40 = ask("Tesla K40c", torch="2.0.1")
 PYTHON = Change(what="python", from_="3.12", to="3.11", why="no wheel")
@@ -159,8 +159,8 @@ def test_a_plan_for_a_part_of_the_cards_says_for_which() -> None:
     other = judged(wheel("2.6.0", "cu118"), cost=1)
     assert beside(other, question=question, unserved=lost)[0] == "2.6.0 cu118: for sm_86: an official wheel"
     assert beside(other, question=question)[0] == "2.6.0 cu118: an official wheel"
-    whole = Alone(question.gpus, judged(wheel("2.0.1", "cu118")), "470.x")
-    alone = Alone(lost, judged(build("2.0.1", cuda="11.8")))
+    whole = GroupPlan(question.gpus, judged(wheel("2.0.1", "cu118")), "470.x")
+    alone = GroupPlan(lost, judged(build("2.0.1", cuda="11.8")))
     got = beside(other, question=question, unserved=lost, whole=whole, alone=[alone])
     assert got[0] == "2.0.1 cu118: for all cards, with NVIDIA driver 470.x: an official wheel"
     assert got[2] == "2.0.1 None: for sm_35 alone: a source build"
@@ -201,24 +201,24 @@ def test_a_note_before_a_doubt_and_neither_twice() -> None:
 def test_nothing_fits_tells_the_commonest_reasons_once_each() -> None:
     question = ask("sm_86")
     wheels = [judged(CU118, refusal("a"), refusal("b", certain=False)), judged(CU117, refusal("a", reason="again."))]
-    made = compose(outcome(*wheels, question=question))
+    made = compose_plan(outcome(*wheels, question=question))
     assert made.answer == "none" and not made.as_asked
     assert [(one.code, one.text) for one in made.because] == [("a", "Because of a.")]
     many = [judged(CU118, *(refusal(f"code-{number}") for number in range(9)))]
-    assert len(compose(outcome(*many, question=question)).because) == 6
+    assert len(compose_plan(outcome(*many, question=question)).because) == 6
 
 
 def test_nothing_fits_and_nothing_is_known_of_why() -> None:
-    made = compose(outcome(question=ask("sm_86")))
+    made = compose_plan(outcome(question=ask("sm_86")))
     assert made.because[0].text == "No torch that we know of runs on sm_86 as asked."
-    assert "this machine" in compose(outcome(question=ask())).because[0].text
+    assert "this machine" in compose_plan(outcome(question=ask())).because[0].text
 
 
 def test_nothing_fits_names_the_nearest_and_why_cards_are_apart() -> None:
     made = outcome(judged(CU118, refusal("a", remedy="try it.")), question=ask("sm_86"))
-    made.nearest = [Near("with another driver", judged(CU117))]
-    made.apart = Reason(code="apart", text="They share no driver.")
-    whole = compose(made)
+    made.nearest = [NearPlan("with another driver", judged(CU117))]
+    made.driver_clash = Reason(code="apart", text="They share no driver.")
+    whole = compose_plan(made)
     assert [one.code for one in whole.because] == ["apart", "a"]
     assert whole.because[1].text == "Because of a. Try it."
     assert [one.why for one in whole.alternatives] == ["with another driver: an official wheel"]
@@ -226,7 +226,7 @@ def test_nothing_fits_names_the_nearest_and_why_cards_are_apart() -> None:
 
 @pytest.mark.parametrize(("text", "spoken"), [("torch 2.6 is.", "torch 2.6 is."), ("the wheel.", "The wheel.")])
 def test_names_without_a_capital_keep_it(text: str, spoken: str) -> None:
-    made = compose(outcome(judged(CU118, refusal("a", reason=text)), question=ask("sm_86")))
+    made = compose_plan(outcome(judged(CU118, refusal("a", reason=text)), question=ask("sm_86")))
     assert made.because[0].text == spoken
 
 

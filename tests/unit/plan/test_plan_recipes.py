@@ -15,7 +15,7 @@ from rekindle.plan.candidates import (
 )
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import BuildInputs, Question
-from rekindle.plan.recipe import _join, planned_cudnn
+from rekindle.plan.recipe import _join_flags, planned_cudnn
 from rekindle.plan.supply import plan_blas
 
 
@@ -123,7 +123,7 @@ def test_the_front_end_brings_its_packages() -> None:
 
 def test_flags_add_up_and_other_variables_do_not() -> None:
     env = {"CXXFLAGS": "-a", "X": "1"}
-    _join(env, {"CXXFLAGS": "-b", "CFLAGS": "-c", "X": "2"})
+    _join_flags(env, {"CXXFLAGS": "-b", "CFLAGS": "-c", "X": "2"})
     assert env == {"CXXFLAGS": "-a -b", "CFLAGS": "-c", "X": "2"}
 
 

@@ -10,7 +10,7 @@ from rekindle.model.machine import Machine, Os, Toolkit
 from rekindle.plan.assess import _driver_is_late, assess, with_hazards
 from rekindle.plan.candidates import official_wheels
 from rekindle.plan.describe import machine_from_flags
-from rekindle.plan.rules_toolchain import _first
+from rekindle.plan.rules_toolchain import _first_fitting
 from rekindle.plan.solve import _assess_wheels
 
 
@@ -51,9 +51,9 @@ def test_only_warnings_are_looked_up_for_what_is_shown() -> None:
 
 def test_a_compiler_that_takes_a_patch_is_better_than_none() -> None:
     one, question = build("2.6.0"), ask()
-    assert _first(["gcc-15"], one, question) == "gcc-15"
-    assert _first(["gcc-15", "gcc-14"], one, question) == "gcc-14", "the sources as they are come first"
-    assert _first([], one, question) is None
+    assert _first_fitting(["gcc-15"], one, question) == "gcc-15"
+    assert _first_fitting(["gcc-15", "gcc-14"], one, question) == "gcc-14", "the sources as they are come first"
+    assert _first_fitting([], one, question) is None
 
 
 def test_a_name_of_several_chips_keeps_the_others() -> None:

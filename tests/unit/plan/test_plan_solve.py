@@ -8,11 +8,11 @@ from rekindle.model.machine import Drivers, Os
 from rekindle.model.plan import Wish
 from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.question import Question
-from rekindle.plan.solve import _easier, _groups, find_nearest, make_plan, solve
+from rekindle.plan.solve import _card_groups, _easier_questions, find_nearest, make_plan, solve
 
 
 def easier(question: Question) -> list[str]:
-    return [why for why, _, _ in _easier(question)]
+    return [why for why, _, _ in _easier_questions(question)]
 
 
 def test_too_old_a_c_library_is_told_the_nearest_that_works() -> None:
@@ -38,22 +38,22 @@ def test_an_asked_toolkit_ends_the_search_where_it_just_works() -> None:
 
 def test_groups_of_cards_are_tried_large_and_new_first() -> None:
     question = ask("sm_52", "sm_86", "sm_120")
-    nothing = [[str(gpu.arch) for gpu in group] for group in _groups(question, PlanOutcome(question))]
+    nothing = [[str(gpu.arch) for gpu in group] for group in _card_groups(question, PlanOutcome(question))]
     assert nothing[:3] == [["sm_120", "sm_86"], ["sm_120", "sm_52"], ["sm_86", "sm_52"]]
     assert nothing[3:] == [["sm_120"], ["sm_86"], ["sm_52"]]
-    served = [[str(gpu.arch) for gpu in group] for group in _groups(question, solve(question))]
+    served = [[str(gpu.arch) for gpu in group] for group in _card_groups(question, solve(question))]
     assert served == [*nothing[:3], ["sm_120"]], "where one torch serves all, only what the newest could have"
 
 
 def test_one_card_never_talks_of_others() -> None:
     outcome = solve(ask("sm_86"))
-    assert outcome.alone == [] and outcome.unserved == () and outcome.apart is None
+    assert outcome.alone == [] and outcome.unserved == () and outcome.driver_clash is None
 
 
 def test_one_torch_for_all_cards_comes_before_a_newer_one_for_some() -> None:
     outcome = solve(ask("sm_37", "sm_86"))
     assert outcome.best is not None and outcome.best.candidate.torch == "2.3.1"
-    assert outcome.unserved == () and outcome.whole is None and outcome.apart is None
+    assert outcome.unserved == () and outcome.whole is None and outcome.driver_clash is None
     assert [str(gpu.arch) for gpu in outcome.alone[0].gpus] == ["sm_86"]
     newest = solve(ask("sm_37", "sm_86", serve="newest"))
     assert [str(gpu.arch) for gpu in newest.unserved] == ["sm_37"]
@@ -71,11 +71,13 @@ def test_what_would_make_it_easier() -> None:
     assert easier(ask("none")) == []
     musl = easier(ask("sm_86", distro="alpine 3.20"))
     assert musl[0] == "on a system with glibc"
-    machines = {why: machine for why, machine, _ in _easier(ask("sm_86", distro="alpine 3.20", driver="450.80"))}
+    machines = {
+        why: machine for why, machine, _ in _easier_questions(ask("sm_86", distro="alpine 3.20", driver="450.80"))
+    }
     assert machines["on a system with glibc"].os == Os(system="linux")
     assert machines["with another driver"].drivers == Drivers()
     assert machines["on the CPU alone"].gpus == ()
-    wishes = {why: wish for why, _, wish in _easier(ask("sm_86", torch="2.0", build=True, python="3.9"))}
+    wishes = {why: wish for why, _, wish in _easier_questions(ask("sm_86", torch="2.0", build=True, python="3.9"))}
     assert wishes["without insisting on a build"] == Wish(torch="2.0", python="3.9")
     assert wishes["on the CPU alone"] == Wish(python="3.9", variant="cpu")
 

@@ -14,7 +14,7 @@ from rekindle.plan.candidates import Candidate
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import BuildInputs
 from rekindle.plan.solve import make_plan
-from rekindle.plan.supply import RecipeDraft, asked_by_hand, plan_blas, settle_third_parties, without
+from rekindle.plan.supply import RecipeDraft, asked_by_hand, drop_names, plan_blas, settle_third_parties
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 DEBIAN = Machine(os=Os(system="linux", arch="x86_64", distro="debian 12"))
@@ -51,7 +51,7 @@ def supplied(*rows: ThirdParty, gpu: str = "none", distro: str | None = "debian 
 
 
 def test_without() -> None:
-    assert without({"a": "1", "b": "2"}, ["b", "c"]) == {"a": "1"}
+    assert drop_names({"a": "1", "b": "2"}, ["b", "c"]) == {"a": "1"}
 
 
 def test_a_plan_that_builds_nothing_asks_for_no_third_parties() -> None:
@@ -93,7 +93,7 @@ def test_a_blas_that_is_not_told_stays() -> None:
     made = settled(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}), candidate=old)
     assert "BLAS" not in made.env
     assert made.toolchain == TOOLCHAIN
-    assert made.asserts == without(ASSERTS, ["USE_FMT"])
+    assert made.asserts == drop_names(ASSERTS, ["USE_FMT"])
     assert made.pins == {**PINS, "fmt": "==9"}
 
 

@@ -47,8 +47,8 @@ def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
 
 
 def _evidence_reasons(assessed: Assessed) -> Iterator[Reason]:
-    if (known := assessed.evidence) is not None:
-        yield Reason(code=f"evidence-{known.grade}", text=f"Evidence: {known.text}", source=known.source)
+    if (evidence := assessed.evidence) is not None:
+        yield Reason(code=f"evidence-{evidence.grade}", text=f"Evidence: {evidence.text}", source=evidence.source)
 
 
 def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
@@ -59,9 +59,9 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         if coverage.kind == "unknown":
             continue
         yield say("wheel-has-code", candidate, card=card(gpu), seen=coverage.text, source=coverage.source)
-    known = python_span(pythons_of(candidate, question))
+    span = python_span(pythons_of(candidate, question))
     yield say(
-        "wheel-exists", candidate, known=known, where=PLATFORM_WORDS[question.platform], source=files_page(candidate)
+        "wheel-exists", candidate, known=span, where=PLATFORM_WORDS[question.platform], source=files_page(candidate)
     )
     if candidate.wheel:
         yield say("wheelhouse", candidate)
@@ -125,10 +125,10 @@ def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
     """For a build (or a graft) nobody insisted on: what stands against the wheels nearest to the wish."""
     question, best = outcome.question, outcome.best
     way = "a graft" if best is not None and best.candidate.answer == "graft" else "a source build"
-    wanted = [one for one in outcome.wheels if question.wants_torch(one.candidate.torch)] or outcome.wheels
-    wanted = [one for one in wanted if not any(change.what in _KITS for change in one.changes)] or wanted
-    refused = [(one, [r for r in one.refusals if r.change is None and r.certain]) for one in wanted]
-    refused = [(one, why) for one, why in refused if why]
+    wheels = [wheel for wheel in outcome.wheels if question.wants_torch(wheel.candidate.torch)] or outcome.wheels
+    wheels = [wheel for wheel in wheels if not any(change.what in _KITS for change in wheel.changes)] or wheels
+    refused = [(wheel, [r for r in wheel.refusals if r.change is None and r.certain]) for wheel in wheels]
+    refused = [(wheel, why) for wheel, why in refused if why]
     if not refused:
         name = "no-wheel-serves/kept" if outcome.wheels else "no-wheel-serves/platform"
         yield say(name, way=way, where=PLATFORM_WORDS[question.platform])
@@ -147,10 +147,10 @@ def _none_has_code(outcome: PlanOutcome) -> str:
     """Which wheels that is said of: all of them, all that keep the wish, or all newer than the last that has code."""
     if outcome.question.torch is not None:
         return "No official wheel of the asked torch"
-    older = [one.candidate for one in outcome.wheels if one.feasible and not one.changes and not one.doubts]
+    older = [way.candidate for way in outcome.wheels if way.feasible and not way.changes and not way.doubts]
     if not older:
         return "No official wheel that keeps the wish" if outcome.question.asked else "No official wheel"
-    last = max(older, key=lambda one: key(one.torch))
+    last = max(older, key=lambda candidate: key(candidate.torch))
     python = f" (Python {last.python})" if last.python else ""
     return f"No official wheel after {last.name}{python}"
 
@@ -163,9 +163,9 @@ def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if candidate.answer == "build":
         yield say("cpu-dispatch/build", name=name, missing=missing)
         return
-    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
-    said = {"yes": f" It was {seen.text}.", "partly": f" It {seen.text}.", "unknown": f" But {seen.text}."}
-    yield say("cpu-dispatch", name=name, missing=missing, said=said.get(seen.kind, ""), source=seen.source)
+    start = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
+    outlook = {"yes": f" It was {start.text}.", "partly": f" It {start.text}.", "unknown": f" But {start.text}."}
+    yield say("cpu-dispatch", name=name, missing=missing, outlook=outlook.get(start.kind, ""), source=start.source)
 
 
 _MANY = 6
@@ -194,7 +194,7 @@ def explain_change(change: Change, departures: set[str], against: list[Refusal],
 
 def wheel_instead(against: list[Refusal]) -> Change:
     """A build was insisted on and none is possible: a wheel is not what was asked for, and the reason comes with it."""
-    in_the_way = [one for one in against if one.rule in RULES and "build" in RULES[one.rule].applies]
+    in_the_way = [refusal for refusal in against if refusal.rule in RULES and "build" in RULES[refusal.rule].applies]
     why = in_the_way[0].reason if in_the_way else "no build is known to work here."
     return Change(what="build", from_="from source", to="a published wheel", why=why)
 
@@ -202,32 +202,32 @@ def wheel_instead(against: list[Refusal]) -> Change:
 def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
     """Why the wish as it stands does not work: what was refused about the candidates nearest to it."""
     question = outcome.question
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     asked_flavour = question.flavour
     wheels = [assessed for assessed in outcome.wheels if question.wants_torch(assessed.candidate.torch)]
     if asked_flavour is not None:
         exact = [each for each in wheels if each.candidate.flavour and each.candidate.flavour.name == asked_flavour]
         if not exact:
-            found.append(_never_published(question, asked_flavour))
+            refusals.append(_never_published(question, asked_flavour))
         wheels = exact or wheels
     elif question.torch is not None and not wheels and not question.wish.build:
-        found.append(_no_wheel_of(question))
+        refusals.append(_no_wheel_of(question))
     if question.wish.cuda:
         same = [assessed for assessed in wheels if all(change.what != "cuda" for change in assessed.changes)]
         wheels = same or wheels
     if not question.wish.build and set(question.asked) & {"torch", "variant", "cuda", "rocm"}:
         nearest = sorted(wheels, key=lambda each: sum(not refusal.departure for refusal in each.refusals))
         for assessed in nearest[:2]:
-            found += [refusal for refusal in assessed.refusals if not refusal.departure]
+            refusals += [refusal for refusal in assessed.refusals if not refusal.departure]
     wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
     if (wants_build and asked_flavour is None) or question.torch is not None:
         best = outcome.best if question.torch is None else None
         version = (best.candidate.torch,) if best else question.wanted_releases[:1]
         for assessed in itertools.islice(assessed_builds(question, version, every=True), 1):
-            found += [refusal for refusal in assessed.refusals if not refusal.departure]
+            refusals += [refusal for refusal in assessed.refusals if not refusal.departure]
     for assessed in outcome.feasible[:1]:
-        found += [refusal for refusal in assessed.refusals if refusal.rule == "R004"]  # the cuDNN that is not kept
-    unique = {(refusal.code, refusal.reason): refusal for refusal in found}
+        refusals += [refusal for refusal in assessed.refusals if refusal.rule == "R004"]  # the cuDNN that is not kept
+    unique = {(refusal.code, refusal.reason): refusal for refusal in refusals}
     return list(unique.values())[:_MANY]
 
 
@@ -262,9 +262,9 @@ def refusal_reasons(refusals: list[Refusal]) -> list[Reason]:
 
 
 def commonest_refusals(outcome: PlanOutcome) -> list[Refusal]:
-    found: dict[str, Refusal] = {}
+    by_code: dict[str, Refusal] = {}
     for assessed in (*outcome.builds, *outcome.wheels):
         for refusal in assessed.refusals:
             if refusal.change is None and refusal.certain:
-                found.setdefault(refusal.code, refusal)
-    return list(found.values())[:_MANY]
+                by_code.setdefault(refusal.code, refusal)
+    return list(by_code.values())[:_MANY]

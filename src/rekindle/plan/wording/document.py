@@ -9,7 +9,7 @@ import msgspec
 
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.version import minor
-from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome, is_guess, with_hazards
+from rekindle.plan.assess import ANCIENT_RELEASES, GroupPlan, PlanOutcome, is_guess, with_hazards
 from rekindle.plan.candidates import Assessed
 from rekindle.plan.grafts import graft_steps, spoken_graft
 from rekindle.plan.question import Question
@@ -35,17 +35,17 @@ _WAYS = {
 }
 
 
-def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
+def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     """The plan as a document: the best candidate with its reasons, or why there is none. ``notices`` are warnings that
     no candidate gave rise to."""
     question = outcome.question
     best = outcome.best
     if best is None:
         plain = outcome.obstacle is not None or question.cards_are_hopeless
-        return _no(outcome, [] if plain else against_the_wish(outcome), notices)
+        return _compose_no(outcome, [] if plain else against_the_wish(outcome), notices)
     candidate = with_hazards(best, question).candidate
     no_build = question.wish.build and candidate.answer == "install"
-    against = outcome.once("against", lambda: against_the_wish(outcome)) if best.changes or no_build else []
+    against = outcome.word_once("against", lambda: against_the_wish(outcome)) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
     changes = tuple(explain_change(change, departures, against, candidate) for change in best.changes)
     if no_build:
@@ -74,7 +74,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
             steps = build_steps(candidate, recipe, question, cudnn=cudnn, blas_folder=build.blas_folder)
     else:
         cudnn = candidate.flavour.cudnn if candidate.cuda and candidate.flavour else None
-        requests, left_out = outcome.once("requests", lambda: install_requests(best, question))
+        requests, left_out = outcome.word_once("requests", lambda: install_requests(best, question))
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
         if best.graft is not None:
             because = [*why_no_wheel(outcome), *because]
@@ -84,7 +84,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
 
     def spelled(shell: Shell) -> tuple[str, ...]:
         # A build's steps name the CPU.
-        return spell(steps, shell) if recipe else outcome.once(shell, lambda: spell(steps, shell))
+        return spell(steps, shell) if recipe else outcome.word_once(shell, lambda: spell(steps, shell))
 
     # Is a card left out that nobody said may be?
     leaves_out = bool(outcome.unserved) and (outcome.whole is None or question.wish.serve != "newest")
@@ -107,7 +107,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         changes=changes,
         build=recipe,
         graft=best.graft,
-        alternatives=outcome.once("alternatives", lambda: alternatives(outcome, best)),
+        alternatives=outcome.word_once("alternatives", lambda: alternatives(outcome, best)),
         warnings=(*warnings, *notices),
         evidence=best.evidence.grade if best.evidence and (recipe or best.graft) else None,
         asked=question.asked,
@@ -116,15 +116,15 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     )
 
 
-def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
+def _compose_no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
     """Nothing fits. Say what is in the way, and name the nearest thing that does fit."""
     question = outcome.question
     if outcome.obstacle is not None:
         because = [outcome.obstacle]
     else:
         because = [*hopeless_cards(question), *refusal_reasons(against)] or refusal_reasons(commonest_refusals(outcome))
-    if outcome.apart is not None:
-        because.insert(0, outcome.apart)
+    if outcome.driver_clash is not None:
+        because.insert(0, outcome.driver_clash)
     names = ", ".join(card(gpu) for gpu in question.machine.gpus) or "this machine"
     return Plan(
         answer="none",
@@ -141,13 +141,13 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     """A few that differ in kind: each keeps something the best one gives up."""
     chosen: list[Alternative] = []
     seen = {_signature(best)}
-    kinds = {_kind(best)}
+    kinds = {_way_kind(best)}
     for assessed in outcome.feasible:
         if len(chosen) >= 5:
             break
         if assessed is best:
             continue
-        kind = _kind(assessed)
+        kind = _way_kind(assessed)
         if is_guess(assessed) and not is_guess(best):
             continue
         if best.candidate.answer == "install" and _is_poor(assessed, best, outcome.question):
@@ -158,10 +158,10 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
             continue
         kinds.add(kind)
         seen.add(_signature(assessed))
-        chosen.append(alternative(assessed, _for_which(outcome), best.candidate.python))
+        chosen.append(alternative(assessed, _served_lead(outcome), best.candidate.python))
     if outcome.whole is not None:
-        chosen.insert(0, _for_cards(outcome.whole, "all cards"))
-    chosen += [_for_cards(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
+        chosen.insert(0, _group_alternative(outcome.whole, "all cards"))
+    chosen += [_group_alternative(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
     stable = _stable_wheel(outcome, best)
     if stable is not None and _signature(stable) not in seen:
         chosen.append(alternative(stable, "the newest whose flavour PyTorch calls stable: "))
@@ -178,7 +178,7 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     return tuple(chosen)
 
 
-def _for_which(outcome: PlanOutcome) -> str:
+def _served_lead(outcome: PlanOutcome) -> str:
     """Where the plan serves a part of the cards, so does what stands beside it."""
     if not outcome.unserved:
         return ""
@@ -186,7 +186,7 @@ def _for_which(outcome: PlanOutcome) -> str:
     return f"for {', '.join(served)}: " if served else ""
 
 
-def _for_cards(alone: Alone, names: str) -> Alternative:
+def _group_alternative(alone: GroupPlan, names: str) -> Alternative:
     driver = f", with NVIDIA driver {alone.driver}" if alone.driver else ""
     only = alternative(alone.best, f"for {names}{driver}: ")
     return msgspec.structs.replace(only, driver=only.driver or alone.driver)
@@ -196,16 +196,16 @@ def _stable_wheel(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
     """Beside a flavour that PyTorch built but never called stable: the best wheel that is."""
     if best.candidate.flavour is None or best.candidate.flavour.status == "stable":
         return None
-    wheels = (one for one in outcome.feasible if one.candidate.flavour and one.candidate.flavour.status == "stable")
-    return next((one for one in wheels if not is_guess(one)), None)
+    stable = (way for way in outcome.feasible if way.candidate.flavour and way.candidate.flavour.status == "stable")
+    return next((way for way in stable if not is_guess(way)), None)
 
 
 def _keeps_the_driver(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
     """Where the best way wants another driver: the best one that does not, however old."""
     if all(change.what != "driver" for change in best.changes):
         return None
-    same = (one for one in outcome.feasible if all(change.what != "driver" for change in one.changes))
-    return next((one for one in same if not is_guess(one)), None)
+    same = (way for way in outcome.feasible if all(change.what != "driver" for change in way.changes))
+    return next((way for way in same if not is_guess(way)), None)
 
 
 def _is_poor(assessed: Assessed, best: Assessed, question: Question) -> bool:
@@ -217,7 +217,7 @@ def _is_poor(assessed: Assessed, best: Assessed, question: Question) -> bool:
     return question.torch is None and behind > ANCIENT_RELEASES
 
 
-def _kind(assessed: Assessed) -> tuple[str, ...]:
+def _way_kind(assessed: Assessed) -> tuple[str, ...]:
     candidate = assessed.candidate
     if candidate.answer == "graft":
         return ("graft",)  # the best of them is enough

@@ -34,10 +34,10 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from _cards_in_doubt(question)
     for refusal in assessed.doubts:
         remedy = f" {sentence(refusal.remedy)}" if refusal.remedy else ""
-        seen = "" if refusal.rule == "R402" else "Cannot tell for sure: "
-        yield Reason(code=refusal.code, text=f"{seen}{refusal.reason}{remedy}", source=refusal.source)
+        lead = "" if refusal.rule == "R402" else "Cannot tell for sure: "
+        yield Reason(code=refusal.code, text=f"{lead}{refusal.reason}{remedy}", source=refusal.source)
     yield from _code_in_doubt(assessed, question)
-    yield from _limits(candidate, question)
+    yield from _card_limits(candidate, question)
     yield from _cudnn_by_hand(candidate, cudnn, question)
     have = [python.version for python in question.machine.pythons]
     if have and candidate.python and not question.had_python((candidate.python,)):
@@ -53,13 +53,14 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
 
 
 def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
+    clash = outcome.driver_clash
     for gpu in outcome.unserved:
-        why = outcome.apart.text if outcome.apart else "no torch serves all cards"
+        why = clash.text if clash else "no torch serves all cards"
         if outcome.whole is not None:
             old = outcome.whole.best.candidate
             way = "official wheel" if old.answer == "install" else old.answer
             why = f"the {way} that serves all cards is {_how_much_older(old, outcome.best, outcome)} ({old.name})"
-        yield say("gpu-not-served", card=card(gpu), why=why, source=outcome.apart.source if outcome.apart else None)
+        yield say("gpu-not-served", card=card(gpu), why=why, source=clash.source if clash else None)
 
 
 def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
@@ -72,7 +73,7 @@ def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
     ]
     if best is None or not newer:
         return
-    alone = max(newer, key=lambda one: key(one.best.candidate.torch))
+    alone = max(newer, key=lambda group: key(group.best.candidate.torch))
     theirs, ours = alone.best.candidate, best.candidate
     names = ", ".join(map(card, alone.gpus))
     other_cuda = ours.cuda and theirs.cuda and minor(ours.cuda) != minor(theirs.cuda)
@@ -93,13 +94,13 @@ def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Rea
     question, candidate = outcome.question, assessed.candidate
     if candidate.answer != "install" or question.torch is not None:
         return
-    newer = [one for one in outcome.wheels if compare(minor(one.candidate.torch), minor(candidate.torch)) > 0]
+    newer = [wheel for wheel in outcome.wheels if compare(minor(wheel.candidate.torch), minor(candidate.torch)) > 0]
     if not newer:
         return
-    ended = [no for one in newer for no in one.refusals if no.code == "gpu-not-in-wheel"]
+    ended = [no for wheel in newer for no in wheel.refusals if no.code == "gpu-not-in-wheel"]
     if len({no.what for no in ended}) < len(newer):
         return
-    newest = max((one.candidate.torch for one in newer), key=key)
+    newest = max((wheel.candidate.torch for wheel in newer), key=key)
     drivers = [card_drivers(sm, question.side, question.facts) for sm in question.sms]
     ending = min((row for row in drivers if row.last), key=lambda row: row.last or 0, default=None)
     branch = f"; R{ending.last} is the last driver branch too" if ending else ""
@@ -120,10 +121,10 @@ def _how_much_older(old: Candidate, new: Assessed | None, outcome: PlanOutcome) 
 def _cards_in_doubt(question: Question) -> Iterator[Reason]:
     """Cards of the other maker, and names that several chips go by."""
     for gpu in question.usable_gpus:
-        named = (*question.gpus, *question.aside)
+        named = (*question.gpus, *question.idle_gpus)
         if gpu not in named and gpu.arch not in [other.arch for other in named]:
             yield say("other-vendor-unused", card=card(gpu))
-        if gpu in question.aside:
+        if gpu in question.idle_gpus:
             source = question.facts.rocm.integrated[0].source[0]
             yield say("graphics-beside-card", card=card(gpu), source=source)
         if gpu.possible:
@@ -152,14 +153,14 @@ def _without_card(question: Question) -> Iterator[Reason]:
 
 
 def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
+    start = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     cpu = question.machine.cpu
     if cpu.name and question.cpu_features is None and question.arch in ("x86_64", "aarch64"):
-        yield Reason(code=seen.code, text=say(f"cpu-not-known/{question.arch}", cpu=cpu).text)
-    if candidate.answer != "build" and seen.kind == "partly":
-        yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
-    if candidate.answer != "build" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
-        yield Reason(code=seen.code, text=f"Cannot tell for sure: {seen.text}.", source=seen.source)
+        yield Reason(code=start.code, text=say(f"cpu-not-known/{question.arch}", cpu=cpu).text)
+    if candidate.answer != "build" and start.kind == "partly":
+        yield Reason(code=start.code, text=f"On this CPU it {start.text}.", source=start.source)
+    if candidate.answer != "build" and start.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
+        yield Reason(code=start.code, text=f"Cannot tell for sure: {start.text}.", source=start.source)
 
 
 def hopeless_cards(question: Question) -> Iterator[Reason]:
@@ -219,13 +220,13 @@ def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]
             yield say("driver-needed", want=want, source=needs.source)
 
 
-def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
+def _card_limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
     seen: set[str] = set()
     for gpu in question.gpus:
         lost = lost_features(gpu.arch, candidate.torch, question.facts, card(gpu)) if isinstance(gpu.arch, Sm) else ()
         yield from (reason for reason in lost if reason.code not in seen)
         seen |= {reason.code for reason in lost}
-    yield from _jetson(candidate, question)
+    yield from _jetson_notes(candidate, question)
     kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
     if kepler and isinstance(kepler[0].arch, Sm):
         last = last_cudnn(kepler[0].arch, question.facts)
@@ -234,7 +235,7 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
         yield say(name, card=card(kepler[0]), last=last, branch=branch)
 
 
-def _jetson(candidate: Candidate, question: Question) -> Iterator[Reason]:
+def _jetson_notes(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if not question.tegra or candidate.cuda is None:
         return
     if candidate.answer == "install":
