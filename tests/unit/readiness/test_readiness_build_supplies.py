@@ -18,10 +18,12 @@ from rekindle.host.protocol import Completed
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.model.supply import TreePart
 from rekindle.readiness.case import PlannedBuild, wheel_name, wheel_version
 from rekindle.readiness.programs import find_build_python, python_for_build
 from rekindle.readiness.register import check_build
 from rekindle.readiness.space import place_for_build
+from rekindle.readiness.supplies import submodules_for_build
 
 
 class Machine(BareHost):
@@ -70,6 +72,17 @@ def test_third_parties_come_from_the_system_where_the_sources_bring_none(tmp_pat
         assert check and check.status == status, origin
     without = _third_parties(host, tmp_path, origin="debian")
     assert without and without.status == "ok", "a recipe that names no packages takes none"
+
+
+@pytest.mark.parametrize(("missing", "words"), [(("b",), "1 third party is"), (("b", "c"), "2 third parties are")])
+def test_third_parties_that_the_tree_lacks_are_counted_and_the_first_fix_is_told(
+    missing: tuple[str, ...], words: str, tmp_path: Path
+) -> None:
+    parts = tuple(TreePart(name=n, path=n, way="copy", ready=n not in missing, fix=f"bring {n}") for n in "abc")
+    tree = SourceTree(project="torch", version="1.13.1", root="/t", missing_submodules=missing, parts=parts)
+    asked = PlannedBuild(plan=plan(), python=sys.executable, place=tmp_path, tree=tree)
+    (check,) = submodules_for_build(Machine({}), asked)
+    assert (check.found, check.fix) == (f"{words} missing in /t: b", "bring b")
 
 
 def test_a_cmake_from_the_index_is_told_unless_one_was_named(tmp_path: Path) -> None:

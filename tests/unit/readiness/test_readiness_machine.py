@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 import rekindle.readiness
+from bare_host import BareHost
 from rekindle.doctor.pythons import torch_with_verdict
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
@@ -18,14 +19,16 @@ from rekindle.model.machine import (
     Check,
     Compiler,
     Drivers,
+    Gap,
     Gpu,
     InstalledTorch,
     Machine,
     Os,
     Python,
+    Ready,
     Toolkit,
 )
-from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, fix_for, load_fixes
+from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, find_managers, fix_for, load_fixes
 from rekindle.readiness.cuda import cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit
 from rekindle.readiness.programs import oldest_cmake
 from rekindle.readiness.register import check_machine
@@ -60,12 +63,17 @@ def machine(*gpus: Gpu, system: str = "linux", **parts: object) -> Machine:
     return Machine(os=Os(system=system, arch="x86_64", glibc="2.35"), gpus=gpus, **parts)  # type: ignore[arg-type]
 
 
-def table(subject: Machine, **parts: object) -> dict[str, Check]:
+def examined(subject: Machine, **parts: object) -> tuple[dict[str, Check], Ready]:
     nvidia = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "nvidia"), driver=subject.drivers.nvidia)
     amd = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "amd"))
     graphics = Graphics(nvidia=nvidia, amd=amd)
     case = ExaminedMachine(machine=subject, graphics=graphics, managers=(), workspace="/x", **parts)  # type: ignore[arg-type]
-    return {check.id: check for check in check_machine(case)[0]}
+    checks, ready = check_machine(case)
+    return {check.id: check for check in checks}, ready
+
+
+def table(subject: Machine, **parts: object) -> dict[str, Check]:
+    return examined(subject, **parts)[0]
 
 
 def cuda(version: str) -> Toolkit:
@@ -174,6 +182,22 @@ def test_pythons_are_judged_by_published_wheels(version: str, note: str | None, 
     assert check.status == "ok" or check.fix
 
 
+def test_without_a_python_one_is_brought_and_an_old_one_is_made_newer() -> None:
+    for here, topic in (((), "python"), ((Python(version="2.6.9", path="/p"),), "python-newer")):
+        check = table(machine(pythons=here))["python"]
+        assert (check.status, check.fix) == ("fail", fix_for(topic, ()))
+
+
+class WithApt(BareHost):
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{name}" if name in ("apt-get", "conda") else None
+
+
+@pytest.mark.parametrize(("env", "order"), [({}, ["apt", "conda"]), ({"CONDA_PREFIX": "/c"}, ["conda", "apt"])])
+def test_an_activated_conda_environment_is_where_things_go(env: dict[str, str], order: list[str]) -> None:
+    assert [name for name in find_managers(WithApt(env=env)) if name in order] == order
+
+
 @pytest.mark.parametrize(("glibc", "status"), [("2.36", "ok"), ("2.17", "warn"), ("2.5", "fail")])
 def test_glibc_is_judged_by_published_wheels(glibc: str, status: str) -> None:
     subject = Machine(os=Os(system="linux", arch="x86_64", glibc=glibc))
@@ -209,8 +233,10 @@ def test_ready_means_that_nothing_failed(
         toolkits=tuple(map(cuda, toolkits)),
         compilers=tuple(Compiler(kind=kind, version=f"{number}.1.0") for kind, number in compilers),  # type: ignore[arg-type]
     )
-    checks = table(subject)
+    checks, ready = examined(subject)
     assert all(check.fix for check in checks.values() if check.status == "fail")
+    failed = [check.needed_for for check in checks.values() if check.status == "fail"]
+    assert (ready.use, ready.build) == tuple(not any(what in each for each in failed) for what in ("use", "build"))
     # Another compiler never takes a fitting toolkit away.
     if checks.get("cuda-toolkit") and checks["cuda-toolkit"].status == "ok" and compilers:
         from msgspec.structs import replace
@@ -322,6 +348,14 @@ def test_a_cudnn_without_code_for_a_card_is_named_unless_it_is_of_pip() -> None:
     assert judged("for CUDA 12.4", old, kind="nccl") == []
 
 
+def test_a_cudnn_that_serves_one_of_two_cards_is_good_and_the_other_card_is_named() -> None:
+    kits = (cuda("12.4.1"), Toolkit(kind="cudnn", version="9.1.0", path="/usr", note="for CUDA 12.4"))
+    checks = table(machine(gpu("sm_35"), gpu("sm_86"), toolkits=kits))
+    assert (checks["cudnn"].status, checks["cudnn"].found, checks["cudnn-9.1.0"].status) == ("ok", "9.1.0", "skip")
+    alone = table(machine(gpu("sm_35"), toolkits=kits))
+    assert (alone["cudnn"].status, alone["cudnn"].found, alone["cudnn-9.1.0"].status) == ("warn", None, "warn")
+
+
 def test_a_toolkit_keeps_no_build_from_another_makers_card() -> None:
     subject = machine(gpu("sm_35"), gpu("gfx1100"), toolkits=(cuda("12.4.1"),))
     assert [misfit.blocking for misfit in cuda_misfits(subject, subject.toolkits[0])] == [True]
@@ -429,7 +463,9 @@ def test_a_rocm_is_asked_for_by_what_is_missing_of_it() -> None:
     libraries = Toolkit(kind="rocm", version="6.2.4", path="/opt/rocm", note="no hipcc")
     assert "knows the card" in (table(machine(card))["rocm"].want or "")
     check = table(machine(card, toolkits=(libraries,)))["rocm"]
-    assert (check.status, check.want) == ("fail", "a ROCm with its compiler (hipcc)")
+    assert (check.status, check.want, check.found) == ("fail", "a ROCm with its compiler (hipcc)", "6.2.4")
+    whole = (Toolkit(kind="rocm", version="6.4.1", path="/opt/a"), Toolkit(kind="rocm", path="/opt/b"))
+    assert table(machine(card, toolkits=(libraries, *whole)))["rocm"].found == "6.4.1, ?"
 
 
 @pytest.mark.parametrize(("version", "status"), [("3.18.0", "ok"), ("3.17.9", "fail"), ("?", "ok"), (None, "fail")])
@@ -457,6 +493,8 @@ def test_a_card_of_unknown_make_is_not_held_against_a_driver() -> None:
 )
 def test_visual_studio_must_find_a_windows_sdk(system: str, note: str, status: str | None) -> None:
     studio = Compiler(kind="msvc", version="19.40", note=note)
-    check = table(machine(system=system, compilers=(studio,))).get("msvc-environment")
+    gaps = (Gap(what="the clock", why="no tool"), Gap(what="Windows SDK", why="not installed"))
+    check = table(machine(system=system, compilers=(studio,)), gaps=gaps).get("msvc-environment")
     assert (check.status if check else None) == status
+    assert check is None or check.why == (None if status == "ok" else "not installed")
     assert "msvc-environment" not in table(machine(system=system))
