@@ -103,9 +103,9 @@ def governor_cost(seconds: float = 10.0) -> None:
     import time
 
     from rekindle.build.governor import Governor
-    from rekindle.build.history import History, Learnt
+    from rekindle.build.history import History, ObjectCosts
 
-    governor = Governor(None, Learnt(History()), max_jobs=2)
+    governor = Governor(None, ObjectCosts(History()), max_jobs=2)
     child = subprocess.Popen(["sleep", str(seconds)])
     begun, count = time.process_time(), 40
     for _ in range(count):

@@ -27,7 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
 from compile_probe import kernels, probe_command
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.build.steps import giants_first
 from rekindle.build.work import run_ninja
 from rekindle.host.live import LiveHost
@@ -116,7 +116,7 @@ def run_order(order: str, build: Path, sm: Sm, jobs: int) -> dict[str, Any]:
     if order == "plain":
         subprocess.run(["ninja", "-k", "0", f"-j{jobs}"], cwd=folder, check=False, stdout=(folder / "said").open("wb"))
     else:
-        print(f"giants: {giants_first(folder, Learnt(History()))} statements moved", flush=True)
+        print(f"giants: {giants_first(folder, ObjectCosts(History()))} statements moved", flush=True)
         run_ninja(folder, Workspace(folder / "workspace"), BuildOptions(jobs=jobs), Silent(), LiveHost())
     wall = time.monotonic() - begun
     gib = watch.stop()

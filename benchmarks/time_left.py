@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.build.history import Estimate, History, Learnt
+from rekindle.build.history import Estimate, History, ObjectCosts
 from rekindle.formats.ninja import BuildEdge, file_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,7 +56,7 @@ def read_steps(page: str) -> list[Step]:
     return sorted(steps, key=lambda step: step.ended)
 
 
-class UsualSeconds(Learnt):
+class UsualSeconds(ObjectCosts):
     """What the pages of other releases say, instead of the table that holds this one too."""
 
     def __init__(self, seconds: dict[str, float]) -> None:

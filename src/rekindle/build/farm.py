@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rekindle.build.governor import Governor
-from rekindle.build.history import Learnt, kind_of
+from rekindle.build.history import ObjectCosts, kind_of
 from rekindle.build.launchers import Launcher, farm_jobs, launcher_of
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import file_name, latest, read_ninja_log
@@ -131,7 +131,7 @@ class FarmWork:
         except OSError:
             return []
 
-    def keep_home(self, learnt: Learnt) -> None:
+    def keep_home(self, learnt: ObjectCosts) -> None:
         """Giants stay here: what earlier builds saw take more memory than the smallest worker has. sccache's scheduler
         knows slots alone, so whichever worker is free would get them."""
         least = min((worker.memory_gib for worker in self.farm.workers if worker.memory_gib), default=None)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
 from rekindle.build.frontend import BY_JOBSERVER
-from rekindle.build.history import Learnt, load_history, save_history
+from rekindle.build.history import ObjectCosts, load_history, save_history
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver, open_jobserver
 from rekindle.host.memory import MemoryNow, read_memory
@@ -72,7 +72,7 @@ class Governor:
     (sccache's): its children count as the build's. ``max_jobs`` may change while a farm's workers come and go."""
 
     jobserver: Jobserver | None
-    learnt: Learnt
+    learnt: ObjectCosts
     _: KW_ONLY
     max_jobs: int
     budget: int | None = None
@@ -265,7 +265,7 @@ class Jobs:
     """``env`` goes into the build's environment; ``note`` is for the user where there is no jobserver."""
 
     governor: Governor
-    learnt: Learnt
+    learnt: ObjectCosts
     env: dict[str, str]
     max_jobs: int
     note: str | None = None
@@ -287,7 +287,7 @@ def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
 
 
 @contextlib.contextmanager
-def _kept_history(history: Path) -> Iterator[Learnt]:
+def _kept_history(history: Path) -> Iterator[ObjectCosts]:
     """What earlier builds taught; what is learnt now is kept, however the build ends."""
     learnt = load_history(history)
     try:

@@ -54,8 +54,8 @@ def kind_of(output: str) -> str:
     return "other"
 
 
-class Learnt:
-    """Mutable view of a history during one build."""
+class ObjectCosts:
+    """What each object took, in memory and time: a history that one build goes on with."""
 
     def __init__(self, history: History) -> None:
         self._objects = dict(history.objects)
@@ -111,12 +111,12 @@ class Learnt:
         return len(self._objects)
 
 
-def load_history(path: Path) -> Learnt:
+def load_history(path: Path) -> ObjectCosts:
     """A history that cannot be read is no history."""
-    return Learnt(load_kept(path, History) or History())
+    return ObjectCosts(load_kept(path, History) or History())
 
 
-def save_history(path: Path, learnt: Learnt) -> None:
+def save_history(path: Path, learnt: ObjectCosts) -> None:
     """For the next build."""
     write_atomically(path, encode(learnt.history()))
 
@@ -124,7 +124,7 @@ def save_history(path: Path, learnt: Learnt) -> None:
 class Estimate:
     """Made once when a build starts; ``finished`` removes what is done, ``left`` answers at any time."""
 
-    def __init__(self, edges: Iterable[BuildEdge], learnt: Learnt, done: Mapping[str, float]) -> None:
+    def __init__(self, edges: Iterable[BuildEdge], learnt: ObjectCosts, done: Mapping[str, float]) -> None:
         self._made_by: dict[str, BuildEdge] = {}
         # By kind: how many were timed, and their seconds together. Asked for each open object every few seconds.
         self._known: dict[str, tuple[int, float]] = {}
@@ -215,7 +215,7 @@ class Estimate:
         return min(max(elapsed / usual, 0.01), 20.0)
 
 
-def make_estimate(build_tree: Path, learnt: Learnt) -> Estimate | None:
+def make_estimate(build_tree: Path, learnt: ObjectCosts) -> Estimate | None:
     """From the tree's build.ninja and log; None where there is no Ninja graph."""
     ninja = build_tree / "build.ninja"
     if not ninja.is_file():

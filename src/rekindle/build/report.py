@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.build.governor import Sample
-from rekindle.build.history import Learnt, kind_of
+from rekindle.build.history import ObjectCosts, kind_of
 from rekindle.formats.ninja import Edge, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
@@ -44,7 +44,7 @@ class Bar:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slow:
+class SlowStep:
     """A step that took long."""
 
     name: str
@@ -53,7 +53,7 @@ class Slow:
 
 
 def write_report(
-    path: Path, result: BuildResult, build_tree: Path, samples: Sequence[Sample], learnt: Learnt | None
+    path: Path, result: BuildResult, build_tree: Path, samples: Sequence[Sample], learnt: ObjectCosts | None
 ) -> None:
     """Everything in one self-contained file."""
     import jinja2
@@ -142,12 +142,12 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
     return bars, len(free), total / 1000, [round(offsets[run] * scale, 1) for run in sorted(offsets)][1:]
 
 
-def slowest(edges: Sequence[Edge], learnt: Learnt | None) -> list[Slow]:
+def slowest(edges: Sequence[Edge], learnt: ObjectCosts | None) -> list[SlowStep]:
     """The steps that took longest, with the memory they took."""
     rows = []
     for edge in sorted(edges, key=lambda edge: edge.start - edge.end)[:MAX_SLOW]:
         peak = learnt.peak(edge.outputs[0]) if learnt else None
-        rows.append(Slow(name=edge.outputs[0], seconds=edge.seconds, peak_mib=peak >> 20 if peak else None))
+        rows.append(SlowStep(name=edge.outputs[0], seconds=edge.seconds, peak_mib=peak >> 20 if peak else None))
     return rows
 
 
@@ -203,7 +203,7 @@ def lanes(edges: Sequence[Edge]) -> int:
     return most
 
 
-def packed(edges: Sequence[Edge], jobs: int) -> float:
+def packed_seconds(edges: Sequence[Edge], jobs: int) -> float:
     """Seconds of the same steps, longest first, on as many cores; what waits for what is left out, so at least this."""
     ends = [0] * jobs
     for length in sorted((edge.end - edge.start for edge in edges), reverse=True):
@@ -211,7 +211,7 @@ def packed(edges: Sequence[Edge], jobs: int) -> float:
     return max(ends) / 1000
 
 
-def tail(edges: Sequence[Edge], jobs: int) -> tuple[float, list[Edge]]:
+def idle_tail(edges: Sequence[Edge], jobs: int) -> tuple[float, list[Edge]]:
     """Seconds at the end of the compilations with half the cores or fewer at work, and the steps that ran then."""
     end = max(edge.end for edge in edges)
     moments = sorted({edge.start for edge in edges} | {edge.end for edge in edges}, reverse=True)
@@ -235,8 +235,8 @@ def _giants(edges: Sequence[Edge]) -> list[tuple[float, str]]:
     if jobs < 2:
         return []
     took = (max(edge.end for edge in steps) - min(edge.start for edge in steps)) / 1000
-    idle, late = tail(steps, jobs)
-    saved = min(idle, took - packed(steps, jobs))
+    idle, late = idle_tail(steps, jobs)
+    saved = min(idle, took - packed_seconds(steps, jobs))
     if saved < took * WORTH:
         return []
     files = [(edge.outputs[0].rsplit("/", 1)[-1].removesuffix(".o").removesuffix(".obj"), edge) for edge in late[:3]]

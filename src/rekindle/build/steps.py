@@ -24,7 +24,7 @@ from rekindle.build.environment import (
 )
 from rekindle.build.failure import account_for
 from rekindle.build.frontend import find_front_end
-from rekindle.build.history import Learnt
+from rekindle.build.history import ObjectCosts
 from rekindle.build.launchers import before_each_compiler, behind_one_name, without_masquerades
 from rekindle.build.request import BuildOrder
 from rekindle.build.tree import TreeState, forget_python, load_state, save_state
@@ -238,7 +238,7 @@ class ConfigureWatch:
             check(self._work, self._lines, tree=Path(match[1].strip()))
 
 
-def giants_first(build_tree: Path, learnt: Learnt) -> int:
+def giants_first(build_tree: Path, learnt: ObjectCosts) -> int:
     """Move statements that take long to the top of ``build.ninja``; how many. A second call changes nothing."""
     path = build_tree / "build.ninja"
     try:

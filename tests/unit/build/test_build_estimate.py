@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.history import Estimate, History, Learnt, make_estimate
+from rekindle.build.history import Estimate, History, ObjectCosts, make_estimate
 from rekindle.formats.ninja import BuildEdge
 
 
@@ -15,11 +15,11 @@ def edge(output: str, *inputs: str, rule: str = "CXX", more: tuple[str, ...] = (
     return BuildEdge(rule=rule, outputs=(output, *more), inputs=inputs)
 
 
-def learnt(**seconds: float) -> Learnt:
-    return Learnt(History(objects={name.replace("__", "."): (1, value) for name, value in seconds.items()}))
+def learnt(**seconds: float) -> ObjectCosts:
+    return ObjectCosts(History(objects={name.replace("__", "."): (1, value) for name, value in seconds.items()}))
 
 
-NOTHING = Learnt(History())
+NOTHING = ObjectCosts(History())
 
 
 def test_seconds_are_the_objects_own_else_the_mean_of_three_else_a_guess() -> None:
@@ -89,7 +89,7 @@ def test_any_graph_against_the_plain_definition(seed: int) -> None:
     done = {name: 1.0 for name in names if dice.random() < 0.2}
     edges = [edge(name, *before[name]) for name in names]
     dice.shuffle(edges)
-    estimate = Estimate(edges, Learnt(History(objects=seconds)), done)
+    estimate = Estimate(edges, ObjectCosts(History(objects=seconds)), done)
 
     def longest(name: str) -> float:
         own = 0.0 if name in done else seconds[name][1]
@@ -100,7 +100,7 @@ def test_any_graph_against_the_plain_definition(seed: int) -> None:
 
 def test_the_chain_is_counted_anew_after_twenty_one_steps() -> None:
     edges = [edge(f"{number}.o") for number in range(30)]
-    estimate = Estimate(edges, Learnt(History(objects={f"{n}.o": (1, 30.0 - n) for n in range(30)})), {})
+    estimate = Estimate(edges, ObjectCosts(History(objects={f"{n}.o": (1, 30.0 - n) for n in range(30)})), {})
     assert estimate.critical_path() == 30.0
     for number in range(20):
         estimate.finished(f"{number}.o")
@@ -111,7 +111,7 @@ def test_the_chain_is_counted_anew_after_twenty_one_steps() -> None:
 
 def test_work_is_shared_by_the_jobs_but_a_chain_is_not() -> None:
     edges = [edge(f"{number}.o") for number in range(8)]
-    estimate = Estimate(edges, Learnt(History(objects={f"{n}.o": (1, 10.0) for n in range(8)})), {})
+    estimate = Estimate(edges, ObjectCosts(History(objects={f"{n}.o": (1, 10.0) for n in range(8)})), {})
     assert estimate.left(jobs=4, steps_left=8) == 20.0
     assert estimate.left(jobs=100, steps_left=8) == 10.0
     assert estimate.left(jobs=0, steps_left=8) == 80.0
@@ -120,7 +120,7 @@ def test_work_is_shared_by_the_jobs_but_a_chain_is_not() -> None:
 def paced(finished: int, each: float, elapsed: float | None, jobs: int = 1) -> float:
     """Left of ten seconds of work after ``finished`` steps of ``each`` seconds took ``elapsed``."""
     names = {f"{n}.o": (1, each) for n in range(finished)} | {"last.o": (1, 10.0)}
-    estimate = Estimate([edge(name) for name in names], Learnt(History(objects=names)), {})
+    estimate = Estimate([edge(name) for name in names], ObjectCosts(History(objects=names)), {})
     for number in range(finished):
         estimate.finished(f"{number}.o")
     return estimate.left(jobs=jobs, steps_left=1, elapsed=elapsed)

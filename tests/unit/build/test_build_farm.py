@@ -22,7 +22,7 @@ from rekindle.build.farm import (
     without_farm,
 )
 from rekindle.build.governor import Governor
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
@@ -91,7 +91,7 @@ def test_the_next_compilation_waits_at_each_worker() -> None:
 
 def test_giants_that_do_not_fit_a_worker_stay_home(tmp_path: Path) -> None:
     work = farm_work(tmp_path)
-    learnt = Learnt(History(objects={"x.cpp.o": (13 << 30, 60.0), "small.cpp.o": (11 << 30, 60.0)}))
+    learnt = ObjectCosts(History(objects={"x.cpp.o": (13 << 30, 60.0), "small.cpp.o": (11 << 30, 60.0)}))
     work.keep_home(learnt)
     assert not work.lines("home"), "nobody knows what workers have"
     workers = (FarmWorker(name="a", address="a:1", memory_gib=16), FarmWorker(name="b", address="b:1", memory_gib=64))

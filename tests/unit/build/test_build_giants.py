@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import needs
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.build.steps import giants_first
 
 NINJA = """\
@@ -29,8 +29,8 @@ default lib.so
 """
 
 
-def learnt(**seconds: float) -> Learnt:
-    return Learnt(History(objects={name.replace("_", "."): (1, value) for name, value in seconds.items()}))
+def learnt(**seconds: float) -> ObjectCosts:
+    return ObjectCosts(History(objects={name.replace("_", "."): (1, value) for name, value in seconds.items()}))
 
 
 @needs.tool("ninja")

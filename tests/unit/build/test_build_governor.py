@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.build import governor as room
 from rekindle.build.governor import Governor, is_driver, job_roots
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver
 from rekindle.host.memory import MemoryNow
@@ -63,7 +63,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_plenty_gives_every_token(world: dict[str, Any]) -> None:
     server = Server()
-    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=8)
+    governor = Governor(cast("Jobserver", server), ObjectCosts(History()), max_jobs=8)
     governor.tick(1)
     assert server.level == 7
     assert governor.peak_bytes == sum(process.rss for process in TREE)
@@ -71,7 +71,7 @@ def test_plenty_gives_every_token(world: dict[str, Any]) -> None:
 
 
 def test_little_pauses_the_youngest_whole_family_and_lets_it_go_on(world: dict[str, Any]) -> None:
-    learnt = Learnt(History(objects={f"dir/{pid}.cpp.o": (900 * MIB, 9.0) for pid in (5, 7, 11)}))
+    learnt = ObjectCosts(History(objects={f"dir/{pid}.cpp.o": (900 * MIB, 9.0) for pid in (5, 7, 11)}))
     server = Server()
     governor = Governor(cast("Jobserver", server), learnt, max_jobs=8)
     world["free"] = 1900 * MIB
@@ -87,7 +87,7 @@ def test_little_pauses_the_youngest_whole_family_and_lets_it_go_on(world: dict[s
 
 def test_the_budget_counts_everything_below_us(world: dict[str, Any]) -> None:
     server = Server()
-    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=8, budget=1000 * MIB)
+    governor = Governor(cast("Jobserver", server), ObjectCosts(History()), max_jobs=8, budget=1000 * MIB)
     governor.tick(1)
     assert governor.limited_by == "--memory"
     assert server.level < 3
@@ -95,7 +95,7 @@ def test_the_budget_counts_everything_below_us(world: dict[str, Any]) -> None:
 
 def test_alone_means_one(world: dict[str, Any]) -> None:
     server = Server()
-    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=8)
+    governor = Governor(cast("Jobserver", server), ObjectCosts(History()), max_jobs=8)
     governor.solo = True
     world["tree"] = TREE[:3]
     governor.tick(1)
@@ -104,7 +104,7 @@ def test_alone_means_one(world: dict[str, Any]) -> None:
 
 def test_samples_stay_bounded(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MAX_SAMPLES", 50)
-    governor = Governor(None, Learnt(History()), max_jobs=2)
+    governor = Governor(None, ObjectCosts(History()), max_jobs=2)
     for _ in range(400):
         governor.tick(1)
     assert len(governor.samples) <= 51
@@ -121,7 +121,7 @@ SERVED = [Proc(51, 50, "g++", 30, MIB), Proc(52, 51, "cc1plus", 31, 400 * MIB)]
 
 def farmed(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch, max_jobs: int = 40) -> tuple[Governor, Server]:
     server = Server()
-    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=max_jobs)
+    governor = Governor(cast("Jobserver", server), ObjectCosts(History()), max_jobs=max_jobs)
     governor.server = 50
     world["tree"] = list(FARMED)
     monkeypatch.setattr(processes, "tree_of", lambda root: SERVED if root == 50 else list(world["tree"]))
@@ -153,7 +153,7 @@ def test_without_memory_no_client_is_added_and_what_compiles_here_is_governed(
 
 
 def test_what_waits_for_a_farm_teaches_nothing(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    learnt = Learnt(History())
+    learnt = ObjectCosts(History())
     governor = Governor(None, learnt, max_jobs=8)
     governor.server = 50
     world["tree"] = list(FARMED)

@@ -9,7 +9,7 @@ import pytest
 from rekindle.build import governor as room
 from rekindle.build.elastic import JobDecision, Situation
 from rekindle.build.governor import Governor
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.host import processes
 from rekindle.host.memory import MemoryNow
 from rekindle.host.processes import Proc
@@ -77,11 +77,11 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def governor(learnt: Learnt | None = None, *, budget: int | None = None, watch_only: bool = False) -> Governor:
+def governor(learnt: ObjectCosts | None = None, *, budget: int | None = None, watch_only: bool = False) -> Governor:
     server: object = Server()
     return Governor(
         server,  # type: ignore[arg-type]
-        learnt or Learnt(History()),
+        learnt or ObjectCosts(History()),
         max_jobs=8,
         budget=budget,
         watch_only=watch_only,
@@ -165,7 +165,7 @@ def test_an_unknown_job_is_expected_to_go_on_growing_as_it_does(world: World) ->
 
 
 def test_a_known_job_is_expected_to_need_what_it_needed(world: World) -> None:
-    one = governor(Learnt(History(objects={"7.cpp.o": (1000 * MIB, 9.0)})))
+    one = governor(ObjectCosts(History(objects={"7.cpp.o": (1000 * MIB, 9.0)})))
     world.jobs(p7=800)
     one.tick(0)
     assert world.asked[-1].jobs[0].expected == int(1000 * MIB * 1.08)
@@ -201,7 +201,7 @@ def test_while_it_waits_what_was_foretold_stays(world: World) -> None:
     ],
 )
 def test_a_job_past_its_peak_will_not_grow_again(world: World, peak: int, rss: int, leaving: bool) -> None:
-    one = governor(Learnt(History(objects={"7.cpp.o": (1000 * MIB, 9.0)})))
+    one = governor(ObjectCosts(History(objects={"7.cpp.o": (1000 * MIB, 9.0)})))
     world.jobs(p7=rss)
     world.peaks = {7: peak * MIB}
     one.tick(0)
@@ -210,7 +210,7 @@ def test_a_job_past_its_peak_will_not_grow_again(world: World, peak: int, rss: i
 
 
 def test_what_ended_is_learnt_with_its_peak_and_time(world: World) -> None:
-    learnt = Learnt(History())
+    learnt = ObjectCosts(History())
     one = governor(learnt)
     world.jobs(p7=300, p60=300, p8=0)
     world.peaks = {7: 450 * MIB}
@@ -248,7 +248,7 @@ def test_samples_say_what_was_and_grow_sparse(world: World, monkeypatch: pytest.
 
 
 def test_without_a_jobserver_the_number_of_jobs_is_what_is_allowed(world: World) -> None:
-    one = Governor(None, Learnt(History()), max_jobs=6)
+    one = Governor(None, ObjectCosts(History()), max_jobs=6)
     one.tick(0)
     assert one.samples[-1].allowed == 6
 

@@ -11,7 +11,7 @@ from rekindle.build import tree as state
 from rekindle.build.environment import make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
 from rekindle.build.governor import fixed_jobs
-from rekindle.build.history import Estimate, History, Learnt, kind_of, load_history, save_history
+from rekindle.build.history import Estimate, History, ObjectCosts, kind_of, load_history, save_history
 from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import BuildEdge
@@ -142,7 +142,7 @@ def test_kinds() -> None:
 
 
 def test_learning(tmp_path: Path) -> None:
-    learnt = Learnt(History())
+    learnt = ObjectCosts(History())
     unknown = learnt.expected("a.cpp.o")
     learnt.record("a.cpp.o", 3 * GIB, 60.0)
     assert learnt.expected("a.cpp.o") > 3 * GIB > unknown
@@ -161,7 +161,7 @@ def test_estimate_takes_the_larger_of_work_and_critical_path() -> None:
         BuildEdge(rule="L", outputs=("lib.so",), inputs=("a.cpp.o", "b.cpp.o")),
         BuildEdge(rule="phony", outputs=("all",), inputs=("lib.so",)),
     ]
-    learnt = Learnt(History(objects={"a.cpp.o": (1, 100.0), "b.cpp.o": (1, 20.0), "lib.so": (1, 30.0)}))
+    learnt = ObjectCosts(History(objects={"a.cpp.o": (1, 100.0), "b.cpp.o": (1, 20.0), "lib.so": (1, 30.0)}))
     estimate = Estimate(edges, learnt, {})
     assert estimate.left(jobs=1, steps_left=3) == 150
     assert estimate.left(jobs=2, steps_left=3) == 130
@@ -172,7 +172,7 @@ def test_estimate_takes_the_larger_of_work_and_critical_path() -> None:
 def test_estimate_follows_the_pace_of_this_run() -> None:
     """A hot compiler cache makes everything a hundredth of what earlier builds took; a busy machine makes it more."""
     edges = [BuildEdge(rule="C", outputs=(f"{n}.cpp.o",), inputs=()) for n in range(20)]
-    learnt = Learnt(History(objects={f"{n}.cpp.o": (1, 100.0) for n in range(20)}))
+    learnt = ObjectCosts(History(objects={f"{n}.cpp.o": (1, 100.0) for n in range(20)}))
     estimate = Estimate(edges, learnt, {})
     assert estimate.left(jobs=2, steps_left=20, elapsed=1.0) == 1000
     for number in range(10):

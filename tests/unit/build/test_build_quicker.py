@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.build.report import lanes, packed, quicker, tail
+from rekindle.build.report import idle_tail, lanes, packed_seconds, quicker
 from rekindle.formats.ninja import Edge
 from rekindle.model.build import BuildResult
 from rekindle.model.plan import Plan
@@ -30,14 +30,14 @@ def test_how_many_ran_at_once() -> None:
 
 
 def test_the_same_steps_longest_first() -> None:
-    assert packed(EVEN, 2) == 30
-    assert packed(LATE, 2) == 60, "the giant alone fills one core"
+    assert packed_seconds(EVEN, 2) == 30
+    assert packed_seconds(LATE, 2) == 60, "the giant alone fills one core"
 
 
 def test_the_end_with_idle_cores() -> None:
-    seconds, late = tail(LATE, 2)
+    seconds, late = idle_tail(LATE, 2)
     assert seconds == 60 and [edge.outputs for edge in late] == [("dir/Sort.cu.o",)]
-    assert tail(EVEN, 2)[0] == 0
+    assert idle_tail(EVEN, 2)[0] == 0
 
 
 def test_a_giant_at_the_end_is_named_with_what_it_cost() -> None:

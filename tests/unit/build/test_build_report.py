@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.build.governor import Sample
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.build.report import LANE, WIDTH, memory_lines, time_line, write_report
 from rekindle.formats.ninja import Edge
 from rekindle.model.build import BuildResult, Fact, Phase
@@ -63,7 +63,7 @@ def test_the_whole_page(tmp_path: Path) -> None:
         plan_digest="cd", phases=(Phase(name="compile", seconds=90.0),), environment={"X": "<script>"},
         facts=(Fact(name="BLAS", wanted="OpenBLAS", found="open", ok=True),),
     )  # fmt: skip
-    learnt = Learnt(History(objects={"a/<b>.cpp.o": (500 << 20, 1.0)}))
+    learnt = ObjectCosts(History(objects={"a/<b>.cpp.o": (500 << 20, 1.0)}))
     samples = [Sample(seconds=n, used=n, available=1, running=1, paused=0, allowed=2) for n in range(9)]
     write_report(tmp_path / "r.html", result, tmp_path, samples, learnt)
     page = (tmp_path / "r.html").read_text()

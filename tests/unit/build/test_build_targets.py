@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.build.steps import compile_tree
 from rekindle.errors import BadInput
 from rekindle.model.build import spoken_targets
@@ -46,7 +46,7 @@ def test_what_comes_before_the_jobserver_is_made_first(
     """With a fixed number of jobs Ninja is told it anyway."""
     work: Any = Watched("c10")
     work.front.build_tree = tmp_path
-    work.jobs = SimpleNamespace(env=jobs, max_jobs=2, learnt=Learnt(History()))
+    work.jobs = SimpleNamespace(env=jobs, max_jobs=2, learnt=ObjectCosts(History()))
     if there:
         (tmp_path / "build.ninja").write_text("", encoding="utf-8")
     work.log = SimpleNamespace(write=lambda _line: None)

@@ -13,7 +13,7 @@ import pytest
 
 from rekindle.build.failure import BuildLog
 from rekindle.build.governor import Governor
-from rekindle.build.history import History, Learnt
+from rekindle.build.history import History, ObjectCosts
 from rekindle.build.work import MAX_RETRIES, Supervisor, Work, run_ninja, run_supervised
 from rekindle.errors import BuildFailed, StageFailed
 from rekindle.host.live import LiveHost
@@ -87,7 +87,7 @@ def test_an_error_of_the_code_is_not_tried_again(tmp_path: Path, log: BuildLog) 
 
 def test_what_the_governor_ended_counts_as_killed(log: BuildLog) -> None:
     assert Supervisor(log, Silent(), "compile").killed_by_us == []
-    governor = Governor(None, Learnt(History()), max_jobs=2)
+    governor = Governor(None, ObjectCosts(History()), max_jobs=2)
     governor.killed.append("a.o")
     supervisor = Supervisor(log, Silent(), "compile", governor=governor)
     assert supervisor.killed_by_us == ["a.o"]
