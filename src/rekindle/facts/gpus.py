@@ -126,7 +126,7 @@ def find_products(text: str, facts: Facts) -> list[Product]:
     # "K40" begins "K40c": the same tokens, then letters only. Variants count where they agree on the architecture.
     size = len(asked.core)
     begun = [(s.core[size:], p) for s, p in near if s.core[:size] == asked.core]
-    variants = [p for rest, p in begun if not any(token.isdigit() for token in rest)]
+    variants = [p for tail, p in begun if not any(token.isdigit() for token in tail)]
     return variants if len({p.chip.arch for p in variants}) == 1 else []
 
 
@@ -327,8 +327,8 @@ def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:
     if isinstance(arch, Sm):
         return arch.major, arch.minor, arch.suffix
     if isinstance(arch, Gfx):
-        number, rest = arch.order
-        return number, 0, rest
+        number, suffix = arch.order
+        return number, 0, suffix
     return -1, 0, ""
 
 

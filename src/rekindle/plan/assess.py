@@ -107,8 +107,8 @@ def releases_behind(torch: str, question: Question) -> int:
 
 def _python_steps(candidate: Candidate, question: Question) -> int:
     """How many minor releases of Python lie between the asked one and the proposed one; 0 across major ones."""
-    asked, got = key(question.wish.python or "3.0")[:2], key(candidate.python or "3.0")[:2]
-    return abs(asked[-1] - got[-1]) if len(asked) == len(got) and asked[0] == got[0] else 0
+    asked, chosen = key(question.wish.python or "3.0")[:2], key(candidate.python or "3.0")[:2]
+    return abs(asked[-1] - chosen[-1]) if len(asked) == len(chosen) and asked[0] == chosen[0] else 0
 
 
 def newest_wanted(question: Question) -> str:
@@ -126,8 +126,8 @@ def _newest_for(asked: str | None, platform: Platform, facts: Facts) -> str:
 
 
 def _torch_distance(version: str, question: Question) -> float:
-    wanted = question.wanted_releases
-    nearest = wanted[0] if compare(version, wanted[0]) > 0 else wanted[-1]
+    releases = question.wanted_releases
+    nearest = releases[0] if compare(version, releases[0]) > 0 else releases[-1]
     steps = steps_between(version, nearest, question)
     if compare(version, nearest) > 0:
         return TORCH_UP + 0.01 * steps if steps <= 1 else TORCH_FAR + 0.1 * steps
@@ -178,8 +178,8 @@ def _driver_is_late(candidate: Candidate, question: Question) -> bool:
     """Does the driver run this CUDA by compatibility only?"""
     if candidate.cuda is None or question.driver is None:
         return False
-    own = toolkit_driver(candidate.cuda, question.side, question.facts).own
-    return own is not None and not reaches(question.driver, own)
+    native = toolkit_driver(candidate.cuda, question.side, question.facts).own
+    return native is not None and not reaches(question.driver, native)
 
 
 # They register themselves; those that nothing here names must be imported too.

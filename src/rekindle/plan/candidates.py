@@ -68,11 +68,11 @@ class Assessed:
         if not self.refusals:
             self.feasible = True
             return
-        seen: dict[str, Change] = {}
+        by_kind: dict[str, Change] = {}
         for refusal in self.refusals:
             if refusal.change is not None:
-                seen.setdefault(refusal.change.what, refusal.change)
-        self.changes = list(seen.values())
+                by_kind.setdefault(refusal.change.what, refusal.change)
+        self.changes = list(by_kind.values())
         self.feasible = all(refusal.change is not None or not refusal.certain for refusal in self.refusals)
 
     @property
@@ -95,9 +95,9 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     asked = question.wish.python
     if asked is not None:
         return _nearest_python(asked, served)
-    had = question.had_python(served, to_build=candidate.answer == "build")
-    if had:
-        return had
+    installed = question.had_python(served, to_build=candidate.answer == "build")
+    if installed:
+        return installed
     pack = question.jetpack_of(candidate.cuda)
     if pack is not None and candidate.answer == "build" and pack.python in served:
         return pack.python  # the board's own

@@ -266,8 +266,8 @@ def _driver_note(row: object, machine: Machine, facts: Facts) -> tuple[str, ...]
     """A package with a toolkit of its own wants a driver of its own."""
     if not isinstance(row, CompanionPackageWheel) or row.toolkit is None or row.torch or machine.drivers.nvidia:
         return ()
-    wanted = toolkit_driver(row.toolkit, "windows" if machine.os.system == "windows" else "linux", facts)
-    return (f"It brings CUDA {row.toolkit}: driver {wanted.floor} or newer.",) if wanted.floor else ()
+    driver = toolkit_driver(row.toolkit, "windows" if machine.os.system == "windows" else "linux", facts)
+    return (f"It brings CUDA {row.toolkit}: driver {driver.floor} or newer.",) if driver.floor else ()
 
 
 def _index_or_page(row: CompanionPackageWheel, plan: Plan) -> str | None:

@@ -132,8 +132,8 @@ def graft_kit(candidate: Candidate, question: Question) -> str | None:
     if candidate.cuda is None:
         return None
     kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts)
-    have = {kit.version for kit in question.machine.toolkits if kit.kind == "cuda" and kit.version}
-    present = [kit for kit in kits if any(compare(kit, ".".join(each.split(".")[:2])) == 0 for each in have)]
+    versions = {kit.version for kit in question.machine.toolkits if kit.kind == "cuda" and kit.version}
+    present = [kit for kit in kits if any(compare(kit, ".".join(each.split(".")[:2])) == 0 for each in versions)]
     return next(iter((*present, *kits)), None)
 
 

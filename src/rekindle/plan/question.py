@@ -234,8 +234,8 @@ class Question:
         if not isinstance(gpu.arch, Gfx):
             return False
         rows = (row.gfx.get("windows", ()) for row in self.facts.wheels.flavour)
-        known = ever_supported(gpu, self.facts).kind != "no"
-        return known and all(gpu.arch.name != gfx.name for listed in rows for gfx in listed)
+        supported = ever_supported(gpu, self.facts).kind != "no"
+        return supported and all(gpu.arch.name != gfx.name for listed in rows for gfx in listed)
 
     @functools.cached_property
     def gpus(self) -> tuple[Gpu, ...]:

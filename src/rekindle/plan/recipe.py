@@ -221,10 +221,10 @@ def _settle_losses(candidate: Candidate, question: Question, draft: RecipeDraft)
             draft.env["USE_NCCL"] = "0"
             draft.losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
         # What one card can use stays in; the others go without it at run time, as with official wheels.
-        kept = dict(lost_in_build(max(question.sms), candidate.torch, question.facts)) if question.sms else {}
+        shared = dict(lost_in_build(max(question.sms), candidate.torch, question.facts)) if question.sms else {}
         for loss, off in lost_in_build(oldest, candidate.torch, question.facts) if oldest is not None else ():
-            draft.env.update(off if loss in kept else {})
-            draft.losses.append(loss if loss in kept else f"{loss}, which {oldest} is not")
+            draft.env.update(off if loss in shared else {})
+            draft.losses.append(loss if loss in shared else f"{loss}, which {oldest} is not")
     if windows and candidate.backend == "rocm":
         draft.losses.append("Triton: there is none for ROCm on Windows")
     if question.cpu_lacks(("avx2", "fma")):

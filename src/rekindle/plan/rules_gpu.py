@@ -207,11 +207,11 @@ def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusa
 @rule("R119", when=lambda question: bool(question.board_cuda and not question.wish.cuda))
 def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """A Jetson that has one major version of CUDA cannot run another without another JetPack."""
-    have = question.board_cuda or ""
-    if candidate.cuda is None or key(have)[0] == key(candidate.cuda)[0]:
+    installed = question.board_cuda or ""
+    if candidate.cuda is None or key(installed)[0] == key(candidate.cuda)[0]:
         return
-    why = say("jetpack-change/why", candidate, have=have).text
-    change = Change(what="cuda", from_=have, to=candidate.cuda, why=why)
+    why = say("jetpack-change/why", candidate, have=installed).text
+    change = Change(what="cuda", from_=installed, to=candidate.cuda, why=why)
     yield refuse("jetpack-change", candidate, why=sentence(why), change=change)
 
 

@@ -91,10 +91,10 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
     if wish and compiler_fits(wish, candidate, question):
         return wish
     if wish is None:
-        had = [f"{compiler.kind}-{compiler.version}" for compiler in question.machine.compilers]
+        installed = [f"{compiler.kind}-{compiler.version}" for compiler in question.machine.compilers]
         # gcc first, even where it needs a patch: official Linux builds are made with it, and it brings OpenMP along.
         for kind in ("gcc-", "msvc-", "clang-"):
-            of_kind = [name for name in had if name.startswith(kind)]
+            of_kind = [name for name in installed if name.startswith(kind)]
             if (choice := _first_fitting(of_kind, candidate, question)) is not None:
                 return choice
     windows = question.machine.os.system == "windows"

@@ -29,8 +29,8 @@ _NEEDS = {
 }
 
 
-def _departure(what: str, asked: str, got: str | None) -> Refusal:
-    return refuse(f"{what}-not-as-asked", None, asked=asked, change=(what, asked, got), departure=True)
+def _departure(what: str, asked: str, offered: str | None) -> Refusal:
+    return refuse(f"{what}-not-as-asked", None, asked=asked, change=(what, asked, offered), departure=True)
 
 
 @rule("R001", when=lambda question: question.torch is not None)
@@ -44,13 +44,13 @@ def torch_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
 def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The flavour (cu128, rocm6.4, cpu) is the one asked for."""
     asked = question.flavour or ""
-    got = candidate.flavour.name if candidate.flavour else None
+    offered = candidate.flavour.name if candidate.flavour else None
     # With a build asked for as well, the variant names what to build for, and no wheel.
     built = flavour_name(candidate.cuda, minor(candidate.rocm) if candidate.rocm else None)
     if question.wish.build and candidate.answer == "build" and asked == built:
         return
-    if got != asked:
-        yield _departure("variant", asked, got or "built from source")
+    if offered != asked:
+        yield _departure("variant", asked, offered or "built from source")
 
 
 def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> bool:
@@ -77,14 +77,14 @@ def _toolkit_is_kept(
         wrong = f"{kind}-not-as-asked/vendor"
         yield refuse(wrong, None, asked=asked, cards=cards, needs=_NEEDS[question.backend], change=(kind, asked, None))
         return
-    got: str | None = getattr(candidate, kind)
+    offered: str | None = getattr(candidate, kind)
     # 12.4.1 for an asked 12.4, and 12.4 for an asked 12.4.1: who names more numbers means the same toolkit.
-    if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
+    if offered is not None and (same_prefix(offered, asked) or same_prefix(asked, offered)):
         return
     brings_own = candidate.answer != "build" and question.flavour is None
-    if brings_own and got and key(got)[0] == key(asked)[0] and would_do(asked):
+    if brings_own and offered and key(offered)[0] == key(asked)[0] and would_do(asked):
         return
-    yield _departure(kind, asked, got)
+    yield _departure(kind, asked, offered)
 
 
 @rule("R003", when=lambda question: question.wish.cuda is not None)

@@ -73,9 +73,9 @@ def choose_archs(machine: Machine, emits: Sequence[Sm]) -> tuple[str, ...]:
     plain = sorted(arch for arch in emits if not arch.suffix)
     if not plain:
         return ()
-    own = sorted({gpu.arch for gpu in machine.gpus if isinstance(gpu.arch, Sm) and gpu.arch in plain})
-    if own:
-        return tuple(arch.dotted for arch in own)
+    cards = sorted({gpu.arch for gpu in machine.gpus if isinstance(gpu.arch, Sm) and gpu.arch in plain})
+    if cards:
+        return tuple(arch.dotted for arch in cards)
     return tuple(dict.fromkeys((plain[0].dotted, f"{plain[-1].dotted}+PTX")))
 
 

@@ -144,10 +144,10 @@ class Blas(NamedTuple):
 
 def plan_blas(question: Question) -> Blas:
     """Which library this build takes."""
-    had = {kit.kind for kit in question.machine.toolkits}
+    kinds = {kit.kind for kit in question.machine.toolkits}
     windows = question.machine.os.system == "windows"
-    if question.arch == "x86_64" and ("mkl" in had or "openblas" not in had):
-        if "mkl" in had:
+    if question.arch == "x86_64" and ("mkl" in kinds or "openblas" not in kinds):
+        if "mkl" in kinds:
             return Blas("MKL", {"BLAS": "MKL"}, {}, "MKL, found on the machine")
         return Blas(
             "MKL",
@@ -156,7 +156,7 @@ def plan_blas(question: Question) -> Blas:
             "MKL: pip install mkl-static mkl-include",
             "Library" if windows else ".",
         )
-    where = "OpenBLAS, found on the machine" if "openblas" in had else "OpenBLAS"
+    where = "OpenBLAS, found on the machine" if "openblas" in kinds else "OpenBLAS"
     if where == "OpenBLAS" and question.manager is not None:
         blas = next(row for row in question.facts.supply.need if row.settings.get("BLAS") == "OpenBLAS")
         install = "apt install" if question.manager.name == "apt" else question.manager.install

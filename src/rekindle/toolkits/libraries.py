@@ -124,11 +124,11 @@ def _find_by_header(
 ) -> Iterator[Toolkit]:
     places = [(joined(host.system, kit.path or "", "include"), kit.version) for kit in kits]
     places += [(place, None) for place in _include_folders(host)]
-    seen: set[str] = set()
+    files: set[str] = set()
     for place, cuda in places:
         for header in (path for name in names for path in host.glob(joined(host.system, place, name))):
-            if (real := host.realpath(header)) not in seen:
-                seen.add(real)
+            if (real := host.realpath(header)) not in files:
+                files.add(real)
                 yield from _read_header(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
 
 

@@ -108,8 +108,8 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
         for sm in question.sms:
             near = emits_for(cuda, sm, facts)
             if near is not None and near != sm:
-                own = toolkits_for(sm, facts)[0]
-                yield say("cuda-targets-sibling", candidate, sm=sm, near=near, own=own, source=row.source[0])
+                first_kit = toolkits_for(sm, facts)[0]
+                yield say("cuda-targets-sibling", candidate, sm=sm, near=near, own=first_kit, source=row.source[0])
         if not question.sms:
             yield say("cuda-targets-arch/unnamed", candidate, sass=row.sass, last=row.sass[-1], source=row.source[0])
     elif candidate.backend == "rocm" and question.gfxs:

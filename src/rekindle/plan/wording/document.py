@@ -140,7 +140,7 @@ def _compose_no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[
 def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...]:
     """A few that differ in kind: each keeps something the best one gives up."""
     chosen: list[Alternative] = []
-    seen = {_signature(best)}
+    signatures = {_signature(best)}
     kinds = {_way_kind(best)}
     for assessed in outcome.feasible:
         if len(chosen) >= 5:
@@ -154,20 +154,20 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
             continue
         if best.candidate.answer == "build" and assessed.is_untried and not best.is_untried:
             kind = (*kind, "untried")  # newer than what somebody compiled
-        if _signature(assessed) in seen or kind in kinds:
+        if _signature(assessed) in signatures or kind in kinds:
             continue
         kinds.add(kind)
-        seen.add(_signature(assessed))
+        signatures.add(_signature(assessed))
         chosen.append(alternative(assessed, _served_lead(outcome), best.candidate.python))
     if outcome.whole is not None:
         chosen.insert(0, _group_alternative(outcome.whole, "all cards"))
     chosen += [_group_alternative(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
     stable = _stable_wheel(outcome, best)
-    if stable is not None and _signature(stable) not in seen:
+    if stable is not None and _signature(stable) not in signatures:
         chosen.append(alternative(stable, "the newest whose flavour PyTorch calls stable: "))
     chosen += [alternative(near.best, f"{near.why}: ") for near in outcome.nearest]
     keeps = _keeps_the_driver(outcome, best)
-    if keeps is not None and _signature(keeps) not in seen:
+    if keeps is not None and _signature(keeps) not in signatures:
         chosen.append(alternative(keeps, "with the driver as it is: "))
     if outcome.question.backend != "cpu":
         chosen.append(

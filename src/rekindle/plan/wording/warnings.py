@@ -39,9 +39,9 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from _code_in_doubt(assessed, question)
     yield from _card_limits(candidate, question)
     yield from _cudnn_by_hand(candidate, cudnn, question)
-    have = [python.version for python in question.machine.pythons]
-    if have and candidate.python and not question.had_python((candidate.python,)):
-        yield say("python-missing", candidate, have=", ".join(have))
+    versions = [python.version for python in question.machine.pythons]
+    if versions and candidate.python and not question.had_python((candidate.python,)):
+        yield say("python-missing", candidate, have=", ".join(versions))
     for hazard in assessed.hazards:
         if hazard.effect == "wrong":
             continue  # told above
@@ -221,11 +221,11 @@ def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]
 
 
 def _card_limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    seen: set[str] = set()
+    codes: set[str] = set()
     for gpu in question.gpus:
         lost = lost_features(gpu.arch, candidate.torch, question.facts, card(gpu)) if isinstance(gpu.arch, Sm) else ()
-        yield from (reason for reason in lost if reason.code not in seen)
-        seen |= {reason.code for reason in lost}
+        yield from (reason for reason in lost if reason.code not in codes)
+        codes |= {reason.code for reason in lost}
     yield from _jetson_notes(candidate, question)
     kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
     if kepler and isinstance(kepler[0].arch, Sm):
