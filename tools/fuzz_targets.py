@@ -112,9 +112,11 @@ def read_record(data: bytes) -> None:
 
 
 def read_index(data: bytes) -> None:
-    from rekindle.formats.simple_index import choose, read_project_page, wheels_of
+    from rekindle.formats.simple_index import choose_wheels, read_project_page, wheels_of
 
-    choose(wheels_of(read_project_page(data, "https://i/simple/torch/"), "torch"), "", python="3.11", platform=None)
+    choose_wheels(
+        wheels_of(read_project_page(data, "https://i/simple/torch/"), "torch"), "", python="3.11", platform=None
+    )
 
 
 def read_lz4(data: bytes) -> None:

@@ -19,9 +19,9 @@ from rekindle.formats.statement import (
     MAX_ENVELOPE_BYTES,
     Statement,
     fill_places,
-    inner,
     read_statement,
     signed_by,
+    sub_table,
 )
 from rekindle.host.files import read_head, sha256_of
 from rekindle.host.keys import believed_keys, checker
@@ -56,7 +56,7 @@ def rebuild(
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
     found, signed = _read(statement)
-    kind, written = found.definition.get("buildType"), inner(found.definition, "internalParameters").get("plan")
+    kind, written = found.definition.get("buildType"), sub_table(found.definition, "internalParameters").get("plan")
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
         raise BadInput(
             f"{statement.name} is about a build of another kind ({kind!r})",
@@ -117,7 +117,7 @@ def _read(path: Path) -> tuple[Statement, str]:
         raise BadInput(f"cannot read {path}: {error.strerror}", remedy=remedy) from error
     except BadInput as error:
         raise BadInput(f"{path} is no provenance statement: {error.message}", remedy=remedy) from error
-    if "predicate" not in found.said:
+    if "predicate" not in found.content:
         raise BadInput(f"{path} is no provenance statement", remedy=remedy)
     if found.envelope is None:
         return found, "nobody signed it"
@@ -157,7 +157,7 @@ def _tree(found: Statement, plan: Plan, source: Path | None, place: Workspace) -
         )
     tree = source_status(source)
     materials = found.definition.get("resolvedDependencies")
-    wanted = inner(materials[0], "digest") if isinstance(materials, list) and materials else {}
+    wanted = sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
     for kind, here in (("gitCommit", tree.commit), ("sha256", tree.digest)):
         if kind in wanted and here is not None and here != wanted[kind]:
             raise BadInput(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, adrp_pages, matching, owners, pack, summed
+from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, adrp_pages, owners, pack, pair_up, totals
 from rekindle.model.toml import read_beside
 
 _TABLE = read_beside(__file__, "arm64.toml", dict[str, Any])
@@ -37,14 +37,14 @@ def scan(stretch: Stretch) -> Scan:
     where = at * 4 + base
     index, inside = owners(where, starts, ends)
     uses = _without_data(
-        summed(index[inside], kind[at][inside].astype(np.int64), where[inside]), words, base, starts, ends
+        totals(index[inside], kind[at][inside].astype(np.int64), where[inside]), words, base, starts, ends
     )
     calls = _branches(words, base, starts, ends, targets)
-    taken, loaded, stored = _addresses(words, base)
-    takes = matching(taken[0], taken[1], starts, ends, targets)
-    reads = matching(loaded[0], loaded[1], starts, ends, watched)
+    taken, loaded, stored = _find_addresses(words, base)
+    takes = pair_up(taken[0], taken[1], starts, ends, targets)
+    reads = pair_up(loaded[0], loaded[1], starts, ends, watched)
     operands = ((taken, True), (loaded, False), (stored, True))
-    touched = [_touches(pairs, starts, ends, variables, first, write) for pairs, write in operands]
+    touched = [_find_touches(pairs, starts, ends, variables, first, write) for pairs, write in operands]
     touches = np.unique(np.concatenate(touched))
     asks = np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base
     asking, inside = owners(asks, starts, ends)
@@ -54,7 +54,7 @@ def scan(stretch: Stretch) -> Scan:
     return Scan(uses, calls, takes, reads, touches, asks + first, np.zeros(0, np.int64))
 
 
-def _touches(pairs: Pairs, starts: Ints, ends: Ints, variables: Variables, first: int, write: bool) -> Ints:
+def _find_touches(pairs: Pairs, starts: Ints, ends: Ints, variables: Variables, first: int, write: bool) -> Ints:
     """Variables whose address is taken (perhaps to write there) or that are loaded."""
     at, address = pairs
     owner, held = owners(at, starts, ends)
@@ -77,16 +77,16 @@ def _branches(words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints
     at = np.flatnonzero((words & np.uint32(0x7C000000)) == np.uint32(0x14000000))
     step = (words[at] & np.uint32(0x3FFFFFF)).astype(np.int64)
     step = np.where(step >= 1 << 25, step - (1 << 26), step)
-    return matching(at * 4 + base, at * 4 + base + step * 4, starts, ends, targets)
+    return pair_up(at * 4 + base, at * 4 + base + step * 4, starts, ends, targets)
 
 
-def _addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, Pairs]:
+def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, Pairs]:
     """(where, address) of ``adrp; add`` (address taken), ``adrp; ldr`` (read) and ``adrp; str`` (written)."""
     at = np.flatnonzero((words & np.uint32(0x9F000000)) == np.uint32(0x90000000))
     word = words[at].astype(np.int64)
     where, register = at * 4 + base, word & 31
     page = (where & ~0xFFF) + (adrp_pages(word) << 12)
-    found: list[list[Pairs]] = [[], [], []]
+    pairs: list[list[Pairs]] = [[], [], []]
     # The second half stands right after or a few instructions later.
     for distance in range(1, 6):
         ok = at + distance < len(words)
@@ -94,11 +94,11 @@ def _addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, 
         same = (second >> 5 & 31) == register[ok]
         low = second >> 10 & 0xFFF
         add = same & ((second & 0xFFC00000) == 0x91000000)
-        found[0].append((where[ok][add], page[ok][add] + low[add]))
-        for rows, value in zip(found[1:], (0x39400000, 0x39000000), strict=True):
+        pairs[0].append((where[ok][add], page[ok][add] + low[add]))
+        for rows, value in zip(pairs[1:], (0x39400000, 0x39000000), strict=True):
             hit = same & ((second & 0x3FC00000) == value)
             rows.append((where[ok][hit], page[ok][hit] + (low[hit] << (second[hit] >> 30))))
     taken, loaded, stored = (
-        (np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows])) for rows in found
+        (np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows])) for rows in pairs
     )
     return taken, loaded, stored

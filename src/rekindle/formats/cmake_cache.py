@@ -16,15 +16,15 @@ def read_cmake_cache(path: Path) -> dict[str, str]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return {}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in text.splitlines():
         if match := _ENTRY.fullmatch(line):
             value = match[4]
             # CMake writes '…' around values with spaces at an end.
             if len(value) > 1 and value[0] == value[-1] == "'":
                 value = value[1:-1]
-            found[match[1] or match[2]] = value
-    return found
+            values[match[1] or match[2]] = value
+    return values
 
 
 def is_true(value: str) -> bool:

@@ -71,15 +71,15 @@ def owners(at: Ints, starts: Ints, ends: Ints) -> tuple[Ints, npt.NDArray[np.boo
     return index, np.asarray((index >= 0) & (at < ends[np.maximum(index, 0)]))
 
 
-def matching(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+def pair_up(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) -> Ints:
     """(function of ``at``, target) for the targets that are among the sorted ``targets``; each pair once."""
     if not len(targets) or not len(starts):
         return np.zeros((0, 2), np.int64)
     near = (target >= targets[0]) & (target <= targets[-1])
     at, target = at[near], target[near]
     place = np.minimum(np.searchsorted(targets, target), len(targets) - 1)
-    found = targets[place] == target
-    at, place = at[found], place[found]
+    exact = targets[place] == target
+    at, place = at[exact], place[exact]
     index, inside = owners(at, starts, ends)
     # One number per pair: sorting rows takes ten times as long.
     pairs = np.unique(index[inside] * len(targets) + place[inside])
@@ -100,7 +100,7 @@ def adrp_pages(words: Ints) -> Ints:
     return pages - ((pages >> 20) << 21)
 
 
-def summed(owner: Ints, kind: Ints, where: Ints) -> Ints:
+def totals(owner: Ints, kind: Ints, where: Ints) -> Ints:
     """Rows of (function, class, first address, how many)."""
     key = owner * 64 + kind
     order = np.lexsort((where, key))

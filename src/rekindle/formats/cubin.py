@@ -91,11 +91,11 @@ def face_differences(new: Face, official: Face) -> str | None:
 def other_arch(image: bytes, arch: Sm) -> str | None:
     """Why a cubin is not for ``arch``, in words. Code for one chip alone (``a``) is marked only where it uses what that
     chip alone has, a family's (``f``) never: a mark counts, its absence says nothing."""
-    found = cubin_arch(image[:HEAD])
-    if found is None:
+    actual = cubin_arch(image[:HEAD])
+    if actual is None:
         return "it is no CUDA image of a form that is known"
-    same = (found.major, found.minor) == (arch.major, arch.minor) and found.suffix in ("", arch.suffix)
-    return None if same else f"it is for {found}, not {arch}"
+    same = (actual.major, actual.minor) == (arch.major, arch.minor) and actual.suffix in ("", arch.suffix)
+    return None if same else f"it is for {actual}, not {arch}"
 
 
 def _sizes(kernel: Kernel) -> str:
@@ -135,7 +135,7 @@ def read_face(image: bytes, what: str = "cubin") -> Face:
     for name, kind, other, size in read_symbols(elf, _SYMTAB):
         names.append(name)
         if kind == _FUNCTION and other & _ENTRY_POINT:
-            kernels[name] = _kernel(elf, infos.get(name))
+            kernels[name] = _read_kernel(elf, infos.get(name))
         elif kind == _OBJECT and not _OWN_NAMES.match(name):
             variables[name] = size
     return Face(kernels, variables, tuple(names))
@@ -156,9 +156,9 @@ def module_id(names: tuple[str, ...]) -> ModuleId | None:
             for cut in range(len(match[1])):
                 size = int(match[1][cut:])
                 piece = name[match.start(2) : match.start(2) + size]
-                told = _MODULE_ID.fullmatch(piece)
-                if len(piece) == size and told and int(told[2]) == len(told[3]):
-                    return ModuleId(told[1], told[3])
+                module = _MODULE_ID.fullmatch(piece)
+                if len(piece) == size and module and int(module[2]) == len(module[3]):
+                    return ModuleId(module[1], module[3])
     return None
 
 
@@ -179,7 +179,7 @@ def read_symbols(elf: Elf, table_kind: int) -> Iterator[tuple[str, int, int, int
             yield table[name:end].decode("utf-8", "backslashreplace"), info & 15, other, bytes_
 
 
-def _kernel(elf: Elf, section: Section | None) -> Kernel:
+def _read_kernel(elf: Elf, section: Section | None) -> Kernel:
     if section is None:
         return Kernel(0, ())
     data = elf.view.take(*elf.content(section))

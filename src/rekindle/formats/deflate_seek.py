@@ -23,23 +23,23 @@ _ORDER = 19
 
 def find_block(piece: bytes) -> tuple[int, int] | None:
     """(bit, byte) of the first block that begins in this stretch; None where none does or too little follows it."""
-    for phase, at in _starts(piece):
-        found = _decode(_shifted(piece[at:], phase), _FILLINGS[0])
-        if found is not None and len(found) >= LEAST:
+    for phase, at in _possible_starts(piece):
+        inflated = _decode(_shift_bits(piece[at:], phase), _FILLINGS[0])
+        if inflated is not None and len(inflated) >= LEAST:
             return phase, at
     return None
 
 
 def inflate_from(piece: bytes, block: tuple[int, int]) -> bytes:
     """What follows a block's beginning, as far as the stretch goes."""
-    shifted = _shifted(piece[block[1] :], block[0])
+    shifted = _shift_bits(piece[block[1] :], block[0])
     first, second = (_decode(shifted, filling) or b"" for filling in _FILLINGS)
     size = min(len(first), len(second))
-    one, other = (np.frombuffer(out, np.uint8, count=size) for out in (first, second))
-    return bytes(np.where(one == other, one, UNKNOWN).astype(np.uint8))
+    left, right = (np.frombuffer(out, np.uint8, count=size) for out in (first, second))
+    return bytes(np.where(left == right, left, UNKNOWN).astype(np.uint8))
 
 
-def _shifted(piece: bytes, phase: int) -> bytes:
+def _shift_bits(piece: bytes, phase: int) -> bytes:
     """The stretch from this bit on; deflate fills bytes from their lowest bit."""
     if phase == 0:
         return piece
@@ -56,11 +56,11 @@ def _decode(piece: bytes, filling: bytes) -> bytes | None:
         return None
 
 
-def _starts(piece: bytes) -> list[tuple[int, int]]:
+def _possible_starts(piece: bytes) -> list[tuple[int, int]]:
     """(bit, byte) of places where the header of a block with tables of its own may stand, in order of place."""
-    found: list[tuple[int, int]] = []
+    starts: list[tuple[int, int]] = []
     for phase in range(8):
-        code: Any = np.frombuffer(_shifted(piece, phase), np.uint8).astype(np.uint64)
+        code: Any = np.frombuffer(_shift_bits(piece, phase), np.uint8).astype(np.uint64)
         if len(code) < 16:
             return []
         count = len(code) - 12
@@ -81,5 +81,5 @@ def _starts(piece: bytes) -> list[tuple[int, int]]:
             length[lengths <= number] = 0
             space += np.where(length > 0, 128 >> length, 0)
         # Codes that leave nothing over: what a compressor writes.
-        found += [(phase, at) for at in place[space == 128].tolist()]
-    return sorted(found, key=lambda one: one[1] * 8 + one[0])
+        starts += [(phase, at) for at in place[space == 128].tolist()]
+    return sorted(starts, key=lambda start: start[1] * 8 + start[0])

@@ -221,8 +221,8 @@ class Elf:
     @property
     def rpath(self) -> tuple[str, ...]:
         """Search paths written into the file (RUNPATH beats RPATH, as in the loader)."""
-        found = self.strings_of("RUNPATH") or self.strings_of("RPATH")
-        return tuple(part for text in found for part in text.split(":") if part)
+        texts = self.strings_of("RUNPATH") or self.strings_of("RPATH")
+        return tuple(part for text in texts for part in text.split(":") if part)
 
     @functools.cached_property
     def version_needs(self) -> tuple[Need, ...]:

@@ -62,15 +62,15 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
     if kind is None:
         raise Malformed(f"{elf.view.what} is for {elf.machine}; pointers are read for x86_64 and aarch64")
     low, high = section.address, section.address + section.size
-    found: list[Pointer] = []
+    pointers: list[Pointer] = []
     for table in elf.sections:
         offset, size = elf.content(table)
         if table.kind == _RELA:
-            for row, where, addend in _relative(elf, offset, size, kind, low, high):
-                found.append(Pointer(_file_offset(elf, where), offset + row * RELA.itemsize + 16, addend))
+            for row, where, addend in _plain_pointers(elf, offset, size, kind, low, high):
+                pointers.append(Pointer(_file_offset(elf, where), offset + row * RELA.itemsize + 16, addend))
         elif table.kind == _RELR:
-            found += _packed(elf, elf.view.take(offset, size // 8 * 8), low, high)
-    return tuple(found)
+            pointers += _packed_pointers(elf, elf.view.take(offset, size // 8 * 8), low, high)
+    return tuple(pointers)
 
 
 def move_section(
@@ -101,20 +101,20 @@ class _Plan:
         if self.page & (self.page - 1) or self.page > 1 << 24:
             raise Malformed(f"{view.what} wants its segments aligned to {self.page}, which no system does")
         self.pointers = pointers_into(elf, section)
-        self.cut = self._cut()
+        self.cut = self._find_cut()
         # The old section table goes if it is the end of the file, where linkers put it.
         table_end = self.head[1] + rows * row
         self.kept_end = self.head[1] if table_end == view.size and not self._used_behind(self.head[1]) else view.size
-        self.start = round_up(self._shifted(self.kept_end), self.page)
+        self.start = round_up(self._new_offset(self.kept_end), self.page)
         self.address = round_up(max(load[3] + load[6] for load in self.loads), self.page)
         if self.address + (1 << 40) >= 1 << 47:
             raise Malformed(f"{view.what} leaves no addresses for one segment more")
-        self._place()
+        self._place_pieces()
 
     def _used_behind(self, offset: int) -> bool:
         return any(row[4] + (0 if row[1] == 8 else row[5]) > offset for row in self.rows if row[1])
 
-    def _cut(self) -> tuple[int, int]:
+    def _find_cut(self) -> tuple[int, int]:
         """File offsets (from, to) of whole pages of old content that nobody else lies in; equal where none are."""
         start = self.section.offset
         low, high = round_up(start, self.page), (start + self.section.size) // self.page * self.page
@@ -128,11 +128,11 @@ class _Plan:
             return start, start
         return low, high
 
-    def _shifted(self, offset: int) -> int:
+    def _new_offset(self, offset: int) -> int:
         """The new file offset of what stays."""
         return offset - (self.cut[1] - self.cut[0]) if offset >= self.cut[1] else offset
 
-    def _split(self) -> list[list[int]]:
+    def _split_segments(self) -> list[list[int]]:
         """The old segments at their new offsets, the one with the cut in two."""
         low, high = self.cut
         out: list[list[int]] = []
@@ -142,15 +142,15 @@ class _Plan:
                 if first:
                     out.append([kind, flags, offset, address, physical, first, first, align])
                 if size != rest:
-                    places = (self._shifted(high), address + rest, physical + rest)
+                    places = (self._new_offset(high), address + rest, physical + rest)
                     out.append([kind, flags, *places, file_size - rest, size - rest, align])
             else:
-                out.append([kind, flags, self._shifted(offset), address, physical, file_size, size, align])
+                out.append([kind, flags, self._new_offset(offset), address, physical, file_size, size, align])
         return out
 
-    def _place(self) -> None:
+    def _place_pieces(self) -> None:
         """Where everything new lies; ``moved`` maps the old address of a piece to its new one."""
-        segments = self._split()
+        segments = self._split_segments()
         table = round_up(_SEGMENT.size * (len(segments) + 1), self.align)
         self.moved: dict[int, int] = {}
         at = table
@@ -183,7 +183,7 @@ class _Plan:
                 # What is left of the old content at its ends would look like content to those who search.
                 out.write(bytes(last - first))
             else:
-                self._pour(out, first, last)
+                self._copy_bytes(out, first, last)
         out.write(bytes(self.start - out.tell()))
         out.write(b"".join(_SEGMENT.pack(*segment) for segment in self.new_segments))
         for piece in self.pieces:
@@ -192,40 +192,40 @@ class _Plan:
                 if isinstance(part, bytes):
                     out.write(part)
                 else:
-                    self._pour(out, part[0], part[0] + part[1])
+                    self._copy_bytes(out, part[0], part[0] + part[1])
         out.write(bytes(self.table_at - out.tell()))
-        out.write(b"".join(_SECTION.pack(*self._row(row)) for row in self.rows))
-        for offset, content in self._edits().items():
+        out.write(b"".join(_SECTION.pack(*self._new_row(row)) for row in self.rows))
+        for offset, content in self._header_edits().items():
             out.seek(offset)
             out.write(content)
         out.seek(0, 2)
 
-    def _pour(self, out: IO[bytes], start: int, end: int) -> None:
+    def _copy_bytes(self, out: IO[bytes], start: int, end: int) -> None:
         data = self.elf.view.data
         for at in range(start, end, _CHUNK):
             out.write(data[at : min(at + _CHUNK, end)])
         release(data, start, end - start)
 
-    def _row(self, row: list[int]) -> list[int]:
+    def _new_row(self, row: list[int]) -> list[int]:
         if row[1] and row[4] == self.section.offset and row[3] == self.section.address:
             place = (self.address + self.content_at, self.start + self.content_at, self.size - self.content_at)
             return [*row[:3], *place, row[6], row[7], self.align, row[9]]
-        return [*row[:4], self._shifted(row[4]), *row[5:]]
+        return [*row[:4], self._new_offset(row[4]), *row[5:]]
 
-    def _edits(self) -> Mapping[int, bytes]:
+    def _header_edits(self) -> Mapping[int, bytes]:
         edits = {
             32: struct.pack("<QQ", self.start, self.table_at),
             56: struct.pack("<H", len(self.new_segments)),
         }
         for pointer in self.pointers:
             new = struct.pack("<Q", self.moved[pointer.target])
-            edits[self._shifted(pointer.slot)] = new
+            edits[self._new_offset(pointer.slot)] = new
             if pointer.addend is not None:
-                edits[self._shifted(pointer.addend)] = new
+                edits[self._new_offset(pointer.addend)] = new
         return edits
 
 
-def _relative(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) -> list[tuple[int, int, int]]:
+def _plain_pointers(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) -> list[tuple[int, int, int]]:
     """(row, slot, target) of a table's RELATIVE relocations. A view of the bytes must not outlive this call: a mapped
     file could not be closed."""
     rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
@@ -234,7 +234,7 @@ def _relative(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) 
     return list(zip(inside.tolist(), chosen["where"].tolist(), chosen["addend"].tolist(), strict=True))
 
 
-def _packed(elf: Elf, table: bytes, low: int, high: int) -> list[Pointer]:
+def _packed_pointers(elf: Elf, table: bytes, low: int, high: int) -> list[Pointer]:
     """Pointers that a RELR table names and that lead between ``low`` and ``high``."""
     out = []
     for slot in packed_slots(table):

@@ -32,7 +32,7 @@ def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[ByteEdi
     """The edits that make the library's code return ``new`` where it returned ``old``, which lies at ``offset`` and
     ends with a zero; None where it cannot be done with certainty."""
     address = elf.address_of(offset)
-    room = _room(elf, len(new) + 1)
+    room = _find_room(elf, len(new) + 1)
     if address is None or room is None:
         return None
     find = {"x86_64": _find_lea, "aarch64": _find_adrp}.get(elf.machine)
@@ -41,12 +41,12 @@ def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[ByteEdi
     place, target, edit = room
     code = [section for section in elf.sections if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS]
     named = [reference for section in code for reference in find(elf, section, address, target)]
-    if len(named) != 1 or _told_length(elf, named[0][0].offset, len(old)):
+    if len(named) != 1 or _has_length(elf, named[0][0].offset, len(old)):
         return None
     return (ByteEdit(place, new + b"\0"), edit, *named[0])
 
 
-def _room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
+def _find_room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
     """(file offset, address, edit of its segment) of zeros behind a read-only segment, inside its last page."""
     view = elf.view
     phoff, shoff = view.unpack("<QQ", 32)
@@ -72,7 +72,7 @@ def _room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
 def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[ByteEdit, ...]]:
     """``lea reg, [rip + distance]``: the distance is all that changes."""
     offset, size = elf.content(section)
-    found: list[tuple[ByteEdit, ...]] = []
+    edits: list[tuple[ByteEdit, ...]] = []
     for shift in range(4):
         count = (size - shift) // 4
         words = np.frombuffer(elf.view.data, "<i4", count=max(count, 0), offset=offset + shift).astype(np.int64)
@@ -81,11 +81,11 @@ def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byte
             before = elf.view.take(offset + place - 3, 3) if place >= 3 else b""
             distance = new - (section.address + place + 4)
             if before[:2] in (b"\x48\x8d", b"\x4c\x8d") and before[2] & 0xC7 == 5 and abs(distance) < 1 << 31:
-                found.append((ByteEdit(offset + place, struct.pack("<i", distance)),))
+                edits.append((ByteEdit(offset + place, struct.pack("<i", distance)),))
             else:
                 # Some other instruction that reaches it: then we do not know what leads there.
-                found += [(ByteEdit(offset + place, b""),)] * 2
-    return found
+                edits += [(ByteEdit(offset + place, b""),)] * 2
+    return edits
 
 
 def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[ByteEdit, ...]]:
@@ -94,7 +94,7 @@ def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byt
     words = np.frombuffer(elf.view.data, "<u4", count=size // 4, offset=offset).astype(np.int64)
     at = section.address + np.arange(len(words)) * 4
     hits = np.flatnonzero(((words & 0x9F000000) == 0x90000000) & ((at >> 12) + adrp_pages(words) == old >> 12))
-    found: list[tuple[ByteEdit, ...]] = []
+    edits: list[tuple[ByteEdit, ...]] = []
     for index in hits.tolist():
         register = int(words[index]) & 31
         for following in range(index + 1, min(index + 9, len(words))):
@@ -105,17 +105,17 @@ def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byt
                     continue
                 first = int(words[index]) & 0x9F00001F | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5
                 second = word & ~(0xFFF << 10) | (new & 0xFFF) << 10
-                found.append(
+                edits.append(
                     (
                         ByteEdit(offset + 4 * index, struct.pack("<I", first)),
                         ByteEdit(offset + 4 * following, struct.pack("<I", second)),
                     )
                 )
                 break
-    return found
+    return edits
 
 
-def _told_length(elf: Elf, place: int, length: int) -> bool:
+def _has_length(elf: Elf, place: int, length: int) -> bool:
     """Does a number like the text's length stand near the instruction? Then changing the pointer is not enough."""
     start = max(0, place - _NEAR)
     near = elf.view.take(start, min(2 * _NEAR, elf.view.size - start))

@@ -97,7 +97,7 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
         stop = position + header + length
         if header < _CONTAINER.size or stop > end:
             raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
-        yield Container(position, header + length, tuple(_entries(data, position + header, stop, what)))
+        yield Container(position, header + length, tuple(_read_entries(data, position + header, stop, what)))
         position = stop
 
 
@@ -175,28 +175,28 @@ def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Co
         if inside is not None:
             position = inside
             continue
-        found = _plausible(data, position)
-        if found is None:
+        container = _read_container(data, position)
+        if container is None:
             position += len(MAGIC)
             continue
         count += 1
-        yield found
-        position += found.size
+        yield container
+        position += container.size
 
 
 def _find_far(data: Any, position: int) -> int:
     """The next magic in the whole file; pages of a mapped file that were searched are given back."""
     while position < len(data):
         stop = min(len(data), position + STRETCH)
-        found: int = data.find(MAGIC, position, min(len(data), stop + len(MAGIC) - 1))
-        release(data, position, (stop if found < 0 else found) - position)
-        if found >= 0:
-            return found
+        magic: int = data.find(MAGIC, position, min(len(data), stop + len(MAGIC) - 1))
+        release(data, position, (stop if magic < 0 else magic) - position)
+        if magic >= 0:
+            return magic
         position = stop
     return -1
 
 
-def _plausible(data: Any, position: int) -> Container | None:
+def _read_container(data: Any, position: int) -> Container | None:
     if position + _CONTAINER.size > len(data):
         return None
     _, version, header, length = _CONTAINER.unpack_from(data, position)
@@ -204,7 +204,7 @@ def _plausible(data: Any, position: int) -> Container | None:
     if version != 1 or header != _CONTAINER.size or not length or stop > len(data):
         return None
     try:
-        entries = tuple(_entries(data, position + header, stop, "fatbin"))
+        entries = tuple(_read_entries(data, position + header, stop, "fatbin"))
     except Malformed:
         return None
     return Container(position, header + length, entries) if entries else None
@@ -223,7 +223,7 @@ def _next_magic(data: Any, position: int, end: int, base: int) -> int:
     return int(data.find(MAGIC, position, end))
 
 
-def _entries(data: Any, position: int, stop: int, what: str) -> Iterator[Entry]:
+def _read_entries(data: Any, position: int, stop: int, what: str) -> Iterator[Entry]:
     while position < stop:
         if position + _LEAST_HEADER > stop:
             # Trailing zeros inside a container are padding.

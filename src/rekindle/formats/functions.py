@@ -73,8 +73,8 @@ class Functions:
 
     def all_files(self) -> list[str]:
         """The translation units that are named at all."""
-        found = np.unique(self.files)
-        return [table_string(self.strings, int(self.table["name"][at])) for at in found.tolist() if at]
+        symbols = np.unique(self.files)
+        return [table_string(self.strings, int(self.table["name"][at])) for at in symbols.tolist() if at]
 
     def binding(self, index: int) -> int:
         symbol = int(self.symbol[index])
@@ -148,7 +148,7 @@ def _elf_functions(elf: Elf) -> Functions:
     kind = table["info"] & 15
     callable_ = ((kind == _FUNC) | (kind == _IFUNC)) & (table["section"] != 0)
     value = table["value"].astype(np.int64)
-    chosen = np.flatnonzero(callable_ & _inside(value, code))
+    chosen = np.flatnonzero(callable_ & _lies_in_code(value, code))
     # Of several names for one address a global one is kept: it is what others call.
     order = np.lexsort((-(table["info"][chosen] >> 4).astype(np.int64), value[chosen]))
     chosen = chosen[order]
@@ -160,31 +160,31 @@ def _elf_functions(elf: Elf) -> Functions:
     files = (
         np.maximum.accumulate(np.where(kind == _FILE, np.arange(len(table)), 0)) if full and len(table) else start[:0]
     )
-    exported = _exported(elf, start)
-    unwind_start, unwind_end = _unwind(elf)
+    exported = _is_exported(elf, start)
+    unwind_start, unwind_end = _read_unwind(elf)
     if len(unwind_start):
         # Symbols that hand-written start code leaves without a size: the unwind table knows where they end.
         row = np.minimum(np.searchsorted(unwind_start, start), len(unwind_start) - 1)
         size = np.where((size == 0) & (unwind_start[row] == start), unwind_end[row] - start, size)
-    keep = _inside(unwind_start, code) & ~_covered(unwind_start, start, size)
+    keep = _lies_in_code(unwind_start, code) & ~_lies_in_symbol(unwind_start, start, size)
     all_start = np.concatenate([start, unwind_start[keep]])
     all_end = np.concatenate([start + size, unwind_end[keep]])
     symbol = np.concatenate([chosen.astype(np.int64), np.full(int(keep.sum()), -1, np.int64)])
     shown = np.concatenate([exported, np.zeros(int(keep.sum()), bool)])
     order = np.argsort(all_start, kind="stable")
     all_start, all_end, symbol, shown = all_start[order], all_end[order], symbol[order], shown[order]
-    end = _ends(all_start, all_end, code)
+    end = _bound_ends(all_start, all_end, code)
     return Functions(all_start, end, symbol, table, strings, files, shown, {})
 
 
-def _inside(value: Addresses, code: list[Code]) -> npt.NDArray[np.bool_]:
+def _lies_in_code(value: Addresses, code: list[Code]) -> npt.NDArray[np.bool_]:
     out = np.zeros(len(value), bool)
     for part in code:
         out |= (value >= part.address) & (value < part.address + part.size)
     return out
 
 
-def _covered(points: Addresses, start: Addresses, size: Addresses) -> npt.NDArray[np.bool_]:
+def _lies_in_symbol(points: Addresses, start: Addresses, size: Addresses) -> npt.NDArray[np.bool_]:
     """Points that lie inside a sized symbol, or at the start of one without a size."""
     if not len(start):
         return np.zeros(len(points), bool)
@@ -193,7 +193,7 @@ def _covered(points: Addresses, start: Addresses, size: Addresses) -> npt.NDArra
     return np.asarray((index >= 0) & ((points < start[before] + size[before]) | (points == start[before])))
 
 
-def _ends(start: Addresses, end: Addresses, code: list[Code]) -> Addresses:
+def _bound_ends(start: Addresses, end: Addresses, code: list[Code]) -> Addresses:
     """Never past the next function; a symbol without a size runs up to it; never out of its section."""
     following = np.full(len(start), np.iinfo(np.int64).max, np.int64)
     following[:-1] = start[1:]
@@ -204,7 +204,7 @@ def _ends(start: Addresses, end: Addresses, code: list[Code]) -> Addresses:
     return np.asarray(out, np.int64)
 
 
-def _exported(elf: Elf, start: Addresses) -> npt.NDArray[np.bool_]:
+def _is_exported(elf: Elf, start: Addresses) -> npt.NDArray[np.bool_]:
     section = elf.section(".dynsym")
     if section is None or not section.size:
         return np.zeros(len(start), bool)
@@ -213,7 +213,7 @@ def _exported(elf: Elf, start: Addresses) -> npt.NDArray[np.bool_]:
     return np.isin(start, table["value"][visible].astype(np.int64))
 
 
-def _unwind(elf: Elf) -> tuple[Addresses, Addresses]:
+def _read_unwind(elf: Elf) -> tuple[Addresses, Addresses]:
     """Function ranges from ``.eh_frame_hdr``; none where it has another form than linkers write today."""
     empty = np.zeros(0, np.int64)
     section, frames = elf.section(".eh_frame_hdr"), elf.section(".eh_frame")
@@ -239,41 +239,39 @@ def _unwind(elf: Elf) -> tuple[Addresses, Addresses]:
 
 
 def _pe_functions(pe: Pe) -> Functions:
-    found = pe.directory(EXCEPTION)
+    stretch = pe.directory(EXCEPTION)
     step = 12 if pe.machine == "x86_64" else 8
     rows = np.zeros((0, step // 4), np.int64)
-    if found is not None:
-        offset, size = found
+    if stretch is not None:
+        offset, size = stretch
         if not pe.view.inside(offset, size):
             raise Malformed(f"{pe.view.what}: its function table lies outside the file")
         count = size // step
         rows = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset)
         rows = rows.reshape(count, step // 4).astype(np.int64)
     code = code_of(pe)
-    rows = rows[_inside(rows[:, 0], code)] if len(rows) else rows
+    rows = rows[_lies_in_code(rows[:, 0], code)] if len(rows) else rows
     rows = rows[np.argsort(rows[:, 0], kind="stable")] if len(rows) else rows
     start = rows[:, 0]
     end = rows[:, 1] if step == 12 else np.zeros(len(rows), np.int64)
     keep = np.ones(len(start), bool)
     keep[1:] = np.diff(start) > 0
     named = dict(pe.exports)
-    start, end = _with_leaves(start[keep], end[keep], np.fromiter(named, np.int64, len(named)), code)
+    start, end = _add_leaves(start[keep], end[keep], np.fromiter(named, np.int64, len(named)), code)
     shown = np.isin(start, np.fromiter(named, np.int64, len(named)))
     names = {int(i): named[int(start[i])] for i in np.flatnonzero(shown)}
     empty = np.zeros(0, np.int64)
     symbol = np.full(len(start), -1, np.int64)
     table = np.zeros(0, SYMBOL)
-    return Functions(start, _ends(start, end, code), symbol, table, (b"", 0, 0), empty, shown, names)
+    return Functions(start, _bound_ends(start, end, code), symbol, table, (b"", 0, 0), empty, shown, names)
 
 
-def _with_leaves(
-    start: Addresses, end: Addresses, exported: Addresses, code: list[Code]
-) -> tuple[Addresses, Addresses]:
+def _add_leaves(start: Addresses, end: Addresses, exported: Addresses, code: list[Code]) -> tuple[Addresses, Addresses]:
     """Exported functions that the function table leaves out: those that call nobody and keep nothing on the stack.
 
     FBGEMM's FindMinMax, which crashes old CPUs, is one. They end where the next function starts.
     """
-    exported = np.unique(exported[_inside(exported, code)]) if len(exported) else exported
+    exported = np.unique(exported[_lies_in_code(exported, code)]) if len(exported) else exported
     before = np.searchsorted(start, exported, "right") - 1
     held = before >= 0
     if len(start):

@@ -23,7 +23,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
         at += 1
         literals = token >> 4
         if literals == 15:
-            literals, at = _longer(data, at, literals, limit)
+            literals, at = _read_length(data, at, literals, limit)
         out += data[at : at + literals]
         at += literals
         if at + 2 > size:
@@ -32,7 +32,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
         at += 2
         length = token & 15
         if length == 15:
-            length, at = _longer(data, at, length, limit)
+            length, at = _read_length(data, at, length, limit)
         length = min(length + 4, limit - len(out))
         if not 0 < distance <= len(out) or length <= 0:
             break
@@ -45,7 +45,7 @@ def decode_lz4(data: bytes, limit: int) -> bytes:
     return bytes(out[:limit])
 
 
-def _longer(data: bytes, at: int, count: int, limit: int) -> tuple[int, int]:
+def _read_length(data: bytes, at: int, count: int, limit: int) -> tuple[int, int]:
     """A length that did not fit into its four bits: the bytes after it are added up to the first below 255."""
     while at < len(data):
         byte = data[at]

@@ -120,22 +120,22 @@ def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
 
 def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
     edge: BuildEdge | None = None
-    for line in _joined(lines):
+    for line in _join_lines(lines):
         if line.startswith(" "):
             name, sign, value = line.strip().partition("=")
             if edge is not None and sign:
-                edge.variables[name.strip()] = _plain(value.strip())
+                edge.variables[name.strip()] = _unescape(value.strip())
             continue
         if edge is not None:
             yield edge
             edge = None
         if line.startswith("build "):
-            edge = _edge(line[6:])
+            edge = _parse_edge(line[6:])
     if edge is not None:
         yield edge
 
 
-def _joined(lines: Iterable[str]) -> Iterator[str]:
+def _join_lines(lines: Iterable[str]) -> Iterator[str]:
     """Logical lines: ``$`` at the end continues."""
     rest = ""
     for raw in lines:
@@ -148,8 +148,8 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def _edge(text: str) -> BuildEdge | None:
-    words = _words(text)
+def _parse_edge(text: str) -> BuildEdge | None:
+    words = _split_words(text)
     outputs: list[str] = []
     inputs: list[str] = []
     rule = ""
@@ -169,7 +169,7 @@ def _edge(text: str) -> BuildEdge | None:
     return BuildEdge(rule=rule, outputs=tuple(outputs), inputs=tuple(inputs))
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Split at unescaped spaces and at the unescaped colon; unescape ``$ ``, ``$:`` and ``$$``."""
     if "$" not in text:
         head, colon, tail = text.partition(": ")
@@ -177,5 +177,5 @@ def _words(text: str) -> list[str]:
     return [_ESCAPED.sub(r"\1", word) for word in _WORD.findall(text)]
 
 
-def _plain(value: str) -> str:
+def _unescape(value: str) -> str:
     return value.replace("$ ", " ").replace("$:", ":").replace("$$", "$") if "$" in value else value

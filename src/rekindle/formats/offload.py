@@ -91,11 +91,11 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
     while position + 4 <= end:
         head = bytes(data[position : min(end, position + len(PLAIN))])
         if head == PLAIN:
-            objects, length = _table(view, position, end)
+            objects, length = _read_table(view, position, end)
             yield Bundle(position, "plain", objects, length)
             position += length
         elif head[:4] == COMPRESSED:
-            bundle, length = _compressed(view, position, end)
+            bundle, length = _read_compressed(view, position, end)
             yield bundle
             position += length
         else:
@@ -122,13 +122,13 @@ def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, 
         if len(raw) != size:
             raise Malformed(f"{what}: a compressed offload bundle is damaged ({len(raw)} of {size} bytes)")
     view = View(raw, what)
-    _table(view, 0, len(raw))
-    position, found = 32, {}
+    _read_table(view, 0, len(raw))
+    position, objects = 32, {}
     for each in bundle.objects:
         offset, size, length = view.unpack("<QQQ", position)
-        found[each.id] = view.take(offset, size)
+        objects[each.id] = view.take(offset, size)
         position += 24 + length
-    return found
+    return objects
 
 
 def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
@@ -171,11 +171,11 @@ def sycl_targets(data: Any) -> dict[str, int]:
 
 def ahead_of_time(data: Any) -> tuple[str, ...]:
     """Intel's devices that the SYCL code of a library was compiled for beforehand, as its compiler was told."""
-    found = (name for match in _AHEAD.finditer(data) for name in match[1].decode().split(","))
-    return tuple(sorted({name for name in found if name}))
+    names = (name for match in _AHEAD.finditer(data) for name in match[1].decode().split(","))
+    return tuple(sorted({name for name in names if name}))
 
 
-def _table(view: View, start: int, end: int, *, whole: bool = True) -> tuple[tuple[CodeObject, ...], int]:
+def _read_table(view: View, start: int, end: int, *, whole: bool = True) -> tuple[tuple[CodeObject, ...], int]:
     """The targets of a plain bundle and its length. ``whole`` is False for the inflated head of one."""
     count = view.number("<Q", start + 24)
     if count > MAX_TARGETS:
@@ -193,7 +193,7 @@ def _table(view: View, start: int, end: int, *, whole: bool = True) -> tuple[tup
     return tuple(out), max(furthest, position - start)
 
 
-def _compressed(view: View, start: int, end: int) -> tuple[Bundle, int]:
+def _read_compressed(view: View, start: int, end: int) -> tuple[Bundle, int]:
     version, method = view.unpack("<HH", start + 4)
     if version == 1:
         total, header = None, 20
@@ -209,7 +209,7 @@ def _compressed(view: View, start: int, end: int) -> tuple[Bundle, int]:
     head = _inflate_head(bytes(view.data[start + header : stop]), method, view.what)
     if head[: len(PLAIN)] != PLAIN:
         raise Malformed(f"{view.what}: a compressed offload bundle holds something else")
-    objects, _ = _table(View(head, view.what), 0, len(head), whole=False)
+    objects, _ = _read_table(View(head, view.what), 0, len(head), whole=False)
     form = f"CCOB {version} {'zstd' if method else 'zlib'}"
     # Version 1 does not say how long it is; the next bundle is found at its alignment.
     return Bundle(start, form, objects, total or 0), total if total is not None else header
@@ -256,7 +256,7 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
     """Kernels with what is passed to them, and variables, of a code object; lies are :class:`Malformed`."""
     elf = Elf(image, what)
     try:
-        told = msgspec.msgpack.decode(_metadata(elf))
+        metadata = msgspec.msgpack.decode(_find_metadata(elf))
         kernels = {
             kernel[".name"]: Kernel(
                 kernel[".kernarg_segment_size"],
@@ -266,7 +266,7 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
                     if not row[".value_kind"].startswith("hidden_")
                 ),
             )
-            for kernel in told["amdhsa.kernels"]
+            for kernel in metadata["amdhsa.kernels"]
         }
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
         raise Malformed(f"{what}: its list of kernels cannot be read ({error})") from error
@@ -281,11 +281,11 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
 
 def unit_id(names: tuple[str, ...]) -> str | None:
     """The compiler's id of the unit (clang's ``-cuid``), told by its own symbol or by any internal name."""
-    match = next((found for name in names if (found := _UNIT_ID.search(name))), None)
+    match = next((hit for name in names if (hit := _UNIT_ID.search(name))), None)
     return (match[1] or match[2]) if match else None
 
 
-def _metadata(elf: Elf) -> bytes:
+def _find_metadata(elf: Elf) -> bytes:
     for section in elf.sections:
         at, size = elf.content(section) if section.kind == _NOTE else (0, 0)
         end = at + size

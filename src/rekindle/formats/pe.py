@@ -33,7 +33,7 @@ class PeSection:
     flags: int
 
 
-class _Names:
+class _NameReader:
     """The names of one table. Together they cannot be longer than the file, unless one is named over and over."""
 
     def __init__(self, view: View) -> None:
@@ -109,14 +109,14 @@ class Pe:
             raise Malformed(f"{self.view.what}: directory {index} lies outside the file")
         return offset, size
 
-    def _names(self, index: int, step: int, field: int, blank: int) -> tuple[str, ...]:
-        found = self.directory(index)
-        if found is None:
+    def _library_names(self, index: int, step: int, field: int, blank: int) -> tuple[str, ...]:
+        table = self.directory(index)
+        if table is None:
             return ()
         out: list[str] = []
-        names = _Names(self.view)
+        names = _NameReader(self.view)
         for i in range(MAX_IMPORTS):
-            row = self.view.unpack(f"<{step // 4}I", found[0] + i * step)
+            row = self.view.unpack(f"<{step // 4}I", table[0] + i * step)
             if not row[field] or not any(row[:blank]):
                 return tuple(out)
             # Very old delay-import tables hold addresses instead of RVAs (attribute bit 0 clear).
@@ -130,33 +130,33 @@ class Pe:
     @functools.cached_property
     def needed(self) -> tuple[str, ...]:
         """Libraries the loader must find before the image starts."""
-        return self._names(IMPORT, 20, 3, 5)
+        return self._library_names(IMPORT, 20, 3, 5)
 
     @functools.cached_property
     def delayed(self) -> tuple[str, ...]:
         """Libraries loaded at first use."""
-        return self._names(DELAY_IMPORT, 32, 1, 8)
+        return self._library_names(DELAY_IMPORT, 32, 1, 8)
 
     @functools.cached_property
     def cookie(self) -> int | None:
         """The variable that functions with arrays on the stack read to notice an overrun."""
-        found = self.directory(LOAD_CONFIG)
-        if found is None or found[1] < 0x60 or not self.view.inside(found[0], 0x60):
+        table = self.directory(LOAD_CONFIG)
+        if table is None or table[1] < 0x60 or not self.view.inside(table[0], 0x60):
             return None
-        value = self.view.number("<Q", found[0] + 0x58)
+        value = self.view.number("<Q", table[0] + 0x58)
         return value - self.image_base if value else None
 
     @functools.cached_property
     def imports(self) -> dict[int, tuple[str, str]]:
         """Address of a slot the loader fills -> (library, name); left out is what is imported by number or
         listed where the file has no bytes (packers do that)."""
-        found = self.directory(IMPORT)
+        table = self.directory(IMPORT)
         out: dict[int, tuple[str, str]] = {}
         # Of all libraries together: several may point at one and the same list.
-        left, names = MAX_IMPORTED + 1, _Names(self.view)
+        left, names = MAX_IMPORTED + 1, _NameReader(self.view)
         for i, library in enumerate(self.needed):
-            assert found is not None
-            lookup, _, _, _, slots = self.view.unpack("<5I", found[0] + 20 * i)
+            assert table is not None
+            lookup, _, _, _, slots = self.view.unpack("<5I", table[0] + 20 * i)
             at = self.offset_of(lookup or slots)
             if at is None:
                 continue
@@ -175,43 +175,43 @@ class Pe:
     @functools.cached_property
     def exports(self) -> tuple[tuple[int, str], ...]:
         """(address, name) of the named exports."""
-        found = self.directory(EXPORT)
-        if found is None:
+        table = self.directory(EXPORT)
+        if table is None:
             return ()
-        count, names = self.view.unpack("<II", found[0] + 20)
-        functions, name_table, ordinals = self.view.unpack("<III", found[0] + 28)
+        count, names = self.view.unpack("<II", table[0] + 20)
+        functions, name_table, ordinals = self.view.unpack("<III", table[0] + 28)
         at = [self.offset_of(rva) for rva in (functions, name_table, ordinals)]
         if not names:
             return ()
         if names > MAX_EXPORTS or None in at:
             raise Malformed(f"{self.view.what}: its export table cannot be")
         out = []
-        table = _Names(self.view)
+        texts = _NameReader(self.view)
         for i in range(names):
             ordinal = self.view.number("<H", at[2] + 2 * i)  # type: ignore[operator]
             name = self.offset_of(self.view.number("<I", at[1] + 4 * i))  # type: ignore[operator]
             if ordinal < count and name is not None:
-                out.append((self.view.number("<I", at[0] + 4 * ordinal), table.text(name)))  # type: ignore[operator]
+                out.append((self.view.number("<I", at[0] + 4 * ordinal), texts.text(name)))  # type: ignore[operator]
         return tuple(out)
 
     @functools.cached_property
     def forwards(self) -> tuple[str, ...]:
         """Libraries that some of the exports are handed on to: ``NAME`` of ``NAME.function``, without ``.dll``. The
         loader looks for them when such an export is asked for."""
-        found = self.directory(EXPORT)
-        if found is None:
+        table = self.directory(EXPORT)
+        if table is None:
             return ()
         start, size = self.directories[EXPORT]
-        count = self.view.number("<I", found[0] + 20)
-        table = self.offset_of(self.view.number("<I", found[0] + 28))
-        if not count or table is None:
+        count = self.view.number("<I", table[0] + 20)
+        functions = self.offset_of(self.view.number("<I", table[0] + 28))
+        if not count or functions is None:
             return ()
         if count > MAX_EXPORTS:
             raise Malformed(f"{self.view.what}: its export table cannot be")
         out: dict[str, None] = {}
-        names = _Names(self.view)
+        names = _NameReader(self.view)
         for i in range(count):
-            address = self.view.number("<I", table + 4 * i)
+            address = self.view.number("<I", functions + 4 * i)
             offset = self.offset_of(address) if start <= address < start + size else None
             if offset is not None:
                 out[names.text(offset).rpartition(".")[0]] = None

@@ -26,7 +26,7 @@ def image_pointers_into(pe: Pe, section: PeSection) -> tuple[Pointer, ...]:
     table = pe.directory(BASE_RELOCATIONS)
     low = pe.image_base + section.address
     high = low + max(section.virtual_size, section.size)
-    found: list[Pointer] = []
+    pointers: list[Pointer] = []
     at, end = (table[0], table[0] + table[1]) if table else (0, 0)
     while at + 8 <= end:
         page, size = pe.view.unpack("<II", at)
@@ -36,9 +36,9 @@ def image_pointers_into(pe: Pe, section: PeSection) -> tuple[Pointer, ...]:
         for row in rows[rows >> 12 == _DIR64].tolist():
             slot = pe.offset_of(page + (row & 0xFFF))
             if slot is not None and low <= (target := pe.view.number("<Q", slot)) < high:
-                found.append(Pointer(slot, None, target))
+                pointers.append(Pointer(slot, None, target))
         at += size
-    return tuple(found)
+    return tuple(pointers)
 
 
 def move_image_section(

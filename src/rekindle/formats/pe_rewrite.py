@@ -71,21 +71,21 @@ class ImageLayout:
         self.section_alignment, self.file_alignment = view.unpack("<II", header + 32)
         self.headers = view.number("<I", header + 60)
         self.checksum_at = header + 64
-        self._check(count)
+        self._check_layout(count)
         filled = [s for s in pe.sections if s.size and s.offset]
         self.first = min((s.offset for s in filled), default=view.size)
         self.end = min(max((s.offset + s.size for s in filled), default=self.headers), view.size)
         # Windows wants sections without holes between them.
         last = max(s.address + (s.virtual_size or s.size) for s in pe.sections)
         self.address = round_up(last, self.section_alignment)
-        self.grown = 0 if self._room() else self.file_alignment
+        self.grown = 0 if self._has_room() else self.file_alignment
         if self.headers + self.grown > min(s.address for s in pe.sections):
             raise Malformed(f"{view.what}: its headers have no room for one section more")
         self.section_at = round_up(self.end + self.grown, self.file_alignment)
         self.raw_size = round_up(len(blob), self.file_alignment)
-        self.kept = self._without_signature()
+        self.kept = self._find_end()
 
-    def _check(self, count: int) -> None:
+    def _check_layout(self, count: int) -> None:
         what = self.pe.view.what
         for value in (self.section_alignment, self.file_alignment):
             if not 1 <= value <= 1 << 20 or value & (value - 1):
@@ -93,7 +93,7 @@ class ImageLayout:
         if not count or count >= MAX_SECTIONS:
             raise Malformed(f"{what} has {count} sections; one more does not fit")
 
-    def _room(self) -> bool:
+    def _has_room(self) -> bool:
         """Is there a place for one more section header? Bound imports often lie there, and go anyway."""
         bound = self.pe.directories[BOUND_IMPORT] if len(self.pe.directories) > BOUND_IMPORT else (0, 0)
         limit = min(self.headers, self.first)
@@ -102,7 +102,7 @@ class ImageLayout:
             raise Malformed(f"{self.pe.view.what} keeps something of its own behind its section table")
         return len(spare) == _HEADER
 
-    def _without_signature(self) -> int:
+    def _find_end(self) -> int:
         """Where the file ends without its signature, if that is its last part (it is where Windows puts it)."""
         size = self.pe.view.size
         if len(self.pe.directories) <= CERTIFICATE:
@@ -144,18 +144,18 @@ class ImageLayout:
                 place = view.number("<I", row + field)
                 if place and self.grown:
                     out[row + field] = struct.pack("<I", self.moved(place))
-        out |= self._debug()
+        out |= self._debug_edits()
         # Written last: headers that grew have its place only in the new file, where nothing else lies.
         where = (len(self.blob), self.address, self.raw_size, self.section_at)
         self.head = struct.pack("<8sIIIIIIHHI", self.name, *where, 0, 0, 0, 0, _READABLE_DATA)
         return out
 
-    def _debug(self) -> dict[int, bytes]:
-        found = self.pe.directory(DEBUG)
+    def _debug_edits(self) -> dict[int, bytes]:
+        table = self.pe.directory(DEBUG)
         out = {}
-        for row in range(min(found[1] // 28, 64) if found else 0):
-            assert found is not None
-            at = found[0] + 28 * row + 24
+        for row in range(min(table[1] // 28, 64) if table else 0):
+            assert table is not None
+            at = table[0] + 28 * row + 24
             place = self.pe.view.number("<I", at)
             if place:
                 out[at] = struct.pack("<I", self.behind(place))
@@ -175,12 +175,12 @@ class ImageLayout:
 
     def copy(self, file: IO[bytes], out: IO[bytes]) -> None:
         """The file with room for the new section: headers, image, new section, what follows."""
-        _pour(file, out, 0, min(self.first, self.end))
+        _copy_bytes(file, out, 0, min(self.first, self.end))
         out.write(bytes(self.grown))
-        _pour(file, out, min(self.first, self.end), self.end)
+        _copy_bytes(file, out, min(self.first, self.end), self.end)
         out.write(bytes(self.section_at - out.tell()))
         out.write(self.blob.ljust(self.raw_size, b"\0"))
-        _pour(file, out, self.end, self.kept)
+        _copy_bytes(file, out, self.end, self.kept)
         out.seek(self.table_end)
         out.write(self.head)
 
@@ -188,10 +188,10 @@ class ImageLayout:
 def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:
     out: dict[int, bytes] = {}
     for index, step, names in ((IMPORT, 20, pe.needed), (DELAY_IMPORT, 32, pe.delayed)):
-        found = pe.directory(index)
+        table = pe.directory(index)
         for number, name in enumerate(names):
-            assert found is not None
-            row = found[0] + step * number
+            assert table is not None
+            row = table[0] + step * number
             address = at.get(name.lower())
             if index == IMPORT:
                 out[row + 4] = bytes(8)  # no time stamp, no chain: nothing is bound any more
@@ -209,7 +209,7 @@ def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:
     return out
 
 
-def _pour(file: IO[bytes], out: IO[bytes], start: int, end: int) -> None:
+def _copy_bytes(file: IO[bytes], out: IO[bytes], start: int, end: int) -> None:
     file.seek(start)
     while start < end:
         chunk = file.read(min(_CHUNK, end - start))

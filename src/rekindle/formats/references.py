@@ -66,7 +66,7 @@ def read_references(elf: Elf) -> References:
     pointers.append(_packed_relative(elf))
     joined = np.concatenate(pointers)
     joined = joined[np.argsort(joined[:, 0], kind="stable")]
-    return References(joined, imports, _stubs(elf), _started(elf, joined), np.concatenate(resolvers))
+    return References(joined, imports, _find_stubs(elf), _constructors(elf, joined), np.concatenate(resolvers))
 
 
 def read_pe_references(pe: Pe) -> References:
@@ -82,7 +82,7 @@ def read_pe_references(pe: Pe) -> References:
                 size = min(STRETCH + 8, part.size - begin)
                 code = np.frombuffer(pe.view.data, np.uint8, count=size, offset=part.offset + begin)
                 # What the linker writes for a function that was not declared as imported.
-                at, target = _jumps(code, part.address + begin)
+                at, target = _find_jumps(code, part.address + begin)
                 real = np.isin(target, slots)
                 stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
     return References(none, imports, stubs, none[:, 0], libraries=libraries)
@@ -109,7 +109,7 @@ def _packed_relative(elf: Elf) -> Ints:
     return np.array(out, np.int64).reshape(-1, 2)
 
 
-def _started(elf: Elf, pointers: Ints) -> Ints:
+def _constructors(elf: Elf, pointers: Ints) -> Ints:
     section = elf.section(".init_array")
     if section is None:
         return np.zeros(0, np.int64)
@@ -117,7 +117,7 @@ def _started(elf: Elf, pointers: Ints) -> Ints:
     return np.unique(pointers[inside, 1])
 
 
-def _stubs(elf: Elf) -> dict[int, int]:
+def _find_stubs(elf: Elf) -> dict[int, int]:
     out: dict[int, int] = {}
     for section in elf.sections:
         if section.name.startswith(".plt") and section.size // 8 < MAX_STUBS:
@@ -131,7 +131,7 @@ def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
     code = np.frombuffer(elf.view.data, np.uint8, count=size, offset=offset)
     raw = code.tobytes()
     out = {}
-    for begin, slot in zip(*(found.tolist() for found in _jumps(code, section.address)), strict=True):
+    for begin, slot in zip(*(column.tolist() for column in _find_jumps(code, section.address)), strict=True):
         for before in (b"\xf2", b"\xf3\x0f\x1e\xfa"):
             if raw[max(begin - len(before), 0) : begin] == before:
                 begin -= len(before)
@@ -139,7 +139,7 @@ def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
     return out
 
 
-def _jumps(code: Bytes, address: int) -> tuple[Ints, Ints]:
+def _find_jumps(code: Bytes, address: int) -> tuple[Ints, Ints]:
     """The offset of each ``jmp [rip + slot]`` in code that is mapped at ``address``, and its slot."""
     at = np.flatnonzero(code[: max(len(code) - 5, 0)] == 0xFF)
     at = at[code[at + 1] == 0x25]

@@ -48,7 +48,7 @@ class IndexWheel:
 class _Anchors(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[dict[str, str | None], str]] = []
+        self.links: list[tuple[dict[str, str | None], str]] = []
         self.base: str | None = None
         self._open = False
 
@@ -57,19 +57,19 @@ class _Anchors(html.parser.HTMLParser):
             # The first one counts, for installers and browsers alike.
             self.base = dict(attrs).get("href")
         if tag == "a":
-            if len(self.found) >= MAX_LINKS:
+            if len(self.links) >= MAX_LINKS:
                 raise ValueError(f"more than {MAX_LINKS} links")
-            self.found.append((dict(attrs), ""))
+            self.links.append((dict(attrs), ""))
             self._open = True
 
     def handle_endtag(self, tag: str) -> None:
         self._open = self._open and tag != "a"
 
     def handle_data(self, data: str) -> None:
-        if self._open and self.found:
-            attrs, text = self.found[-1]
+        if self._open and self.links:
+            attrs, text = self.links[-1]
             if len(text) < MAX_LABEL:
-                self.found[-1] = attrs, text + data[:MAX_LABEL]
+                self.links[-1] = attrs, text + data[:MAX_LABEL]
 
 
 def read_project_page(page: bytes, url: str) -> list[IndexFile]:
@@ -89,9 +89,9 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
             return [
                 IndexFile(
                     str(row["filename"]),
-                    _absolute(url, str(row["url"])),
+                    _absolute_url(url, str(row["url"])),
                     bool(row.get("yanked")),
-                    _digest((row.get("hashes") or {}).get("sha256")),
+                    _check_digest((row.get("hashes") or {}).get("sha256")),
                     _metadata_digest(row.get("core-metadata", row.get("dist-info-metadata"))),
                     str(row["requires-python"]) if row.get("requires-python") else None,
                 )
@@ -107,35 +107,35 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
     except (ValueError, AssertionError) as error:
         raise BadInput(f"{url} answers with HTML that is no project page: {error}") from error
     out = []
-    base = _absolute(url, parser.base) if parser.base else url
-    for attrs, text in parser.found:
+    base = _absolute_url(url, parser.base) if parser.base else url
+    for attrs, text in parser.links:
         if href := attrs.get("href"):
-            address = _absolute(base, href)
+            address = _absolute_url(base, href)
             name = urllib.parse.unquote(urllib.parse.urlsplit(address).path.rsplit("/", 1)[-1]) or text.strip()
             kind, _, digest = urllib.parse.urldefrag(href)[1].partition("=")
-            told = attrs.get("data-core-metadata", attrs.get("data-dist-info-metadata"))
+            metadata = attrs.get("data-core-metadata", attrs.get("data-dist-info-metadata"))
             out.append(
                 IndexFile(
                     name,
                     address,
                     "data-yanked" in attrs,
-                    _digest(digest) if kind == "sha256" else None,
-                    _digest((told or "").removeprefix("sha256=")),
+                    _check_digest(digest) if kind == "sha256" else None,
+                    _check_digest((metadata or "").removeprefix("sha256=")),
                     attrs.get("data-requires-python"),
                 )
             )
     return out
 
 
-def _metadata_digest(told: object) -> str | None:
-    return _digest(told.get("sha256")) if isinstance(told, dict) else None
+def _metadata_digest(hashes: object) -> str | None:
+    return _check_digest(hashes.get("sha256")) if isinstance(hashes, dict) else None
 
 
-def _digest(text: object) -> str | None:
+def _check_digest(text: object) -> str | None:
     return text.lower() if isinstance(text, str) and re.fullmatch("[0-9a-fA-F]{64}", text) else None
 
 
-def _absolute(base: str, href: str) -> str:
+def _absolute_url(base: str, href: str) -> str:
     """Without its fragment; empty where it is none."""
     try:
         return urllib.parse.urldefrag(urllib.parse.urljoin(base, href))[0]
@@ -145,8 +145,8 @@ def _absolute(base: str, href: str) -> str:
 
 def files_in_folder(folder: Path) -> list[IndexFile]:
     """Wheels and source archives."""
-    found = sorted(path for kind in ("*.whl", "*.tar.gz", "*.zip") for path in folder.glob(kind))
-    return [IndexFile(path.name, path.resolve().as_uri()) for path in found]
+    paths = sorted(path for kind in ("*.whl", "*.tar.gz", "*.zip") for path in folder.glob(kind))
+    return [IndexFile(path.name, path.resolve().as_uri()) for path in paths]
 
 
 def _is_plain(name: str) -> bool:
@@ -156,15 +156,15 @@ def _is_plain(name: str) -> bool:
 
 def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
     """The wheels of a project, newest first. Names that break the rules are passed over."""
-    return _parsed(files, project, (".whl",), parse_wheel_filename)
+    return _read_names(files, project, (".whl",), parse_wheel_filename)
 
 
 def sdists_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
     """The source archives of a project, newest first; they have no tags."""
-    return _parsed(files, project, (".tar.gz", ".zip"), lambda name: (*parse_sdist_filename(name), (), frozenset()))
+    return _read_names(files, project, (".tar.gz", ".zip"), lambda name: (*parse_sdist_filename(name), (), frozenset()))
 
 
-def _parsed(
+def _read_names(
     files: Iterable[IndexFile], project: str, endings: tuple[str, ...], parse: Callable[[str], tuple[Any, ...]]
 ) -> list[IndexWheel]:
     out = []
@@ -176,7 +176,7 @@ def _parsed(
     return sorted(out, key=lambda wheel: (wheel.version, wheel.build), reverse=True)
 
 
-def choose(
+def choose_wheels(
     wheels: Iterable[IndexWheel], specifier: str, *, python: str | None, platform: str | None
 ) -> list[IndexWheel]:
     """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first.

@@ -45,9 +45,9 @@ def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes],
     """An envelope with one signature, as JSON."""
     signature = sign(pre_authentication(payload_type, payload))
     made = {
-        "payload": _coded(payload),
+        "payload": _to_base64(payload),
         "payloadType": payload_type,
-        "signatures": [{"keyid": key_id, "sig": _coded(signature)}],
+        "signatures": [{"keyid": key_id, "sig": _to_base64(signature)}],
     }
     return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode("ascii")
 
@@ -57,11 +57,11 @@ def read_envelope(raw: bytes, origin: str) -> Envelope:
     if len(raw) > MAX_ENVELOPE_BYTES:
         raise BadInput(f"{origin} is larger than {MAX_ENVELOPE_BYTES >> 20} MiB, so it is no envelope of ours")
     try:
-        read: Any = json.loads(raw)
-        if not isinstance(read, Mapping):
+        envelope: Any = json.loads(raw)
+        if not isinstance(envelope, Mapping):
             raise TypeError("no object")
-        kind, payload = read["payloadType"], _bytes(read["payload"])
-        signatures = tuple((str(one.get("keyid", "")), _bytes(one["sig"])) for one in read["signatures"])
+        kind, payload = envelope["payloadType"], _from_base64(envelope["payload"])
+        signatures = tuple((str(row.get("keyid", "")), _from_base64(row["sig"])) for row in envelope["signatures"])
         if not isinstance(kind, str):
             raise TypeError("payloadType is no text")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -76,7 +76,7 @@ def read_provenance(raw: bytes, origin: str) -> Envelope:
     try:
         (bundle, *_) = json.loads(raw)["attestation_bundles"]
         (made, *_) = bundle["attestations"]
-        payload, signature = _bytes(made["envelope"]["statement"]), _bytes(made["envelope"]["signature"])
+        payload, signature = _from_base64(made["envelope"]["statement"]), _from_base64(made["envelope"]["signature"])
         key_id = str((made.get("verification_material") or {}).get("key_id", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{origin} is no provenance of an index (PEP 740): {error}") from error
@@ -94,7 +94,7 @@ def provenance_object(envelope: bytes, origin: str) -> bytes:
         {
             "version": 1,
             "verification_material": {"certificate": None, "transparency_entries": [], "key_id": key_id},
-            "envelope": {"statement": _coded(read.payload), "signature": _coded(signature)},
+            "envelope": {"statement": _to_base64(read.payload), "signature": _to_base64(signature)},
         }
         for key_id, signature in read.signatures
     ]
@@ -103,11 +103,11 @@ def provenance_object(envelope: bytes, origin: str) -> bytes:
     return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode()
 
 
-def _coded(raw: bytes) -> str:
+def _to_base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-def _bytes(text: Any) -> bytes:
+def _from_base64(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError("no base64 text")
     # Some tools write the URL-safe alphabet; the specification lets a reader take both.
@@ -130,25 +130,25 @@ def signed_by(envelope: Envelope, check: Check) -> str | None:
 class Statement(NamedTuple):
     """What a file says, and the ``envelope`` it came in; None where nobody signed it."""
 
-    said: Mapping[str, Any]
+    content: Mapping[str, Any]
     envelope: Envelope | None = None
 
     @property
     def subjects(self) -> dict[str, str]:
         """The SHA-256 of each file it speaks about; what is no such row is none."""
-        rows = self.said.get("subject")
+        rows = self.content.get("subject")
         named = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-        return {str(row.get("name")): str(inner(row, "digest").get("sha256")) for row in named}
+        return {str(row.get("name")): str(sub_table(row, "digest").get("sha256")) for row in named}
 
     @property
     def definition(self) -> Mapping[str, Any]:
         """How it was made: inputs, settings, materials."""
-        return inner(self.said, "predicate", "buildDefinition")
+        return sub_table(self.content, "predicate", "buildDefinition")
 
 
-def inner(said: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def sub_table(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """The table that lies behind these names; empty where a stranger's statement has something else there."""
-    place: Any = said
+    place: Any = document
     for name in names:
         place = place.get(name) if isinstance(place, Mapping) else None
     return place if isinstance(place, Mapping) else {}
@@ -157,16 +157,16 @@ def inner(said: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 def read_statement(raw: bytes, origin: str) -> Statement:
     """Anything wrong with it is a :class:`BadInput` that names the place."""
     try:
-        said = json.loads(raw)
+        document = json.loads(raw)
         envelope = None
-        if isinstance(said, Mapping) and ("payload" in said or "attestation_bundles" in said):
-            envelope = (read_envelope if "payload" in said else read_provenance)(raw, origin)
-            said = json.loads(envelope.payload)
+        if isinstance(document, Mapping) and ("payload" in document or "attestation_bundles" in document):
+            envelope = (read_envelope if "payload" in document else read_provenance)(raw, origin)
+            document = json.loads(envelope.payload)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{origin} holds no readable statement: {error}") from error
-    if not isinstance(said, Mapping):
+    if not isinstance(document, Mapping):
         raise BadInput(f"{origin} holds no readable statement")
-    return Statement(said, envelope)
+    return Statement(document, envelope)
 
 
 def hide_places(value: Any, places: Mapping[str, str]) -> Any:

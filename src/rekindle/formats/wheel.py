@@ -88,7 +88,7 @@ class WheelZip:
                 raise BadInput(_why_no_zip(head, what, error), remedy="download it again") from error
         self.members = {member.name: member for member in map(self._member, infos)}
         if len(self.members) != len(infos):
-            double = _first_double(map(_stored_name, infos))
+            double = _first_repeated(map(_stored_name, infos))
             raise BadInput(f"{what} holds two members called {double[:200]!r}; which one counts is anyone's guess")
         total = sum(member.size for member in self.members.values())
         if total > MAX_TOTAL or (total > TOTAL_RATIO_FROM and total > MAX_TOTAL_RATIO * length):
@@ -228,8 +228,8 @@ class WheelZip:
     def dist_info(self) -> str | None:
         """The top-level ``NAME-VERSION.dist-info`` directory."""
         tops = {name.split("/", 1)[0] for name in self.members if "/" in name}
-        found = sorted(top for top in tops if top.endswith(".dist-info"))
-        return found[0] if found else None
+        folders = sorted(top for top in tops if top.endswith(".dist-info"))
+        return folders[0] if folders else None
 
     def headers(self, file: str) -> list[tuple[str, str]]:
         """The header fields of METADATA or WHEEL; empty where the file is missing."""
@@ -313,7 +313,7 @@ def read_record(text: str, what: str = "RECORD") -> dict[str, RecordRow]:
         lines = csv.reader(io.StringIO(text, newline=""), strict=True)
         for line in lines:
             if line:
-                rows[line[0]] = _row(line)
+                rows[line[0]] = _parse_row(line)
             if len(rows) > 2 * MAX_MEMBERS:
                 raise BadInput(f"{what}: RECORD has more than {2 * MAX_MEMBERS} rows; it is not read")
     except csv.Error as error:
@@ -321,7 +321,7 @@ def read_record(text: str, what: str = "RECORD") -> dict[str, RecordRow]:
     return rows
 
 
-def _row(line: list[str]) -> RecordRow:
+def _parse_row(line: list[str]) -> RecordRow:
     algorithm, _, encoded = (line[1] if len(line) > 1 else "").partition("=")
     try:
         digest = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)) if encoded else None
@@ -339,7 +339,7 @@ def _stored_name(info: zipfile.ZipInfo) -> str:
     return stored if info.filename == stored.replace("\\", "/") else info.filename
 
 
-def _first_double(names: Iterable[str]) -> str:
+def _first_repeated(names: Iterable[str]) -> str:
     seen: set[str] = set()
     for name in names:
         if name in seen:

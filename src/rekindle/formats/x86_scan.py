@@ -15,10 +15,10 @@ from rekindle.formats.code_scan import (
     Stretch,
     Variables,
     displacements,
-    matching,
     owners,
     pack,
-    summed,
+    pair_up,
+    totals,
 )
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
@@ -31,16 +31,16 @@ AHEAD = 8
 def scan(stretch: Stretch) -> Scan:
     """All that the functions of a stretch do."""
     code, address, starts, ends, targets, watched, variables, first = stretch
-    uses = _uses(code, address, starts, ends)
+    uses = _find_classes(code, address, starts, ends)
     # These look a few bytes ahead: with room behind it the last instruction is not lost.
     padded = np.concatenate([code, np.zeros(AHEAD, np.uint8)])
     calls = _branches(padded, address, starts, ends, targets)
-    takes = _takes(padded, address, starts, ends, targets)
-    reads, touches = _reads(padded, address, starts, ends, watched, variables, first)
-    asks = _asks(padded, address, starts, ends)
+    takes = _find_taken(padded, address, starts, ends, targets)
+    reads, touches = _find_reads(padded, address, starts, ends, watched, variables, first)
+    asks = _asks_cpu(padded, address, starts, ends)
     for rows in (uses, calls, takes, reads):
         rows[:, 0] += first
-    return Scan(uses, calls, takes, reads, touches, asks + first, _legacy(padded, address, starts, ends) + first)
+    return Scan(uses, calls, takes, reads, touches, asks + first, _has_old_sse(padded, address, starts, ends) + first)
 
 
 def may_have_classes(code: Bytes) -> npt.NDArray[np.bool_]:
@@ -81,7 +81,7 @@ _EVEX = np.array([(byte & 8) == 0 and (byte & 7) in (1, 2, 3, 5, 6) for byte in 
 _XOP = np.array([8 <= (byte & 0x1F) <= 10 for byte in range(256)])
 
 
-def _uses(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+def _find_classes(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     """Only functions with marks that may be instructions are decoded, packed one after the other."""
     marks = np.flatnonzero(may_have_classes(code))
     index, inside = owners(marks + address, starts, ends)
@@ -108,7 +108,7 @@ def _uses(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     at, owner = x86.walk(length, isa, begin, begin + high - low)
     kind = isa[at].astype(np.int64)
     where = at - begin[owner] + starts[chosen][owner]
-    return summed(chosen[owner], kind, where)
+    return totals(chosen[owner], kind, where)
 
 
 def _may_start(code: Bytes, marks: Ints, floors: Ints) -> npt.NDArray[np.bool_]:
@@ -149,18 +149,18 @@ def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints
     escape = np.flatnonzero(head == 0x0F)
     jcc = escape[(code[escape + 1] & 0xF0) == 0x80]
     at = np.concatenate([near + 1, jcc + 2])
-    return matching(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
+    return pair_up(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
 
 
-def _takes(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+def _find_taken(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
     """lea register, [rip + function]."""
     head = code[:-AHEAD]
     lea = np.flatnonzero(head == 0x8D)
     at = lea[(code[lea + 1] & 0xC7) == 0x05] + 2
-    return matching(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
+    return pair_up(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
 
 
-def _reads(
+def _find_reads(
     code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints, variables: Variables, first: int
 ) -> tuple[Ints, Ints]:
     """Operands relative to the next instruction: those that hit a watched address, and those in variables."""
@@ -180,7 +180,7 @@ def _reads(
         return np.zeros((0, 2), np.int64), touched
     near = (target >= watched[0] - 4) & (target <= watched[-1])
     at, target = at[near], target[near]
-    rows = [matching(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 2, 4)]
+    rows = [pair_up(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 2, 4)]
     return np.concatenate(rows), touched
 
 
@@ -212,7 +212,7 @@ _IMMEDIATE_0F[[0xBA, 0xC6]] = 1
 _GROUP, _TESTS = tables.flags("80 81 83"), tables.flags("F6 F7")
 
 
-def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+def _asks_cpu(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     """Functions with bytes of CPUID (0F A2) or XGETBV (0F 01 D0)."""
     at = np.flatnonzero(code[:-AHEAD] == 0x0F)
     at = at[(code[at + 1] == 0xA2) | ((code[at + 1] == 0x01) & (code[at + 2] == 0xD0))] + address
@@ -220,7 +220,7 @@ def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     return np.unique(index[inside])
 
 
-def _legacy(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+def _has_old_sse(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     """Functions with common SSE2 instructions in their old encoding: 66, F2 or F3, then 0F and the opcode."""
     at = np.flatnonzero(code[:-AHEAD] == 0x0F)
     at = at[at > 0]

@@ -28,10 +28,10 @@ def check_count(stream: BinaryIO, what: str, limit: int) -> None:
 
     What is no zip at all passes: its reader has better words for it.
     """
-    place = _directory(stream)
+    place = _find_directory(stream)
     if place is None:
         return
-    start, size, said = place
+    start, size, claimed = place
     if size > limit * BYTES_PER_ENTRY:
         raise BadInput(f"{what} has a directory of {size >> 20} MiB; at most {limit} files are read")
     stream.seek(start)
@@ -45,11 +45,11 @@ def check_count(stream: BinaryIO, what: str, limit: int) -> None:
         if count > limit:
             raise BadInput(f"{what} holds more than {limit} files; it is not read")
         at += _ENTRY.size + name + extra + comment
-    if said not in (count, count & 0xFFFF):
-        raise BadInput(f"{what} says it holds {said} files but lists {count}; which ones count is anyone's guess")
+    if claimed not in (count, count & 0xFFFF):
+        raise BadInput(f"{what} says it holds {claimed} files but lists {count}; which ones count is anyone's guess")
 
 
-def _directory(stream: BinaryIO) -> tuple[int, int, int] | None:
+def _find_directory(stream: BinaryIO) -> tuple[int, int, int] | None:
     """(where the list starts, its bytes, the number of entries it is said to have)."""
     length = stream.seek(0, os.SEEK_END)
     tail_at = max(0, length - _END.size - _LONGEST_COMMENT)
@@ -58,17 +58,17 @@ def _directory(stream: BinaryIO) -> tuple[int, int, int] | None:
     at = tail.rfind(b"PK\x05\x06")
     if at < 0 or at + _END.size > len(tail):
         return None
-    _, _, _, _, said, size, _, _ = _END.unpack_from(tail, at)
+    _, _, _, _, claimed, size, _, _ = _END.unpack_from(tail, at)
     end = tail_at + at
     if at >= _LOCATOR.size and tail[at - _LOCATOR.size :][:4] == b"PK\x06\x07":
         _, _, where, _ = _LOCATOR.unpack_from(tail, at - _LOCATOR.size)
         stream.seek(min(where, length))
         raw = stream.read(_END64.size)
         if len(raw) == _END64.size and raw[:4] == b"PK\x06\x06":
-            said, size = _END64.unpack(raw)[7:9]
+            claimed, size = _END64.unpack(raw)[7:9]
             end = where
     # Bytes before the first member (self-extracting files) shift everything; the list ends where its end begins.
-    return max(0, end - size), size, said
+    return max(0, end - size), size, claimed
 
 
 _engine: Any = zlib

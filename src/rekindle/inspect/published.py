@@ -17,7 +17,7 @@ from rekindle.formats.simple_index import (
     ACCEPT,
     IndexFile,
     IndexWheel,
-    choose,
+    choose_wheels,
     files_in_folder,
     read_project_page,
     sdists_of,
@@ -53,10 +53,10 @@ def find_wheels(
         raise BadInput(f"no index that pip is set up for has wheels of {wish.name}", remedy="python -m pip config list")
     python = python or f"{sys.version_info.major}.{sys.version_info.minor}"
     platform = platform or _this_platform()
-    fitting = (choose(group, str(wish.specifier), python=python, platform=platform) for group in groups)
+    fitting = (choose_wheels(group, str(wish.specifier), python=python, platform=platform) for group in groups)
     chosen = next((group for group in fitting if group), [])
     if not chosen:
-        versions = choose(wheels, str(wish.specifier), python=None, platform=None)
+        versions = choose_wheels(wheels, str(wish.specifier), python=None, platform=None)
         if not versions:
             offered = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]))
             raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {offered[:300]}")
@@ -80,7 +80,7 @@ def find_sdist(name: str, places: Places) -> IndexWheel:
             f"the package index has {only} of {wish.name}, no sources",
             remedy=f"rekindle plan --with {wish.name} says what else there is; --source DIR takes a tree of your own",
         )
-    chosen = choose(sdists, str(wish.specifier), python=None, platform=None)
+    chosen = choose_wheels(sdists, str(wish.specifier), python=None, platform=None)
     if not chosen:
         versions = ", ".join(str(sdist.version) for sdist in sdists[:8])
         raise BadInput(f"{wish.name} has no sources {wish.specifier}; the newest are {versions}")

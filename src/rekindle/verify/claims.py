@@ -16,7 +16,7 @@ from packaging.version import Version
 
 from rekindle.compat.libc import tag_libc
 from rekindle.facts import load_facts
-from rekindle.formats.statement import Statement, inner
+from rekindle.formats.statement import Statement, sub_table
 from rekindle.model.claims import ClaimCheck
 from rekindle.model.verify import Verdict
 from rekindle.model.version import at_least, minor
@@ -155,7 +155,7 @@ def _architectures(material: Material) -> ClaimCheck:
 
 def _isa(material: Material) -> ClaimCheck:
     """Only a statement claims a CPU: the flags it was compiled with."""
-    settings = inner(material.statement or {}, "predicate", "buildDefinition", "internalParameters", "environment")
+    settings = sub_table(material.statement or {}, "predicate", "buildDefinition", "internalParameters", "environment")
     flags = " ".join(str(value) for name, value in settings.items() if name in ("CFLAGS", "CXXFLAGS"))
     actual = material.report.cpu.runs_from
     march = re.findall(r"-march=([\w-]+)", flags)
@@ -197,7 +197,7 @@ def _statement(material: Material) -> ClaimCheck:
     words = claimed or f"other files ({', '.join(name[:200] for name in list(named)[:10]) or 'none'})"
     if claimed != material.sha256:
         return _result("statement", False, words, material.sha256)
-    results = [statement.get("result"), inner(statement, "predicate").get("result")]
+    results = [statement.get("result"), sub_table(statement, "predicate").get("result")]
     if bad := [str(result)[:80] for result in results if result not in (None, "PASSED")]:
         return _result("statement", False, words, material.sha256, f"it tells of a failure: result {bad[0]}")
     if statement.get("_type") not in STATEMENT_TYPES:

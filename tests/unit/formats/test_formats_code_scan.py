@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rekindle.formats.code_scan import NOWHERE, Variables, displacements, matching, owners, pack, summed, unpack
+from rekindle.formats.code_scan import NOWHERE, Variables, displacements, owners, pack, pair_up, totals, unpack
 
 STARTS, ENDS = np.array([10, 20, 30]), np.array([15, 30, 31])
 
@@ -21,12 +21,12 @@ def test_a_function_holds_what_lies_from_its_start_to_before_its_end() -> None:
 
 def test_pairs_of_a_function_and_a_target() -> None:
     at, target = numbers(10, 11, 22, 22, 16, 9, 30, 12, 12), numbers(100, 100, 300, 200, 200, 200, 300, 99, 301)
-    found = matching(at, target, STARTS, ENDS, numbers(100, 200, 300))
+    found = pair_up(at, target, STARTS, ENDS, numbers(100, 200, 300))
     assert found.tolist() == [[0, 100], [1, 200], [1, 300], [2, 300]], "each once; between functions and targets none"
-    assert matching(numbers(10), numbers(150), STARTS, ENDS, numbers(100, 200)).tolist() == []
-    assert matching(numbers(10, 10), numbers(7, 8), STARTS, ENDS, numbers(7)).tolist() == [[0, 7]]
+    assert pair_up(numbers(10), numbers(150), STARTS, ENDS, numbers(100, 200)).tolist() == []
+    assert pair_up(numbers(10, 10), numbers(7, 8), STARTS, ENDS, numbers(7)).tolist() == [[0, 7]]
     for starts, targets in ((STARTS, numbers()), (numbers(), numbers(7))):
-        assert matching(numbers(10), numbers(7), starts, ENDS[: len(starts)], targets).shape == (0, 2)
+        assert pair_up(numbers(10), numbers(7), starts, ENDS[: len(starts)], targets).shape == (0, 2)
 
 
 def test_signed_numbers_of_four_bytes() -> None:
@@ -51,5 +51,5 @@ def test_touches_are_packed_and_unpacked() -> None:
 
 def test_uses_are_summed_by_function_and_class() -> None:
     owner, kind, where = numbers(1, 0, 1, 1, 0), numbers(5, 63, 5, 4, 63), numbers(900, 50, 700, 800, 40)
-    assert summed(owner, kind, where).tolist() == [[0, 63, 40, 2], [1, 4, 800, 1], [1, 5, 700, 2]]
-    assert summed(numbers(), numbers(), numbers()).shape == (0, 4)
+    assert totals(owner, kind, where).tolist() == [[0, 63, 40, 2], [1, 4, 800, 1], [1, 5, 700, 2]]
+    assert totals(numbers(), numbers(), numbers()).shape == (0, 4)

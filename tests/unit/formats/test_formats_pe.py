@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from binaries import make_pe
-from rekindle.formats.functions import Code, _with_leaves, find_functions
+from rekindle.formats.functions import Code, _add_leaves, find_functions
 from rekindle.formats.pe import EXCEPTION, IMPORT, LOAD_CONFIG, Pe
 from rekindle.formats.references import read_pe_references
 from rekindle.formats.view import Malformed
@@ -42,10 +42,10 @@ def test_exported_leaves_are_functions_too() -> None:
     code = [Code(0x1000, 0, 0x1000)]
     start, end = np.array([0x1000, 0x1100], np.int64), np.array([0x1080, 0x1180], np.int64)
     exported = np.array([0x1000, 0x1040, 0x1090, 0x1200, 0x9000], np.int64)
-    starts, ends = _with_leaves(start, end, exported, code)
+    starts, ends = _add_leaves(start, end, exported, code)
     assert starts.tolist() == [0x1000, 0x1090, 0x1100, 0x1200]
     assert ends.tolist() == [0x1080, 0, 0x1180, 0]
-    alone, _ = _with_leaves(start[:0], end[:0], exported[:1], code)
+    alone, _ = _add_leaves(start[:0], end[:0], exported[:1], code)
     assert alone.tolist() == [0x1000]
 
 

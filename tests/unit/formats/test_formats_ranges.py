@@ -13,7 +13,7 @@ import pytest
 from binaries import make_elf, make_entry, make_fatbin, make_wheel
 from rekindle.errors import BadInput
 from rekindle.formats.ranges import NoRanges, RangeFile, Unreachable, request
-from rekindle.formats.simple_index import choose, read_project_page, wheels_of
+from rekindle.formats.simple_index import choose_wheels, read_project_page, wheels_of
 from rekindle.formats.wheel import WheelZip
 from rekindle.inspect.published import Places, find_wheels, open_wheel
 from rekindle.inspect.survey import inspect_source
@@ -134,10 +134,10 @@ def test_project_pages() -> None:
     files = read_project_page(HTML, "https://index/simple/torch/")
     wheels = wheels_of(files, "torch")
     assert [str(w.version) for w in wheels] == ["2.7.0rc1", "2.6.0", "2.6.0", "2.5.0"]
-    [best] = choose(wheels, "==2.6.0", python="3.11", platform="manylinux1_x86_64")
+    [best] = choose_wheels(wheels, "==2.6.0", python="3.11", platform="manylinux1_x86_64")
     assert best.file.url == "https://index/packages/torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl"
-    assert choose(wheels, "", python="3.11", platform="linux_x86_64")[0].version.base_version == "2.6.0"
-    assert choose(wheels, "==2.6.0", python="3.13", platform=None) == []
+    assert choose_wheels(wheels, "", python="3.11", platform="linux_x86_64")[0].version.base_version == "2.6.0"
+    assert choose_wheels(wheels, "==2.6.0", python="3.13", platform=None) == []
     page = b'{"files": [{"filename": "torch-1.0-py3-none-any.whl", "url": "a.whl", "yanked": false}]}'
     assert read_project_page(page, "https://i/simple/torch/")[0].url == "https://i/simple/torch/a.whl"
     with pytest.raises(BadInput):

@@ -13,7 +13,7 @@ from rekindle.formats.simple_index import (
     IndexFile,
     _platform_fits,
     _python_fits,
-    choose,
+    choose_wheels,
     files_in_folder,
     read_project_page,
     sdists_of,
@@ -105,7 +105,7 @@ def test_source_archives_newest_first() -> None:
 
 def chosen(specifier: str, *names: str, python: str | None = None, platform: str | None = None) -> list[str]:
     every = wheels_of(files(*names), "demo")
-    return [wheel.file.name for wheel in choose(every, specifier, python=python, platform=platform)]
+    return [wheel.file.name for wheel in choose_wheels(every, specifier, python=python, platform=platform)]
 
 
 def test_versions_stable_first_and_others_if_nothing_else() -> None:
@@ -117,8 +117,8 @@ def test_versions_stable_first_and_others_if_nothing_else() -> None:
     with pytest.raises(BadInput, match="'=1' is no version specifier"):
         chosen("=1", old)
     pulled = wheels_of([IndexFile(new, URL, yanked=True), *files(old)], "demo")
-    assert [w.file.name for w in choose(pulled, "", python=None, platform=None)] == [old]
-    assert [w.file.name for w in choose(pulled, "==2.0", python=None, platform=None)] == [new]
+    assert [w.file.name for w in choose_wheels(pulled, "", python=None, platform=None)] == [old]
+    assert [w.file.name for w in choose_wheels(pulled, "==2.0", python=None, platform=None)] == [new]
 
 
 def test_python_and_platform_both_count() -> None:
@@ -166,7 +166,7 @@ def test_which_python_a_tag_is_for(python: str, interpreter: str, abi: str, fits
 def test_glibc_comes_before_musl_and_a_newer_version_before_both() -> None:
     names = ["x-1.0-py3-none-manylinux_2_17_x86_64.whl"]
     names += [f"x-2.0-py3-none-{tag}_x86_64.whl" for tag in ("musllinux_1_2", "manylinux_2_28")]
-    found = choose(wheels_of(files(*names), "x"), "", python=None, platform="linux_x86_64")
+    found = choose_wheels(wheels_of(files(*names), "x"), "", python=None, platform="linux_x86_64")
     assert [wheel.file.name for wheel in found] == [names[2], names[1], names[0]]
 
 

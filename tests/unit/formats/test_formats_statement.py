@@ -15,12 +15,12 @@ from rekindle.formats.statement import (
     Statement,
     fill_places,
     hide_places,
-    inner,
     provenance_object,
     read_envelope,
     read_statement,
     seal,
     signed_by,
+    sub_table,
     write_statement,
 )
 
@@ -48,8 +48,8 @@ def test_a_written_statement_is_the_same_each_time_and_says_all() -> None:
     assert found.envelope is None
     assert found.subjects == {"a.whl": "0" * 64, "b.whl": "1" * 64}
     assert found.definition["buildType"] == "rekindle/build/v1" and found.definition["resolvedDependencies"]
-    assert found.said["predicateType"] == "https://slsa.dev/provenance/v1"
-    builder = inner(found.said, "predicate", "runDetails", "builder")
+    assert found.content["predicateType"] == "https://slsa.dev/provenance/v1"
+    builder = sub_table(found.content, "predicate", "runDetails", "builder")
     assert list(builder["version"]) == ["cmake", "ninja"]
 
 
@@ -59,7 +59,7 @@ def test_the_same_is_read_from_an_envelope_and_from_what_an_index_serves() -> No
     served = provenance_object(signed, "x")
     for form in (signed, served):
         found = read_statement(form, "x")
-        assert found.said == json.loads(raw) and found.envelope is not None
+        assert found.content == json.loads(raw) and found.envelope is not None
         assert found.envelope.payload == raw and found.envelope.payload_type == IN_TOTO
         assert [key for key, _ in found.envelope.signatures] == ["ed25519:1"]
     assert read_statement(enveloped(raw, WHEEL_LIST), "x").envelope.payload_type == WHEEL_LIST  # type: ignore[union-attr]
@@ -95,7 +95,7 @@ def test_what_is_no_statement_is_one_line(raw: bytes, words: str) -> None:
 )
 def test_odd_subjects_are_no_crash(said: dict[str, Any], subjects: dict[str, str]) -> None:
     assert Statement(said).subjects == subjects
-    assert Statement(said).definition == {} == inner({"predicate": [1]}, "predicate", "buildDefinition")
+    assert Statement(said).definition == {} == sub_table({"predicate": [1]}, "predicate", "buildDefinition")
 
 
 def test_places_are_hidden_and_filled_again() -> None:
