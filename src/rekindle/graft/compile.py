@@ -48,7 +48,7 @@ def write_jobs(folder: Path, jobs: Sequence[Job], tools: Mapping[str, str]) -> N
         lines += [
             "",
             f"build {_ninja_path(job.output)}: run {inputs} | {_STAMP}",
-            f"  words = {_ninja_value(_spoken(job.command))}",
+            f"  words = {_ninja_value(_command_line(job.command))}",
             # Supervisors read what is made from "object NAME".
             f"  title = {_ninja_value(job.title or f'object {job.output}')}",
         ]
@@ -75,7 +75,7 @@ def forget_empty(folder: Path, jobs: Sequence[Job]) -> int:
     return len(empty)
 
 
-def _spoken(command: Sequence[str]) -> str:
+def _command_line(command: Sequence[str]) -> str:
     return subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
 
 
@@ -138,17 +138,17 @@ def wrap_nvcc(nvcc: Path, folder: Path) -> Path:
     return link
 
 
-def _find_cicc(here: Path, profile: str) -> Path:
+def _find_cicc(bin_folder: Path, profile: str) -> Path:
     """The toolkit's own device compiler: in ``nvvm/bin`` beside ``bin``, or where distributions put it."""
-    told = re.findall(r"\$\(TOP\)/(\S*?nvvm/bin)", profile)
-    places: list[Path] = [here.parent / place for place in (*told, "nvvm/bin")] + [
-        here,
-        here.parent / "lib/nvidia-cuda-toolkit/bin",
+    folders = re.findall(r"\$\(TOP\)/(\S*?nvvm/bin)", profile)
+    places: list[Path] = [bin_folder.parent / place for place in (*folders, "nvvm/bin")] + [
+        bin_folder,
+        bin_folder.parent / "lib/nvidia-cuda-toolkit/bin",
     ]
     for place in places:
         if (place / "cicc").is_file():
             return place / "cicc"
     raise MissingTool(
-        f"the toolkit in {here.parent} has no cicc, which compiles device code",
+        f"the toolkit in {bin_folder.parent} has no cicc, which compiles device code",
         remedy="install the whole CUDA compiler (pip: nvidia-cuda-nvcc and nvidia-nvvm)",
     )

@@ -24,9 +24,9 @@ from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import Code
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.library import DeviceLibrary, DeviceUnit, GpuLibrary, Unit, unit_compression
-from rekindle.graft.pack import complete, read_graft, write_graft
+from rekindle.graft.pack import complete_graft, read_graft, write_graft
 from rekindle.graft.source import SourceWay, compare_code
-from rekindle.graft.wheel import apply_graft, exchanges, grafted_name, grafted_version, switched_off
+from rekindle.graft.wheel import apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof, WayKind
@@ -87,12 +87,12 @@ class FoundLibrary:
 
     path: Path
     name: str
-    made: tuple[tuple[Way, tuple[GraftCandidate, ...]], ...]
+    planned: tuple[tuple[Way, tuple[GraftCandidate, ...]], ...]
 
     @property
     def units(self) -> tuple[GraftCandidate, ...]:
         """All of it."""
-        return tuple(unit for _, units in self.made for unit in units)
+        return tuple(unit for _, units in self.planned for unit in units)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,31 +164,31 @@ def _carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
         dry_run=order.dry_run,
         libraries=order.libraries,
     )
-    libraries, told, notes = _look(order, checked, report.wheel_sha256, progress)
+    libraries, others, notes = _read_libraries(order, checked, report.wheel_sha256, progress)
     units = [unit for library in libraries for unit in library.units]
-    planned = [_told(unit, "planned", unit.plan) for unit in units]
-    report = msgspec.structs.replace(report, units=_sorted([*told, *planned]), notes=(*order.notes, *notes))
+    planned = [_make_outcome(unit, "planned", unit.plan) for unit in units]
+    report = msgspec.structs.replace(report, units=_sort_outcomes([*others, *planned]), notes=(*order.notes, *notes))
     if order.prove and units:
-        report = msgspec.structs.replace(report, proof=_prove(order, libraries, progress))
+        report = msgspec.structs.replace(report, proof=_prove_recipe(order, libraries, progress))
     if order.dry_run or not units or report.disproven:
         return report
     code, outcomes, compiled = _compile(order, libraries, progress)
-    report = msgspec.structs.replace(report, units=_sorted([*told, *outcomes]), compiled=compiled)
-    refused = [one for one in outcomes if one.state == "refused"]
+    report = msgspec.structs.replace(report, units=_sort_outcomes([*others, *outcomes]), compiled=compiled)
+    refused = [outcome for outcome in outcomes if outcome.state == "refused"]
     if not code or (refused and not order.leave_out):
         return report
-    return _write(order, code, report, progress, libraries)
+    return _write_result(order, code, report, progress, libraries)
 
 
-def _look(
+def _read_libraries(
     order: GraftOrder, checked: WheelZip, digest: str, progress: Progress
 ) -> tuple[list[FoundLibrary], list[UnitOutcome], list[str]]:
     """The libraries with device code, what can be compiled of each, the state of the rest, and notes."""
     names = sorted(
         name for name, member in checked.members.items() if _LIBRARY.search(name) and member.size >= _LEAST_BYTES
     )
-    found: list[FoundLibrary] = []
-    told: list[UnitOutcome] = []
+    libraries: list[FoundLibrary] = []
+    others: list[UnitOutcome] = []
     notes: list[str] = []
     progress.stage("read", f"libraries of the wheel: {len(names)}")
     with zipfile.ZipFile(order.wheel) as archive:
@@ -197,24 +197,24 @@ def _look(
             if _VENDOR.search(name):
                 notes.append(f"{name} is NVIDIA's own library and stays as it is")
                 continue
-            path = _extracted(order.work / digest[:16], archive, name, checked.members[name].size, number)
+            path = _extract_library(order.work / digest[:16], archive, name, checked.members[name].size, number)
             try:
                 with order.device_library(path, name) as library:
                     if not library.units:
                         path.unlink()
                         continue
                     library.check_pointers()
-                    surveyed = [_survey(library, target, order.without) for target in order.targets]
+                    surveyed = [_survey_card(library, target, order.without) for target in order.targets]
             except Malformed as error:
                 notes.append(f"{name} stays as it is: {error.message.removeprefix(f'{name}: ')}")
                 path.unlink()
                 continue
-            told += [row for _, others in surveyed for row in others]
-            found.append(FoundLibrary(path, name, tuple(pair for made, _ in surveyed for pair in made)))
-    return found, told, notes
+            others += [row for _, rows in surveyed for row in rows]
+            libraries.append(FoundLibrary(path, name, tuple(pair for units, _ in surveyed for pair in units)))
+    return libraries, others, notes
 
 
-def _survey(
+def _survey_card(
     library: DeviceLibrary, target: CardTarget, without: Sequence[str]
 ) -> tuple[list[tuple[Way, tuple[GraftCandidate, ...]]], list[UnitOutcome]]:
     """What each way to a card can make that none before it could, and the state of all other units there."""
@@ -225,8 +225,8 @@ def _survey(
         if len(settled) == len(library.units):
             break  # a later way may need sources, which nobody fetches for nothing
         units, others = way.survey(library)
-        mine = tuple(unit for unit in units if unit.unit.number not in settled and not _unwanted(unit.name, without))
-        others += [_told(unit, "left-out", UNWANTED) for unit in units if _unwanted(unit.name, without)]
+        mine = tuple(unit for unit in units if unit.unit.number not in settled and not _is_unwanted(unit.name, without))
+        others += [_make_outcome(unit, "left-out", UNWANTED) for unit in units if _is_unwanted(unit.name, without)]
         made.append((way, mine))
         state |= {other.container: other for other in others}
         settled |= {unit.unit.number for unit in mine} | {row.container for row in others if row.state == "has"}
@@ -235,11 +235,11 @@ def _survey(
     return made, [msgspec.structs.replace(row, arch=row.arch or str(target.arch)) for row in rest]
 
 
-def _unwanted(name: str | None, patterns: Sequence[str]) -> bool:
+def _is_unwanted(name: str | None, patterns: Sequence[str]) -> bool:
     return name is not None and any(fnmatch.fnmatchcase(name.removesuffix("_cu"), pattern) for pattern in patterns)
 
 
-def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progress) -> tuple[UnitProof, ...]:
+def _prove_recipe(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progress) -> tuple[UnitProof, ...]:
     """A few units compiled for an architecture that the wheel has. The same names, and the same machine code where the
     toolkit is the wheel's own, show that the recipe is right before it is used."""
     folder = order.work / "proof"
@@ -258,7 +258,7 @@ def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progr
                 progress.stage("prove", f"for {units[0].arch}, which the wheel has; units: {len(units)}")
                 failed = order.run_jobs(folder, jobs)
                 for unit in units:
-                    cubin, official = _cubin(each, unit), unit.official()
+                    cubin, official = _cubin_path(each, unit), unit.official()
                     assert official is not None
                     if cubin in failed:
                         rows.append(UnitProof(unit=unit.name, arch=str(unit.arch), why=failed[cubin]))
@@ -267,7 +267,7 @@ def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progr
     return tuple(rows)
 
 
-def _extracted(folder: Path, archive: zipfile.ZipFile, name: str, size: int, number: int) -> Path:
+def _extract_library(folder: Path, archive: zipfile.ZipFile, name: str, size: int, number: int) -> Path:
     """A library of the wheel as a file; one that an earlier run extracted whole is taken as it is."""
     path = folder / f"{number}.so"
     if not (path.is_file() and path.stat().st_size == size):
@@ -286,7 +286,7 @@ def _compile(
     jobs: list[Job] = []
     for each in libraries:
         with order.device_library(each.path, each.name) as library:
-            for way, units in each.made:
+            for way, units in each.planned:
                 jobs += way.jobs(folder, int(each.path.stem), library, units)
     made = [job.output for job in jobs]
     packs: list[Job] = []
@@ -294,7 +294,7 @@ def _compile(
         packs = [
             pack_job(
                 order.tools.fatbinary,
-                _cubin(each, unit),
+                _cubin_path(each, unit),
                 unit.arch,
                 compression=unit_compression(unit.unit),
                 release=order.tools.release,
@@ -304,21 +304,21 @@ def _compile(
             if isinstance(unit.unit, Unit) and isinstance(unit.arch, Sm)
         ]
     forget_empty(folder, [*jobs, *packs])
-    before = {output: _stamp(folder / output) for output in made}
+    before = {output: _file_stamp(folder / output) for output in made}
     progress.stage("compile", f"for {', '.join(order.archs)}; units: {len(made)}")
-    failed = _run(order, folder, jobs)
+    failed = _run_jobs(order, folder, jobs)
     # Seconds all together: counted with the compilations, they would leave those at half when they end.
     good = [job for job in jobs if job.output not in failed]
     packs = [job for job in packs if not failed.keys() & job.inputs]
-    failed |= _run(order, folder, [*good, *packs]) if packs else {}
-    compiled = sum(1 for output in made if _stamp(folder / output) != before[output])
+    failed |= _run_jobs(order, folder, [*good, *packs]) if packs else {}
+    compiled = sum(1 for output in made if _file_stamp(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
     code: dict[tuple[str, int], dict[GpuArch, bytes]] = {}
     outcomes: list[UnitOutcome] = []
     for each in libraries:
         with order.device_library(each.path, each.name) as library:
             for unit in each.units:
-                cubin = _cubin(each, unit)
+                cubin = _cubin_path(each, unit)
                 fatbin = cubin.removesuffix(".cubin") + ".fatbin"
                 why = failed.get(cubin) or failed.get(fatbin)
                 if why is None:
@@ -327,21 +327,21 @@ def _compile(
                 if why is None:
                     new = (folder / fatbin).read_bytes() if order.tools.fatbinary else image
                     code.setdefault((unit.library, unit.unit.number), {})[unit.arch] = new
-                outcomes.append(_told(unit, "refused" if why else "added", why))
+                outcomes.append(_make_outcome(unit, "refused" if why else "added", why))
     return code, outcomes, compiled
 
 
-def _run(order: GraftOrder, folder: Path, jobs: Sequence[Job]) -> dict[str, str]:
+def _run_jobs(order: GraftOrder, folder: Path, jobs: Sequence[Job]) -> dict[str, str]:
     """Output -> why it failed; what was made before stays."""
     write_jobs(folder, jobs, order.tools.versions)
     return dict(order.run_jobs(folder, jobs)) if jobs else {}
 
 
-def _cubin(library: FoundLibrary, unit: GraftCandidate) -> str:
+def _cubin_path(library: FoundLibrary, unit: GraftCandidate) -> str:
     return f"cubin/{library.path.stem}-{unit.unit.number}.{unit.arch}.cubin"
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
 
 
@@ -349,55 +349,55 @@ def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]
     """The ways that made something of what is added: only their flags and sources are told."""
     ways: dict[int, Way] = {}
     for library in libraries:
-        for way, units in library.made:
+        for way, units in library.planned:
             if any(unit.arch in code.get((unit.library, unit.unit.number), {}) for unit in units):
                 ways[id(way)] = way
     return tuple(ways.values())
 
 
-def _hosts(libraries: Iterable[FoundLibrary]) -> dict[str, int]:
+def _host_flags(libraries: Iterable[FoundLibrary]) -> dict[str, int]:
     """By library, the flags of an entry it has: they name the system that its host code is for."""
     units = [(library.name, unit.unit) for library in libraries for unit in library.units]
     return {name: unit.container.entries[0].flags for name, unit in units if isinstance(unit, Unit)}
 
 
-def _storage(libraries: Iterable[FoundLibrary]) -> str:
+def _choose_storage(libraries: Iterable[FoundLibrary]) -> str:
     """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
     units = [unit.unit for library in libraries for unit in library.units]
     ways = {unit_compression(unit) for unit in units if isinstance(unit, Unit)}
     return "zstd" if ways == {"zstd"} else "none"
 
 
-def _write(
+def _write_result(
     order: GraftOrder,
     code: Code,
     report: GraftReport,
     progress: Progress,
     libraries: Sequence[FoundLibrary],
 ) -> GraftReport:
-    used, compression, hosts = _used_ways(libraries, code), _storage(libraries), _hosts(libraries)
+    used, compression, hosts = _used_ways(libraries, code), _choose_storage(libraries), _host_flags(libraries)
     version = report.version or ""
     archs = sorted({arch for images in code.values() for arch in images})
-    made = Making(
+    making = Making(
         way=used[-1].kind,
         archs=tuple(map(str, archs)),
         tools=order.tools.versions,
         flags=tuple(dict.fromkeys(flag for way in used for flag in way.flags)),
         sources=tuple(dict.fromkeys(source for way in used for source in way.sources)),
-        requires=exchanges(order.libraries),
+        requires=exchanged_packages(order.libraries),
         off=switched_off(order.libraries),
     )
-    report = msgspec.structs.replace(report, way=made.way)
+    report = msgspec.structs.replace(report, way=making.way)
     name = grafted_name(order.wheel.name, version)
     draft = order.work / (name.removesuffix(".whl") + SUFFIX)
     progress.stage("pack", draft.name)
-    left = tuple(one for one in report.units if one.state in ("left-out", "refused"))
+    left = tuple(outcome for outcome in report.units if outcome.state in ("left-out", "refused"))
     write_graft(
         draft,
         order.wheel,
         report.wheel_sha256,
         code,
-        made,
+        making,
         version=version,
         left_out=left,
         libraries=order.libraries,
@@ -407,10 +407,10 @@ def _write(
     graft, entries = read_graft(draft)
     # Applied in any case: a graft file that cannot be applied is worth nothing.
     applied = apply_graft(order.wheel, graft, entries, order.out or order.work / "proof", progress)
-    told = {"grafted": applied.path.name, "grafted_sha256": applied.sha256}
+    results = {"grafted": applied.path.name, "grafted_sha256": applied.sha256}
     if order.device_library.repeatable:
-        told["record_sha256"] = applied.record_sha256
-    complete(draft, **told)
+        results["record_sha256"] = applied.record_sha256
+    complete_graft(draft, **results)
     if order.out is None:
         applied.path.unlink()
         assert order.graft is not None
@@ -418,7 +418,7 @@ def _write(
         return msgspec.structs.replace(
             report, graft=str(order.graft), graft_bytes=order.graft.stat().st_size, sha256=applied.sha256
         )
-    statement = write_beside(applied.path, applied.sha256, report, made)
+    statement = write_beside(applied.path, applied.sha256, report, making)
     return msgspec.structs.replace(
         report, out=str(applied.path), sha256=applied.sha256, bytes_after=applied.path.stat().st_size,
         graft=str(draft), graft_bytes=draft.stat().st_size, provenance=str(statement),
@@ -426,19 +426,19 @@ def _write(
     )  # fmt: skip
 
 
-def write_beside(wheel: Path, sha256: str, report: GraftReport, made: Making) -> Path:
+def write_beside(wheel: Path, sha256: str, report: GraftReport, making: Making) -> Path:
     """The provenance statement and the digest beside a grafted wheel: enough to repeat it."""
-    unwanted = sorted({str(one.unit).removesuffix("_cu") for one in report.units if one.why == UNWANTED})
+    unwanted = sorted({str(outcome.unit).removesuffix("_cu") for outcome in report.units if outcome.why == UNWANTED})
     statement = write_statement(
         [(wheel.name, sha256)],
         kind=BUILD_TYPE,
-        asked={"wheel": Path(report.wheel).name, "archs": list(made.archs), "without": unwanted},
-        settings={"way": made.way, "flags": list(made.flags), "tools": made.tools},
+        asked={"wheel": Path(report.wheel).name, "archs": list(making.archs), "without": unwanted},
+        settings={"way": making.way, "flags": list(making.flags), "tools": making.tools},
         materials=[
             {"uri": f"pkg:pypi/{Path(report.wheel).name}", "digest": {"sha256": report.wheel_sha256}},
-            *({"uri": source} for source in made.sources),
+            *({"uri": source} for source in making.sources),
         ],
-        tools=made.tools,
+        tools=making.tools,
     )
     path = wheel.with_name(wheel.name + ".intoto.json")
     write_atomically(path, statement)
@@ -470,7 +470,7 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
         arch=", ".join(archs),
         way=graft.made.way,
         version=graft.version,
-        units=_sorted([*graft.left_out, *added]),
+        units=_sort_outcomes([*graft.left_out, *added]),
         out=str(applied.path),
         sha256=applied.sha256,
         bytes_after=applied.path.stat().st_size,
@@ -485,11 +485,11 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
     return msgspec.structs.replace(report, provenance=str(statement), seconds=time.monotonic() - begun)
 
 
-def _told(unit: GraftCandidate, state: str, why: str | None) -> UnitOutcome:
+def _make_outcome(unit: GraftCandidate, state: str, why: str | None) -> UnitOutcome:
     return UnitOutcome(
         library=unit.library, container=unit.unit.number, unit=unit.name, state=state, arch=str(unit.arch), why=why  # type: ignore[arg-type]
     )  # fmt: skip
 
 
-def _sorted(units: Sequence[UnitOutcome]) -> tuple[UnitOutcome, ...]:
-    return tuple(sorted(units, key=lambda one: (one.library, one.container)))
+def _sort_outcomes(units: Sequence[UnitOutcome]) -> tuple[UnitOutcome, ...]:
+    return tuple(sorted(units, key=lambda outcome: (outcome.library, outcome.container)))

@@ -35,12 +35,12 @@ def take_headers(package: HeaderPackage, open_package: Callable[[], WheelZip], f
         record = wheel.record or {}
         for name in wheel.members:
             if any(name.startswith(f"{inner}/") for inner in package.within) and not name.endswith("/"):
-                _take(wheel, name, record[name].digest if name in record else None, room)
+                _take_header(wheel, name, record[name].digest if name in record else None, room)
         write_if_changed(room / _DONE, b"")
     return tuple(room / inner for inner in package.within)
 
 
-def _take(wheel: WheelZip, name: str, digest: bytes | None, room: Path) -> None:
+def _take_header(wheel: WheelZip, name: str, digest: bytes | None, room: Path) -> None:
     content = wheel.read(name, _MOST_HEADER)
     if digest is None or hashlib.sha256(content).digest() != digest:
         raise BadInput(f"{name} is not what the package's RECORD says", remedy="try again, or another index")

@@ -179,12 +179,12 @@ class TwinWay:
 
 @dataclass(frozen=True, kw_only=True)
 class HipSourceWay:
-    """Code for ``card`` from a package's own kernel files in ``tree``, by ``clang``, which is ``told`` more."""
+    """Code for ``card`` from a package's own kernel files in ``tree``, by ``clang``, with more ``options``."""
 
     card: Gfx
     tree: Path
     clang: str
-    told: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
     kind: WayKind = "source"
 
     @property
@@ -195,7 +195,7 @@ class HipSourceWay:
     @property
     def flags(self) -> tuple[str, ...]:
         """What the compiler is told of every unit, without the places of this machine."""
-        own = (word for word in self.told if not word.startswith("-I"))
+        own = (word for word in self.options if not word.startswith("-I"))
         return ("-x", "hip", "--cuda-device-only", "-O3", *own)
 
     def survey(self, library: HipLibrary) -> tuple[list[HipCandidate], list[UnitOutcome]]:
@@ -219,7 +219,7 @@ class HipSourceWay:
 
     def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipCandidate]) -> list[Job]:
         """Device code alone, one code object per unit."""
-        include = [f"-I{self.tree}", *(word for word in self.told if word.startswith("-I"))]
+        include = [f"-I{self.tree}", *(word for word in self.options if word.startswith("-I"))]
         jobs: list[Job] = []
         for each in units:
             output = f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
@@ -239,7 +239,7 @@ def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[L
     """AMD's libraries that keep their code in files per chip: what those of a wheel do on the card. A graft makes no
     such files."""
     names = list(members)
-    found: list[LibraryBeside] = []
+    libraries: list[LibraryBeside] = []
     for row in facts.graft.chip_files:
         files = [name for name in names if f"/{row.folder}/" in f"/{name}"]
         if not any("gfx" in name for name in files):
@@ -247,7 +247,7 @@ def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[L
         has = any(card.name in name for name in files)
         why = f"{row.name} keeps its code in files per chip ({row.folder}), and "
         why += f"has some for {card}" if has else f"none is for {card}: a graft does not make them"
-        found.append(
+        libraries.append(
             LibraryBeside(
                 name=row.name,
                 arch=str(card),
@@ -258,4 +258,4 @@ def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[L
                 source=row.source[0],
             )
         )
-    return tuple(found)
+    return tuple(libraries)

@@ -191,9 +191,9 @@ class GpuLibrary(DeviceLibrary):
 
     def image(self, entry: Entry) -> bytes:
         """An entry's image, decompressed."""
-        found = read_image(self._data, entry, self.name)
+        content = read_image(self._data, entry, self.name)
         release(self._data, entry.offset, entry.header + entry.size)
-        return found
+        return content
 
     def options(self, entry: Entry) -> tuple[str, ...]:
         """What ptxas was told of an entry's PTX."""

@@ -40,9 +40,9 @@ def find_tools(
     places = (
         [folder.absolute() / "bin", folder.absolute()] if folder else [Path(nvcc).parent for nvcc in every_nvcc(host)]
     )
-    if not folder and (found := host.which("ptxas")):
-        places.append(Path(found).parent)
-    kits = [kit for place in dict.fromkeys(places) if (kit := _toolkit(host, place)) is not None]
+    if not folder and (ptxas := host.which("ptxas")):
+        places.append(Path(ptxas).parent)
+    kits = [kit for place in dict.fromkeys(places) if (kit := _read_toolkit(host, place)) is not None]
     able = [row for row in toolkits_for(cards[0], facts) if all(row in toolkits_for(card, facts) for card in cards)]
     fitting = [release for release in able if cuda and fits_wheel(release, cuda).kind == "yes"] or able
     want = f"CUDA {fitting[0]} or later" if fitting else "a toolkit"
@@ -53,34 +53,34 @@ def find_tools(
             remedy=f"install {want} (its compiler alone is enough: pip install nvidia-cuda-nvcc), or name it with"
             " --toolkit DIR",
         )
-    made = {kit.release: tuple(filter(None, (emits_for(kit.release, card, facts) for card in cards))) for kit in kits}
-    usable = [kit for kit in kits if len(made[kit.release]) == len(cards)]
+    archs = {kit.release: tuple(filter(None, (emits_for(kit.release, card, facts) for card in cards))) for kit in kits}
+    usable = [kit for kit in kits if len(archs[kit.release]) == len(cards)]
     if not usable:
         card = next(card for card in cards if emits_for(kits[0].release, card, facts) is None)
         raise MissingTool(
             compiles_for(kits[0].release, card, facts).text, remedy=f"install {want}, or name it with --toolkit DIR"
         )
     strange = {kit.release for kit in usable if cuda and fits_wheel(kit.release, cuda).kind != "yes"}
-    best = min(usable, key=lambda kit: (kit.release in strange, made[kit.release] != tuple(cards), key(kit.release)))
-    return best, made[best.release]
+    best = min(usable, key=lambda kit: (kit.release in strange, archs[kit.release] != tuple(cards), key(kit.release)))
+    return best, archs[best.release]
 
 
-def _toolkit(host: Host, place: Path) -> Tools | None:
+def _read_toolkit(host: Host, place: Path) -> Tools | None:
 
-    ptxas = _program(host, place, "ptxas")
-    said = ask_release(host, ptxas) if ptxas else None
-    if ptxas is None or said is None:
+    ptxas = _find_program(host, place, "ptxas")
+    answer = ask_release(host, ptxas) if ptxas else None
+    if ptxas is None or answer is None:
         return None
-    release, version = said
-    fatbinary = _program(host, place, "fatbinary")
+    release, version = answer
+    fatbinary = _find_program(host, place, "fatbinary")
     versions = {"ptxas": version} | ({"fatbinary": version} if fatbinary else {})
-    nvcc = _program(host, place, "nvcc")
+    nvcc = _find_program(host, place, "nvcc")
     return Tools(release=release, ptxas=ptxas, nvcc=nvcc, fatbinary=fatbinary, versions=versions)
 
 
-def _program(host: Host, place: Path, name: str) -> str | None:
-    found = host.glob(str(place / name)) or host.glob(str(place / f"{name}.exe"))
-    return found[0] if found else None
+def _find_program(host: Host, place: Path, name: str) -> str | None:
+    paths = host.glob(str(place / name)) or host.glob(str(place / f"{name}.exe"))
+    return paths[0] if paths else None
 
 
 def nvidia_order(
@@ -109,7 +109,7 @@ def nvidia_order(
     if ready and unseen:
         notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
     once = functools.cache(lambda: gather(ready, tools)) if ready else None
-    ways = functools.partial(_ways, tools=tools, wheel=name, facts=facts, recipe=ready, gather=once, unseen=unseen)
+    ways = functools.partial(_list_ways, tools=tools, wheel=name, facts=facts, recipe=ready, gather=once, unseen=unseen)
     return replace(
         order,
         targets=tuple(
@@ -117,12 +117,12 @@ def nvidia_order(
             for (card, sm), arch in zip(cards.items(), archs, strict=True)
         ),
         tools=tools,
-        libraries=_libraries(opened, name, tuple(cards.values()), facts),
+        libraries=_judge_libraries(opened, name, tuple(cards.values()), facts),
         notes=notes,
     )
 
 
-def _ways(
+def _list_ways(
     card: Sm,
     arch: Sm,
     *,
@@ -150,7 +150,7 @@ def _ways(
     return (ptx, source)
 
 
-def _libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
+def _judge_libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
     """What the closed libraries of a torch wheel do on the cards."""
     name, version, *_ = file.split("-")
     if name != "torch":
@@ -214,8 +214,8 @@ def amd_order(
     for name, card in cards.items():
         ways: tuple[Way, ...] = (TwinWay(card=card, facts=facts),)
         if tree and compiler:
-            told = tuple(f"-I{path}" for path in headers) + tuple(f"-D{name}" for name in defines)
-            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], told=told),)
+            options = tuple(f"-I{path}" for path in headers) + tuple(f"-D{name}" for name in defines)
+            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], options=options),)
         targets.append(CardTarget(name=name, arch=card, ways=ways))
     return replace(
         order,
@@ -229,12 +229,12 @@ def amd_order(
 def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:
     """hipcc or ROCm's clang, and its version."""
     inside = [folder / place for place in ("bin/hipcc", "llvm/bin/clang++", "lib/llvm/bin/clang++")] if folder else []
-    found = [str(path.absolute()) for path in inside if host.glob(str(path))]
+    paths = [str(path.absolute()) for path in inside if host.glob(str(path))]
     if not folder:
-        found = [path for name in ("hipcc", "amdclang++", "/opt/rocm/bin/hipcc") if (path := host.which(name))]
-    for path in found:
-        said = host.run([*HIP, path, "--version"], timeout=30.0)
-        if said.ok and (version := re.search(r"clang version (\d[\w.]*)", said.out)):
+        paths = [path for name in ("hipcc", "amdclang++", "/opt/rocm/bin/hipcc") if (path := host.which(name))]
+    for path in paths:
+        reply = host.run([*HIP, path, "--version"], timeout=30.0)
+        if reply.ok and (version := re.search(r"clang version (\d[\w.]*)", reply.out)):
             return path, version[1]
     raise MissingTool(
         f"there is no hipcc {f'in {folder}' if folder else 'on this machine'}, which compiles for AMD's cards",

@@ -88,7 +88,7 @@ def write_graft(
     hosts: Mapping[str, int] | None = None,
 ) -> None:
     """The graft file for ``wheel``. ``hosts``: by library, the flags of an entry it has, which name the host's system
-    (Windows' libraries are written here, too). What applying it gives is not in it yet: :func:`complete` adds that."""
+    (Windows' libraries are written here, too). What applying it gives comes later, by :func:`complete_graft`."""
     name, *_ = parse_wheel_filename(wheel.name)
     holders = sorted({library for library, _ in code})
     rows: list[NewEntry] = []
@@ -121,16 +121,16 @@ def write_graft(
         left_out=left_out,
         libraries=libraries,
     )
-    _write(target, graft, members)
+    _write_archive(target, graft, members)
 
 
-def complete(path: Path, **told: str) -> None:
+def complete_graft(path: Path, **fields: str) -> None:
     """The same graft file with what applying it gave."""
     graft, members = read_graft(path)
-    _write(path, msgspec.structs.replace(graft, **told), members)
+    _write_archive(path, msgspec.structs.replace(graft, **fields), members)
 
 
-def _write(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
+def _write_archive(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f".{target.name}.part")
     try:
@@ -164,10 +164,10 @@ def read_graft(path: Path) -> tuple[GraftFile, dict[str, bytes]]:
         raise BadInput(f"{what} holds two entries for one place")
     if strange := (archive.members.keys() ^ names) - {MANIFEST}:
         raise BadInput(f"{what}: {min(strange)[:200]!r} is in its list or in the file, but not in both")
-    return graft, {row.member: _entry(archive, row, what) for row in graft.entries}
+    return graft, {row.member: _read_entry(archive, row, what) for row in graft.entries}
 
 
-def _entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
+def _read_entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
     size = archive.members[row.member].size
     if not _MEMBER.fullmatch(row.member) or row.container < 0 or size != row.bytes or size > MAX_IMAGE:
         raise BadInput(f"{what}: its entry {row.member[:200]!r} is not as it must be")
@@ -179,11 +179,11 @@ def _entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
         if not isinstance(arch, Sm):
             check_object(content, arch)
             return content
-        containers = read_containers(_contained(content), 0, len(content) + 16, what)
+        containers = read_containers(_wrap_entry(content), 0, len(content) + 16, what)
         entries = [entry for container in containers for entry in container.entries]
         if len(entries) != 1:
             raise Malformed(f"{what}: {row.member} holds {len(entries)} entries instead of one")
-        check_entry(_contained(content), entries[0], arch)
+        check_entry(_wrap_entry(content), entries[0], arch)
     except ValueError as error:
         raise BadInput(f"{what}: {error}") from error
     except Malformed as error:
@@ -191,5 +191,5 @@ def _entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
     return content
 
 
-def _contained(entry: bytes) -> bytes:
+def _wrap_entry(entry: bytes) -> bytes:
     return container_head(len(entry)) + entry

@@ -67,8 +67,8 @@ class PtxWay:
 
     def survey(self, library: GpuLibrary) -> tuple[list[PtxUnit], list[UnitOutcome]]:
         """What can be compiled of a library, and the state of its other units."""
-        found: list[PtxUnit] = []
-        told: list[UnitOutcome] = []
+        units: list[PtxUnit] = []
+        others: list[UnitOutcome] = []
         for unit in library.units:
             module = library.module(unit)
             name = module.source if module else None
@@ -76,16 +76,16 @@ class PtxWay:
             ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, self.card)]
             if runs or any(entry.arch == self.arch for entry in unit.sass):
                 why = f"{runs[-1].name if runs else self.arch} runs there"
-                told.append(outcome(library, unit, module, "has", why))
+                others.append(outcome(library, unit, module, "has", why))
             elif not unit.container.entries:
-                told.append(outcome(library, unit, module, "has", "it is empty"))
+                others.append(outcome(library, unit, module, "has", "it is empty"))
             elif not ptx:
                 have = ", ".join(dict.fromkeys(entry.name for entry in unit.container.entries))
                 why = f"it has {have} and no PTX that {self.card} can use"
-                told.append(outcome(library, unit, module, "left-out", why))
+                others.append(outcome(library, unit, module, "left-out", why))
             else:
-                found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), self.arch))
-        return found, told
+                units.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), self.arch))
+        return units, others
 
     def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[PtxUnit]) -> list[Job]:
         """The PTX of ``units`` as files in ``folder``, and the jobs that make cubins of them; ``number`` tells
@@ -102,12 +102,12 @@ class PtxWay:
         return jobs
 
 
-def ptxas_options(told: Sequence[str]) -> tuple[str, ...]:
+def ptxas_options(options: Sequence[str]) -> tuple[str, ...]:
     """The wheel's own options for ptxas, without those that are ours to say and those nobody knows."""
     kept = []
-    for word in told:
+    for word in options:
         name = word.split("=", 1)[0]
-        known = name in _TAKEN or (name[:2] == "-O" and name[2:] in ("0", "1", "2", "3"))
-        if known and name not in _NOT_TAKEN:
+        is_known = name in _TAKEN or (name[:2] == "-O" and name[2:] in ("0", "1", "2", "3"))
+        if is_known and name not in _NOT_TAKEN:
             kept.append(word)
     return tuple(kept)

@@ -170,20 +170,20 @@ def unit_name(path: Path) -> str:
 
 def kernel_files(tree: Path, generated: Path | None = None, folders: Sequence[str] = ()) -> dict[str, list[Path]]:
     """Every kernel file of a tree by the compiler's name for it."""
-    found: dict[str, list[Path]] = {}
+    by_name: dict[str, list[Path]] = {}
     for root in [tree / folder for folder in folders or _KERNEL_FOLDERS] + ([generated] if generated else []):
         for name, paths in find_files(root, ("*.cu",)).items():
-            found.setdefault(name, []).extend(paths)
-    return found
+            by_name.setdefault(name, []).extend(paths)
+    return by_name
 
 
 def find_files(root: Path, patterns: Sequence[str]) -> dict[str, list[Path]]:
     """Files below a folder that are not for tests, by the compiler's name for them."""
-    found: dict[str, list[Path]] = {}
+    by_name: dict[str, list[Path]] = {}
     for path in sorted(path for pattern in patterns for path in root.rglob(pattern)) if root.is_dir() else ():
         if not set(path.relative_to(root).parts[:-1]) & set(_NOT_KERNELS):
-            found.setdefault(unit_name(path), []).append(path)
-    return found
+            by_name.setdefault(unit_name(path), []).append(path)
+    return by_name
 
 
 def survey_source(
@@ -299,18 +299,18 @@ def common_flags(sources: Sources) -> tuple[str, ...]:
     include = [sources.tree / folder for folder in recipe.include]
     include += [sources.include, sources.include / "torch/csrc/api/include", *sources.headers]
     # The wheel's own flags come last: they win over the recipe's.
-    told = dict.fromkeys((*(f"-D{define}" for define in recipe.defines), *recipe.options, *sources.flags))
-    return (*(f"-I{path}" for path in include), *told, f"-std={recipe.standard}", "-w")
+    options = dict.fromkeys((*(f"-D{define}" for define in recipe.defines), *recipe.options, *sources.flags))
+    return (*(f"-I{path}" for path in include), *options, f"-std={recipe.standard}", "-w")
 
 
 def part_flags(file: Path, sources: Sources) -> tuple[str, ...]:
     """What the units of one folder need more."""
-    found: list[str] = []
+    flags: list[str] = []
     for part in sources.recipe.parts:
         if file.is_relative_to(sources.tree / part.folder):
-            found += [f"-I{sources.tree / folder}" for folder in part.include]
-            found += [f"-D{define}" for define in part.defines]
-    return tuple(found)
+            flags += [f"-I{sources.tree / folder}" for folder in part.include]
+            flags += [f"-D{define}" for define in part.defines]
+    return tuple(flags)
 
 
 def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:

@@ -72,9 +72,9 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
     if local is None:
         package = name.split("-")[0]
         text = wheel.find(f"{package}/version.py") or b""
-        told = _PACKAGE_VERSION.search(text)
+        match = _PACKAGE_VERSION.search(text)
         with contextlib.suppress(ValueError):
-            inner = Version(told[1].decode("ascii", "replace")) if told else None
+            inner = Version(match[1].decode("ascii", "replace")) if match else None
             local = inner.local if inner and inner.public == version.public else None
     added = [str(parse_gpu_arch(arch)).replace("_", "") for arch in archs]
     return f"{version.public}+{'.'.join([*([local] if local else []), *added])}"
@@ -83,8 +83,8 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
 def wheel_cuda(wheel: WheelZip, package: str = "torch") -> str | None:
     """The CUDA that a wheel was made with, as it says itself: in a line of its own (torch), or in its version."""
     text = wheel.find(f"{package}/version.py") or b""
-    if told := _CUDA.search(text):
-        return told[1].decode()
+    if match := _CUDA.search(text):
+        return match[1].decode()
     local = _CUDA_LOCAL.search(text)
     return f"{local[1].decode()}.{local[2].decode()}" if local else None
 
@@ -108,7 +108,7 @@ def apply_graft(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: P
             remedy="give the official wheel, unchanged",
         )
     try:
-        return _apply(wheel, graft, entries, out, progress)
+        return _write_wheel(wheel, graft, entries, out, progress)
     except InvalidWheelFilename as error:
         raise BadInput(f"{wheel.name} is no wheel's name: {error}") from error
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -120,7 +120,7 @@ def apply_graft(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: P
         ) from error
 
 
-def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, progress: Progress) -> Applied:
+def _write_wheel(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, progress: Progress) -> Applied:
     checked = check_wheel(wheel)
     version = grafted_version(checked, graft.wheel, graft.made.archs)
     if version != graft.version:
@@ -134,7 +134,7 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
     if final.resolve() == wheel.resolve():
         raise BadInput(f"{final} is the wheel itself", remedy="give another directory with --out")
     _refuse_small_disk(checked, wheel, by_library, out)
-    with _workshop(out / f".{final.name}.making") as shop:
+    with _scratch_folder(out / f".{final.name}.making") as shop:
         part = shop / "wheel"
         with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as target:
             old = str(checked.dist_info)
@@ -143,7 +143,7 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
             infos = [info for info in source.infolist() if not info.is_dir()]
             notes: list[str] = []
             progress.stage("write", final.name)
-            added = hook(graft.made.off, graft.made.archs)
+            added = start_hook(graft.made.off, graft.made.archs)
             for number, info in enumerate(infos):
                 progress.step(number, len(infos), info.filename)
                 if info.filename in by_library:
@@ -156,14 +156,14 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
                     _metadata_member(writer, info, old, version, graft.made.requires)
                 else:
                     writer.copy(info)
-            writer.add(f"{new}/{INSIDE}", [_inside(graft)])
+            writer.add(f"{new}/{INSIDE}", [_inner_record(graft)])
             record = writer.finish()
         sha256 = sha256_of(part)
         part.replace(final)
     return Applied(final, sha256, hashlib.sha256(record).hexdigest(), tuple(notes))
 
 
-def _inside(graft: GraftFile) -> bytes:
+def _inner_record(graft: GraftFile) -> bytes:
     """What the wheel says of itself: all but what is only known when it is finished."""
     return encode(
         {
@@ -258,7 +258,7 @@ def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list
 
 
 @contextlib.contextmanager
-def _workshop(folder: Path) -> Iterator[Path]:
+def _scratch_folder(folder: Path) -> Iterator[Path]:
     """A folder for what is not finished. Its name is always the same: what a kill left there goes at the next call."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -268,7 +268,7 @@ def _workshop(folder: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def corrected(old: str, archs: Sequence[str]) -> str:
+def add_archs(old: str, archs: Sequence[str]) -> str:
     """The list with more architectures, in its order: machine code by number, PTX last."""
     names = old.split(" ")
     code = [name for name in names if name.startswith("sm_")]
@@ -284,12 +284,12 @@ def correct_list(path: Path, archs: Sequence[str]) -> str | None:
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         if not is_elf(data):
             return "its list of architectures is not in an ELF library"
-        lists = [(found.start(), found[0][:-1]) for found in _LIST.finditer(data)]
+        lists = [(match.start(), match[0][:-1]) for match in _LIST.finditer(data)]
         texts = [text for _, text in lists]
         start, longest = max(lists, key=lambda row: len(row[1]), default=(0, b""))
         if texts.count(longest) != 1:
             return "its list of architectures was not found"
-        new = corrected(longest.decode(), archs).encode()
+        new = add_archs(longest.decode(), archs).encode()
         if new == longest:
             return None
         edits = replace_text(Elf(data, LIST_LIBRARY), start, longest, new)
@@ -301,7 +301,7 @@ def correct_list(path: Path, archs: Sequence[str]) -> str | None:
     return None
 
 
-def exchanges(libraries: Sequence[LibraryBeside]) -> dict[str, str]:
+def exchanged_packages(libraries: Sequence[LibraryBeside]) -> dict[str, str]:
     """Package -> the version that the grafted wheel asks for instead: the latest that any card needs."""
     wanted: dict[str, str] = {}
     for row in libraries:
@@ -316,7 +316,7 @@ def switched_off(libraries: Sequence[LibraryBeside]) -> dict[str, str]:
     return {row.switch: row.why for row in libraries if row.off and row.switch}
 
 
-def hook(off: Mapping[str, str], archs: Sequence[str]) -> bytes:
+def start_hook(off: Mapping[str, str], archs: Sequence[str]) -> bytes:
     """What is added to torch/__init__.py of the grafted wheel: run once, when CUDA starts, where such a card is."""
     if strange := off.keys() - SWITCHES.keys():
         raise BadInput(f"nothing in torch switches {min(strange)[:80]!r} off")

@@ -13,7 +13,7 @@ from rekindle.compat.closed_libraries import judge_closed_libraries
 from rekindle.compat.graft import stays_without
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.graft.wheel import exchange_requirement, exchanges, hook, switched_off
+from rekindle.graft.wheel import exchange_requirement, exchanged_packages, start_hook, switched_off
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import LibraryBeside
 
@@ -38,7 +38,10 @@ def test_1_13_1_on_hopper_gets_later_libraries_of_the_same_soname() -> None:
     assert rows["cuDNN"].exchanged == "8.7.0.*" and not rows["cuDNN"].off
     assert rows["cuFFT"].code == "jit" and rows["cuFFT"].inside and not rows["cuFFT"].operators
     assert rows["cuSPARSE"].code == "none" and "torch.sparse.mm" in rows["cuSPARSE"].operators
-    assert exchanges(tuple(rows.values())) == {"nvidia-cublas-cu11": "11.11.3.6", "nvidia-cudnn-cu11": "8.7.0.*"}
+    assert exchanged_packages(tuple(rows.values())) == {
+        "nvidia-cublas-cu11": "11.11.3.6",
+        "nvidia-cudnn-cu11": "8.7.0.*",
+    }
 
 
 def test_the_plan_names_what_the_graft_cannot_serve() -> None:
@@ -50,7 +53,7 @@ def test_the_plan_names_what_the_graft_cannot_serve() -> None:
 
 def test_a_card_that_the_libraries_serve_changes_nothing() -> None:
     rows = _judged(TORCH_1_13, "1.13.1", "sm_86")
-    assert {row.code for row in rows.values()} == {"native"} and not exchanges(tuple(rows.values()))
+    assert {row.code for row in rows.values()} == {"native"} and not exchanged_packages(tuple(rows.values()))
 
 
 def test_cudnn_9_on_kepler_is_switched_off() -> None:
@@ -95,7 +98,7 @@ def torch_module() -> Iterator[Callable[[bytes, tuple[int, int]], Any]]:
 
 
 def test_the_switch_works_on_its_card_alone_and_says_so(torch_module: Any) -> None:
-    code = hook({"cudnn": "cuDNN 9.1 has no code for sm_37"}, ["sm_37"])
+    code = start_hook({"cudnn": "cuDNN 9.1 has no code for sm_37"}, ["sm_37"])
     with pytest.warns(UserWarning, match="no code for sm_37"):
         assert torch_module(code, (3, 7)).cudnn.enabled is False
     with warnings.catch_warnings():
@@ -106,8 +109,8 @@ def test_the_switch_works_on_its_card_alone_and_says_so(torch_module: Any) -> No
 def test_words_of_a_graft_file_never_become_code(torch_module: Any) -> None:
     reason = "'); raise SystemExit('''\n"
     with pytest.warns(UserWarning) as said:
-        torch_module(hook({"cudnn": reason}, ["sm_37"]), (3, 7))
+        torch_module(start_hook({"cudnn": reason}, ["sm_37"]), (3, 7))
     assert str(said[0].message) == reason
     with pytest.raises(BadInput, match="switches"):
-        hook({"os.system": "x"}, ["sm_37"])
-    assert hook({}, ["sm_37"]) == b""
+        start_hook({"os.system": "x"}, ["sm_37"])
+    assert start_hook({}, ["sm_37"]) == b""

@@ -141,7 +141,7 @@ def test_sources_are_told_by_their_kernels(tmp_path: Path) -> None:
     (tree / "other.hip").write_text("__global__ void other(float *a) {}\n")
     one = make_code_object(kernels={"_Z5scalePfi": (8, 4)}, cuid="ab12cd34")
     two = make_code_object(kernels={"_Z7unknownv": ()})
-    way = HipSourceWay(card=parse_gfx("gfx1103"), tree=tree, clang="hipcc", told=("-DX=1", "-Iinclude"))
+    way = HipSourceWay(card=parse_gfx("gfx1103"), tree=tree, clang="hipcc", options=("-DX=1", "-Iinclude"))
     with _library(tmp_path, _bundle(gfx1030=one), _bundle(gfx1030=two)) as library:
         [unit], [other] = way.survey(library)
         assert unit.name == unit.plan == "scale.hip" and "no file of src defines" in (other.why or "")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rekindle.graft.order import with_driver, with_time
-from rekindle.graft.wheel import correct_list, corrected
+from rekindle.graft.wheel import add_archs, correct_list
 from rekindle.model.graft import GraftReport, UnitOutcome
 from returned_texts import CODE_AT, NEW, OLD, make_returning_library, returned_text
 
@@ -26,7 +26,7 @@ from returned_texts import CODE_AT, NEW, OLD, make_returning_library, returned_t
     ],
 )
 def test_a_list_of_cards_keeps_its_order_with_more_of_them(old: str, archs: Sequence[str], new: str) -> None:
-    assert corrected(old, archs) == new
+    assert add_archs(old, archs) == new
 
 
 def test_a_library_names_the_new_card_and_the_second_time_nothing_changes(tmp_path: Path) -> None:

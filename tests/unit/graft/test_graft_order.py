@@ -179,7 +179,7 @@ def test_rocms_compiler_is_found_in_the_given_folder(tmp_path: Path, place: str)
     made = _amd(tmp_path, host, tmp_path, str(tmp_path))
     twin, source = made.targets[0].ways
     assert isinstance(twin, TwinWay) and isinstance(source, HipSourceWay)
-    assert (source.clang, source.told) == (str(tmp_path / place), ("-Iinc", "-DX=1"))
+    assert (source.clang, source.options) == (str(tmp_path / place), ("-Iinc", "-DX=1"))
     assert source.sources == (f"{tmp_path.name} (sources of the package)",)
     assert made.tools.versions == {"clang": "18.0.0git"}
     assert source.flags == ("-x", "hip", "--cuda-device-only", "-O3", "-DX=1"), "no place of this machine"
