@@ -98,11 +98,11 @@ def memory_budget(text: str) -> int:
 def most_jobs(jobs: int | None, settings: Iterable[tuple[str, str]]) -> int | None:
     """The ceiling asked for: ``jobs``, or MAX_JOBS among the switches by hand. A plan's own MAX_JOBS is none: it is
     what fits where nobody watches the memory."""
-    said = dict(settings).get("MAX_JOBS")
-    if jobs is None and said:
-        if not said.isdecimal():
-            raise BadInput(f"MAX_JOBS is a number of jobs, not {said!r}", remedy="--jobs 4")
-        jobs = int(said)
+    ceiling = dict(settings).get("MAX_JOBS")
+    if jobs is None and ceiling:
+        if not ceiling.isdecimal():
+            raise BadInput(f"MAX_JOBS is a number of jobs, not {ceiling!r}", remedy="--jobs 4")
+        jobs = int(ceiling)
     if jobs is not None and jobs < 1:
         raise BadInput("--jobs is at least 1")
     return jobs

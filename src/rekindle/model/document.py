@@ -116,8 +116,8 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_as_text(name): _as_text(one) for name, one in value.items()}
-    return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_as_text(name): _as_text(part) for name, part in value.items()}
+    return [_as_text(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def decode(raw: bytes, kind: type[D], *, origin: str = "input") -> D:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rekindle.model.document import Document, Line, Part
 from rekindle.model.plan import Request
+from rekindle.model.toml import toml_text
 
 # Before the digest that constraints keep beside a version.
 CONTENTS = "files sha256:"
@@ -70,7 +71,7 @@ class GuardReport(Document, frozen=True, kw_only=True):
 
 def pinned(requests: Sequence[Request], installed: Mapping[str, str]) -> dict[str, str]:
     """The packages that must stay, with the versions that are really there."""
-    return {one.name: installed[one.name] for one in requests if one.name in installed}
+    return {request.name: installed[request.name] for request in requests if request.name in installed}
 
 
 def constraints_text(pins: Mapping[str, str], contents: Mapping[str, str] | None = None) -> str:
@@ -85,9 +86,9 @@ def constraints_text(pins: Mapping[str, str], contents: Mapping[str, str] | None
 
 def requirements_text(pins: Mapping[str, str], requests: Sequence[Request]) -> str:
     """For ``pip install -r FILE``: the same again elsewhere."""
-    by_name = {one.name: one for one in requests}
-    places = [f"--extra-index-url {one.index}" for one in requests if one.index]
-    places += [f"--find-links {one.links}" for one in requests if one.links]
+    by_name = {request.name: request for request in requests}
+    places = [f"--extra-index-url {request.index}" for request in requests if request.index]
+    places += [f"--find-links {request.links}" for request in requests if request.links]
     rows = []
     for name, version in pins.items():
         url = by_name[name].url if name in by_name else None
@@ -100,24 +101,20 @@ def requirements_text(pins: Mapping[str, str], requests: Sequence[Request]) -> s
 def pyproject_text(pins: Mapping[str, str], requests: Sequence[Request]) -> str:
     """Lines for a ``pyproject.toml`` that uv reads: the version, and the only index it may come from."""
     rows = ["[tool.uv]", "# What any dependency may say about these, these versions are taken."]
-    rows += ["override-dependencies = [", *(f"    {_quoted(f'{name}=={pins[name]}')}," for name in pins), "]"]
+    rows += ["override-dependencies = [", *(f"    {toml_text(f'{name}=={pins[name]}')}," for name in pins), "]"]
     sources = []
     indexes: dict[str, str] = {}
-    for one in requests:
-        if one.name not in pins:
+    for request in requests:
+        if request.name not in pins:
             continue
-        if one.url:
-            key = "url" if "://" in one.url else "path"
-            sources.append(f"{one.name} = {{ {key} = {_quoted(one.url)} }}")
-        elif one.index:
-            name = indexes.setdefault(one.index, f"torch-{one.index.rstrip('/').rpartition('/')[2]}")
-            sources.append(f"{one.name} = {{ index = {_quoted(name)} }}")
+        if request.url:
+            key = "url" if "://" in request.url else "path"
+            sources.append(f"{request.name} = {{ {key} = {toml_text(request.url)} }}")
+        elif request.index:
+            name = indexes.setdefault(request.index, f"torch-{request.index.rstrip('/').rpartition('/')[2]}")
+            sources.append(f"{request.name} = {{ index = {toml_text(name)} }}")
     if sources:
         rows += ["", "[tool.uv.sources]", *sources]
     for url, name in indexes.items():
-        rows += ["", "[[tool.uv.index]]", f"name = {_quoted(name)}", f"url = {_quoted(url)}", "explicit = true"]
+        rows += ["", "[[tool.uv.index]]", f"name = {toml_text(name)}", f"url = {toml_text(url)}", "explicit = true"]
     return "\n".join(rows) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

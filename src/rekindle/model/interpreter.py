@@ -68,20 +68,20 @@ class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kind(self) -> str:
         """Where it came from: venv, conda, pyenv, uv, store, system, python.org or local."""
-        said = f"{self.path} {self.base_prefix} {self.prefix}".lower().replace("\\", "/")
+        paths = f"{self.path} {self.base_prefix} {self.prefix}".lower().replace("\\", "/")
         if self.is_environment:
             return "venv"
-        if any(word in said for word in ("conda", "miniforge", "mambaforge")) or "conda" in self.compiler.lower():
+        if any(word in paths for word in ("conda", "miniforge", "mambaforge")) or "conda" in self.compiler.lower():
             return "conda"
-        if "/pyenv" in said or "/.pyenv" in said:
+        if "/pyenv" in paths or "/.pyenv" in paths:
             return "pyenv"
-        if "/uv/python" in said:
+        if "/uv/python" in paths:
             return "uv"
-        if "windowsapps" in said or "pythonsoftwarefoundation" in said:
+        if "windowsapps" in paths or "pythonsoftwarefoundation" in paths:
             return "store"
-        if said.startswith(("/usr/bin", "/bin")):
+        if paths.startswith(("/usr/bin", "/bin")):
             return "system"
-        return "python.org" if ":/" in said else "local"
+        return "python.org" if ":/" in paths else "local"
 
     def is_of(self, version: str) -> bool:
         """Is it of the version asked for? ``3.13`` is one with the global lock, ``3.13t`` the one without it."""
@@ -96,12 +96,12 @@ def is_version(text: str | None) -> bool:
 
 def read_interpreter(path: str, answer: Mapping[str, Any] | None) -> Interpreter | str:
     """The interpreter at ``path`` from its answer to the question ``python``; what is none is why, in words."""
-    said = dict(answer or {})
-    if not said.get("version"):
-        return str(said.get("error") or "it said nothing a Python says")
-    if not re.match(r"\d{1,3}\.\d{1,6}(?!\d)", str(said["version"])):
-        return f"its answer makes no sense (version {str(said['version'])[:40]!r})"
+    fields = dict(answer or {})
+    if not fields.get("version"):
+        return str(fields.get("error") or "it said nothing a Python says")
+    if not re.match(r"\d{1,3}\.\d{1,6}(?!\d)", str(fields["version"])):
+        return f"its answer makes no sense (version {str(fields['version'])[:40]!r})"
     try:
-        return msgspec.convert({**said, "path": path}, Interpreter)
+        return msgspec.convert({**fields, "path": path}, Interpreter)
     except msgspec.ValidationError as error:
         return f"its answer makes no sense ({error})"

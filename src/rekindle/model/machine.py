@@ -139,7 +139,7 @@ class Machine(Document, frozen=True, kw_only=True):
     def cuda_folders(self, version: str) -> tuple[str, ...]:
         """Where CUDA toolkits of this version lie; 11.8 is the version of an 11.8.89."""
         kits = ((kit.path, kit.version) for kit in self.toolkits if kit.kind == "cuda")
-        return tuple(path for path, found in kits if path and found and same_prefix(found, version))
+        return tuple(path for path, release in kits if path and release and same_prefix(release, version))
 
 
 class Check(Part, frozen=True, kw_only=True):

@@ -96,10 +96,10 @@ class RecordReview(Document, frozen=True, kw_only=True):
 
     def count(self, standing: Standing) -> int:
         """How many stand so."""
-        return sum(one.standing == standing for one in self.records)
+        return sum(record.standing == standing for record in self.records)
 
 
 def card_of(text: str) -> ProofCard | None:
     """``NVIDIA H200, sm_90, 139.8 GiB``, as checks name a card; None where no architecture is told."""
-    found = _ARCH.search(text)
-    return ProofCard(name=text.split(",")[0].strip()[:300], arch=found[1]) if found else None
+    match = _ARCH.search(text)
+    return ProofCard(name=text.split(",")[0].strip()[:300], arch=match[1]) if match else None

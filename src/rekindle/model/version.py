@@ -83,10 +83,10 @@ def _clauses(spec: str) -> tuple[tuple[str, str, bool], ...]:
 @functools.lru_cache(maxsize=16384)
 def matches(version: str, spec: str) -> bool:
     """Does the version satisfy every clause? A bare number means that release and its patches."""
-    return all(_holds(version, *clause) for clause in _clauses(spec))
+    return all(_clause_holds(version, *clause) for clause in _clauses(spec))
 
 
-def _holds(version: str, operator: str, number: str, star: bool) -> bool:
+def _clause_holds(version: str, operator: str, number: str, star: bool) -> bool:
     if operator == "" or (operator == "==" and star):
         return same_prefix(version, number)
     if operator == "!=" and star:

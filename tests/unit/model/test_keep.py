@@ -48,3 +48,9 @@ def test_a_wheel_built_here_is_named_by_its_place(tmp_path: Path) -> None:
     assert tomllib.loads(pyproject_text({"torch": "2.7.1"}, [ours]))["tool"]["uv"]["sources"]["torch"] == {
         "path": str(wheel)
     }
+
+
+def test_a_place_with_any_character_of_a_file_name_is_read_back_by_uv(tmp_path: Path) -> None:
+    wheel = str(tmp_path / "two\nlines\t\x7f.whl")
+    text = pyproject_text({"torch": "2.7.1"}, [Request(name="torch", url=wheel)])
+    assert tomllib.loads(text)["tool"]["uv"]["sources"]["torch"] == {"path": wheel}
