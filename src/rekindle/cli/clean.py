@@ -39,14 +39,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     def confirm(items: Sequence[Holding]) -> bool:
         if session.can_ask():
             Screen(sys.stderr, color=session.color).rows(holding_rows(list(items)))
-        return session.confirm(f"Remove these ({spoken_bytes(sum(one.bytes for one in items))})?")
+        return session.confirm(f"Remove these ({spoken_bytes(sum(item.bytes for item in items))})?")
 
-    days = _days(args.older_than)
+    days = _parse_days(args.older_than)
     cleaning = session.call(api.clean, args, args.what, older_than_days=days, confirm=confirm)
     return Answer(cleaning, good=not cleaning.kept)
 
 
-def _days(text: str) -> float:
+def _parse_days(text: str) -> float:
     match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([hdw]?)", text.strip().lower())
     if match is None:
         raise BadInput(f"--older-than {text}: no age", remedy="write for example 12h, 30d or 8w")

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         )
     if args.watch:
         diagnosis = api.explain_watch(Path(args.watch), machine=_machine(args.machine), plan=_plan(args.plan))
-        return Answer(diagnosis, good=_known(diagnosis))
+        return Answer(diagnosis, good=_has_cause(diagnosis))
     if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
     source = _source(args.source or ["-"], twice=bool(args.save_report))
@@ -76,10 +76,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.save_report and isinstance(source, (Path, str, bytes)):
         api.explain_report(source, diagnosis, Path(args.save_report))
         session.progress.note(f"saved {args.save_report}")
-    return Answer(diagnosis, good=_known(diagnosis))
+    return Answer(diagnosis, good=_has_cause(diagnosis))
 
 
-def _known(diagnosis: Diagnosis) -> bool:
+def _has_cause(diagnosis: Diagnosis) -> bool:
     """Words quoted where no cause is known are a help, not an answer."""
     return bool(diagnosis.matches) and diagnosis.unexplained is None
 

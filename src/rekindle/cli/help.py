@@ -23,9 +23,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         raise unknown_verb(verb)
     parser = verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}"))
     for word in rest:
-        steps = next((one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction)), {})
+        steps = next((entry.choices for entry in parser._actions if isinstance(entry, argparse._SubParsersAction)), {})
         if word not in steps:
-            known = f"its steps are {', '.join(steps)}" if steps else "it has no steps"
-            raise BadInput(f"'{parser.prog}' has no step {word!r}", remedy=known)
+            remedy = f"its steps are {', '.join(steps)}" if steps else "it has no steps"
+            raise BadInput(f"'{parser.prog}' has no step {word!r}", remedy=remedy)
         parser = steps[word]
     return Answer(Text(text=parser.format_help()))

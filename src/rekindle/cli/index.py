@@ -77,8 +77,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.action == "serve":
         return Answer(api.index_serve(args.root, host=args.host, port=args.port, say=_say))
     options = read_options(SearchOptions, args, project=args.what[0] if args.what else None)
-    found = api.index_search(args.root, options)
-    return Answer(found, good=any(match.verdict.runs for match in found.matches))
+    result = api.index_search(args.root, options)
+    return Answer(result, good=any(match.verdict.runs for match in result.matches))
 
 
 def _say(text: str) -> None:

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         if args.html:
             raise BadInput("--html shows one wheel", remedy=f"name one of the wheels in {args.target}")
         shelf = api.inspect_shelf(args.target, options, progress=session.progress)
-        refused = bool(shelf.findings) or any(one.verdict and one.verdict.runs is False for one in shelf.wheels)
+        refused = bool(shelf.findings) or any(wheel.verdict and wheel.verdict.runs is False for wheel in shelf.wheels)
         return Answer(shelf, good=not refused)
     report = api.inspect(args.target, options, confirm=confirm, progress=session.progress)
     if args.html:
@@ -108,6 +108,6 @@ def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:
     if not flags:
         return None, ""
     gpu = flags.pop("gpu", ())
-    told = ", ".join(f"{'' if key in ('os', 'arch', 'cpu') else f'{key} '}{value}" for key, value in flags.items())
-    name = f"{' + '.join(gpu)} ({told})" if gpu and told else " + ".join(gpu) or told
+    words = ", ".join(f"{'' if key in ('os', 'arch', 'cpu') else f'{key} '}{value}" for key, value in flags.items())
+    name = f"{' + '.join(gpu)} ({words})" if gpu and words else " + ".join(gpu) or words
     return api.machine_from_flags(gpu=gpu, **flags), name

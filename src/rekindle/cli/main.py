@@ -53,7 +53,7 @@ VERBS = {
 def build_parser() -> argparse.ArgumentParser:
     """The parser of ``rekindle --help``: the verbs with what they do."""
     width = max(map(len, VERBS))
-    verbs = "\n".join(_described(name, summary, width) for name, summary in VERBS.items())
+    verbs = "\n".join(_verb_line(name, summary, width) for name, summary in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="rekindle",
         usage="rekindle VERB [options]",
@@ -77,7 +77,7 @@ def examples_of(name: str) -> str:
         return ""
 
 
-def _described(name: str, summary: str, width: int) -> str:
+def _verb_line(name: str, summary: str, width: int) -> str:
     """A verb and what it does, wrapped to a narrow terminal."""
     import textwrap
 
@@ -109,14 +109,14 @@ def main(argv: Sequence[str]) -> int:
         _complain("there was not enough memory for this", "free some, or raise the limit (ulimit -v, the container's)")
         return Exit.USAGE
     except OSError as error:
-        if (code := _of_the_system(error)) is not None:
+        if (code := _system_error(error)) is not None:
             return code
-        return _crashed(error, argv)
+        return _report_crash(error, argv)
     except Exception as error:  # noqa: BLE001 (the one front door)
-        return _crashed(error, argv)
+        return _report_crash(error, argv)
 
 
-def _crashed(error: Exception, argv: Sequence[str]) -> int:
+def _report_crash(error: Exception, argv: Sequence[str]) -> int:
     try:
         from rekindle.cli.crash import write_crash_report
 
@@ -133,7 +133,7 @@ def _forget_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _of_the_system(error: OSError) -> int | None:
+def _system_error(error: OSError) -> int | None:
     """The exit code of a fault that is the machine's, not ours: a full or closed output, a full disk, no permission."""
     import errno
 

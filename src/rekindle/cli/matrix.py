@@ -56,10 +56,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             sub.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
             add_farm(sub)
             add_trace(sub)
-        _add_own(name, sub)
+        _add_step(name, sub)
 
 
-def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
+def _add_step(name: str, sub: argparse.ArgumentParser) -> None:
     if name == "plan":
         sub.add_argument("--workspace", metavar="DIR", help="where the cells go (default: NAME-cells beside the table)")
         sub.add_argument("--dry-run", action="store_true", help="show the cells and write nothing")
@@ -93,11 +93,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     progress = session.progress
     if args.step == "cell":
-        return _cell(args, session)
+        return _run_cell(args, session)
     if args.step == "propose":
         out = Path(args.out) if args.out else None
-        found = api.matrix_propose(args.machines, python=args.python, out=out)
-        return Answer(found, good=not found.unserved)
+        proposal = api.matrix_propose(args.machines, python=args.python, out=out)
+        return Answer(proposal, good=not proposal.unserved)
     table, asked = Path(args.table), functools.partial(after_a_yes, session, _QUESTION)
     if args.step == "plan":
         workspace = Path(args.workspace) if args.workspace else None
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.step == "simulate":
         return Answer(session.call(api.matrix_simulate, args, table))
     if args.step == "watch":
-        status = _watched(table, session)
+        status = _watch(table, session)
     elif args.step == "cancel":
         status = api.matrix_cancel(table, only=args.only)
     else:
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     return Answer(status, good=status.good)
 
 
-def _cell(args: argparse.Namespace, session: Session) -> Answer:
+def _run_cell(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.matrix import BUSY_CODE
 
@@ -141,7 +141,7 @@ def _cell(args: argparse.Namespace, session: Session) -> Answer:
     return Answer(state, good=state.stage in ("built", "proven"))
 
 
-def _watched(table: Path, session: Session) -> MatrixStatus:
+def _watch(table: Path, session: Session) -> MatrixStatus:
     """Redrawn in place on a terminal; elsewhere a line per change."""
     from rekindle import api
     from rekindle.render.matrix import Live

@@ -107,15 +107,15 @@ def add_farm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--farm-check", type=int, metavar="N", help=check)
 
 
-def read_settings(given: list[str], option: str = "--set") -> tuple[tuple[str, str], ...]:
+def read_settings(words: list[str], option: str = "--set") -> tuple[tuple[str, str], ...]:
     """``NAME=VALUE`` words; a name is what a shell takes for one."""
-    found = {}
-    for word in given:
+    settings = {}
+    for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name.isidentifier():
             raise BadInput(f"{option} {word}: no NAME=VALUE", remedy=f"write {option} NAME=VALUE")
-        found[name] = value
-    return tuple(found.items())
+        settings[name] = value
+    return tuple(settings.items())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -148,12 +148,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse, app=args.app, proofs=args.proofs)
     if session.json:
         api.remember_plan(plan, other_machine=bool(args.machine))
-    assumed = _assumed(args, machine, wish, plan)
+    assumed = _note_assumed(args, machine, wish, plan)
     view = functools.partial(plan_view, assumed=assumed)
     return Answer(plan, good=plan.answer != "none", view=view)
 
 
-def _assumed(args: argparse.Namespace, machine: Machine, wish: Wish, plan: Plan) -> tuple[str, ...]:
+def _note_assumed(args: argparse.Namespace, machine: Machine, wish: Wish, plan: Plan) -> tuple[str, ...]:
     from rekindle.api.plan import assumed_for
 
     described = bool(args.gpu) or any(getattr(args, name) is not None for name in _DESCRIBES)

@@ -15,5 +15,5 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
 
     machine = api.find_machine(args.machine)[0] if args.machine else None
-    found = api.variant_environment(machine, gpu=args.gpu)
-    return Answer(found, good=found.variables)
+    answer = api.variant_environment(machine, gpu=args.gpu)
+    return Answer(answer, good=answer.variables)

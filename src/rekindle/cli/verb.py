@@ -217,12 +217,12 @@ def laid_out(text: str, width: int) -> str:
                 end_paragraph()
             continue
         end_paragraph()
-        lines.extend([line.rstrip()] if len(line.rstrip()) <= width else _folded(line.rstrip(), width))
+        lines.extend([line.rstrip()] if len(line.rstrip()) <= width else _fold_remark(line.rstrip(), width))
     end_paragraph()
     return "\n".join(lines)
 
 
-def _folded(line: str, width: int) -> list[str]:
+def _fold_remark(line: str, width: int) -> list[str]:
     lead = line[: len(line) - len(line.lstrip())]
     parts = re.split(r" {2,}", line.strip(), maxsplit=1)
     head = [lead + parts[0]]
@@ -231,5 +231,5 @@ def _folded(line: str, width: int) -> list[str]:
     if len(parts) == 1:
         return head
     room = max(20, width - _REMARK)
-    told = textwrap.wrap(parts[1], room, break_long_words=False, break_on_hyphens=False)
-    return head + [" " * _REMARK + row for row in told]
+    rows = textwrap.wrap(parts[1], room, break_long_words=False, break_on_hyphens=False)
+    return head + [" " * _REMARK + row for row in rows]

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         comparison = api.compare_verifications(*args.compare)
         return Answer(comparison, good=not comparison.worse)
     if args.claims:
-        return _claims(args, session)
+        return _verify_claims(args, session)
     if args.records:
         review = api.review_records(args.records, keys=args.keys)
         return Answer(review, good=review.good)
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     return Answer(report, good=report.good)
 
 
-def _claims(args: argparse.Namespace, session: Session) -> Answer:
+def _verify_claims(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
 
     # --cpu names a CPU to emulate; here the keyword says that the wheel's CPU code is read.

@@ -191,7 +191,7 @@ def test_without_a_terminal_help_takes_a_hundred_columns(monkeypatch: pytest.Mon
 
 def test_verbs_keep_some_room_on_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    first, *more = front._described("up", "a b " * 20, 6).splitlines()
+    first, *more = front._verb_line("up", "a b " * 20, 6).splitlines()
     assert first.startswith("  up      a b") and all(line.startswith(" " * 10 + "a") for line in more)
     assert max(len(line.strip()) for line in more) == 23, "24 columns, and no word is cut"
 
