@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.scripts.workflow import brought
+from rekindle.scripts.workflow import carried_program
 
 pytestmark = pytest.mark.integration
 COMPONENTS = ("cuda_nvcc", "cuda_cudart", "libcublas", "libcufft", "libcurand", "libcusolver", "libcusparse")
@@ -58,7 +58,7 @@ def redist(tmp_path: Path) -> Iterator[tuple[Path, str]]:
 
 def fetch(address: str, folder: Path, cuda: str = "11.8.0", cudnn: str = "8.7.0") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", brought("fetch_cuda.py.txt"), cuda, cudnn, str(folder)],
+        [sys.executable, "-c", carried_program("fetch_cuda.py.txt"), cuda, cudnn, str(folder)],
         capture_output=True, text=True, timeout=60, env={**os.environ, "REDIST": address, "NO_PROXY": "127.0.0.1"},
     )  # fmt: skip
 

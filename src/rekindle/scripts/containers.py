@@ -125,8 +125,8 @@ def _check_distro(image: str, distro: str) -> None:
 
 def _distro_parts(distro: str) -> tuple[str, str]:
     """``ubuntu-22.04`` and ``Ubuntu 22.04`` into name and version."""
-    found = re.fullmatch(r"([a-z]+)[-_: ]*([\d.]*)", distro.strip().lower())
-    return (found[1], found[2]) if found else (distro, "")
+    match = re.fullmatch(r"([a-z]+)[-_: ]*([\d.]*)", distro.strip().lower())
+    return (match[1], match[2]) if match else (distro, "")
 
 
 def _not_on_arm(plan: Plan, row: ContainerImage | None) -> str | None:
@@ -139,7 +139,7 @@ def _not_on_arm(plan: Plan, row: ContainerImage | None) -> str | None:
     return None
 
 
-def _inspector() -> tuple[tuple[Quoted, Quoted], ...]:
+def _inspector_files() -> tuple[tuple[Quoted, Quoted], ...]:
     """(path, text) of each file; a here-document carries them as they are."""
     root = resources.files("rekindle")
     return tuple(
@@ -152,7 +152,7 @@ def files_beside(recipe: Recipe) -> dict[str, str]:
     """What a Dockerfile rendered ``apart`` copies from the folder beside it: path from it, text."""
     if not recipe.builds:
         return {}
-    files = {"build.sh": render_script(recipe, "sh"), **{f"inspect/{path}": text for path, text in _inspector()}}
+    files = {"build.sh": render_script(recipe, "sh"), **{f"inspect/{path}": text for path, text in _inspector_files()}}
     return {f"{plain_word(recipe.folder)}/{name}": text for name, text in files.items()}
 
 
@@ -180,7 +180,7 @@ def render_dockerfile(recipe: Recipe, image: str | None, *, arch: str, apart: bo
         apart=apart,
         packages=linux_packages(recipe),
         script=Quoted(render_script(recipe, "sh")),
-        inspector=_inspector(),
+        inspector=_inspector_files(),
         inspect_program=INSPECTOR,
         numpy=f"numpy{plan.numpy}" if plan.numpy and not plan.numpy[:1].isdigit() else "numpy",
     )

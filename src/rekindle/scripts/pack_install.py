@@ -34,14 +34,14 @@ def problems_of(folder: Path) -> list[str]:
     """Whatever is not as SHA256SUMS says: changed, missing, foreign, or leading elsewhere; empty where all is right."""
     try:
         expected = listed_in(folder)
-        found, wrong = _walk(folder)
+        names, wrong = _list_files(folder)
     except FileNotFoundError:
         return [f"there is no {SUMS}: the pack is not finished, or part of it is missing"]
     except (OSError, ValueError) as error:
         return [f"{SUMS} cannot be used: {error}"]
-    wrong += [f"{_shown(name)} is not of this pack" for name in sorted(set(found) - set(expected) - {SUMS, SIGNATURE})]
+    wrong += [f"{_shown(name)} is not of this pack" for name in sorted(set(names) - set(expected) - {SUMS, SIGNATURE})]
     for name, digest in expected.items():
-        if name not in found:
+        if name not in names:
             wrong.append(f"{_shown(name)} is missing")
             continue
         try:
@@ -72,9 +72,9 @@ def listed_in(folder: Path) -> dict[str, str]:
     return listed
 
 
-def _walk(folder: Path) -> tuple[list[str], list[str]]:
+def _list_files(folder: Path) -> tuple[list[str], list[str]]:
     """Plain files by their paths, and words about what is none; no link is followed."""
-    found: list[str] = []
+    names: list[str] = []
     wrong: list[str] = []
     waiting = [""]
     while waiting:
@@ -88,10 +88,10 @@ def _walk(folder: Path) -> tuple[list[str], list[str]]:
                 elif stat.S_ISDIR(state.st_mode):
                     waiting.append(name)
                 elif stat.S_ISREG(state.st_mode):
-                    found.append(name)
+                    names.append(name)
                 else:
                     wrong.append(f"{_shown(name)} is no plain file")
-    return found, wrong
+    return names, wrong
 
 
 def sha256_of(path: Path) -> str:

@@ -156,7 +156,7 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         title=title,
         folder="rekindle-" + re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-"),
         python=python[0] if python else "3",
-        reasons=tuple(_sourced(reason.text, reason.source) for reason in plan.because),
+        reasons=tuple(_add_source(reason.text, reason.source) for reason in plan.because),
     )
     if plan.answer == "install":
         if not plan.requests:
@@ -164,7 +164,7 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         env = dict(plan.env)
         commands = tuple(("python", "-m", "pip", "install", *words) for words in pip_arguments(plan.requests))
         lasting = tuple(f"{name}={value} must be set whenever {plan.project} is used." for name, value in env.items())
-        cautions = tuple(_sourced(reason.text, reason.source) for reason in plan.warnings)
+        cautions = tuple(_add_source(reason.text, reason.source) for reason in plan.warnings)
         return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions), driver=_least_driver(plan))
     return _build_recipe(plan, patches, base)
 
@@ -177,17 +177,17 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
     if missing:
         raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
     forwarded = {name: value for name, value in build.cmake.items() if is_forwarded(name)}
-    found = _TAG.search(build.source) or _TAG.search(plan.torch or "")
+    match = _TAG.search(build.source) or _TAG.search(plan.torch or "")
     return replace(
         base,
         repository=REPOSITORIES.get(plan.project),
-        tag=f"v{found[1]}" if found and plan.project in REPOSITORIES else None,
+        tag=f"v{match[1]}" if match and plan.project in REPOSITORIES else None,
         requirements=_requirements(build.pins),
         env={**forwarded, **build.env},
         settings={name: value for name, value in build.cmake.items() if name not in forwarded},
         asserts={name: _TRUTH.get(value.upper(), value) for name, value in build.asserts.items()},
         patches=tuple(EmbeddedFile(name=f"{name}.patch", content=patches[name]) for name in build.patches),
-        cautions=(*build.losses, *(_sourced(reason.text, reason.source) for reason in plan.warnings)),
+        cautions=(*build.losses, *(_add_source(reason.text, reason.source) for reason in plan.warnings)),
         disk_gib=int(build.disk_gib or 0),
         memory_gib=int(build.memory_gib or 0),
         # Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
@@ -211,7 +211,7 @@ def _requirements(pins: dict[str, str]) -> tuple[str, ...]:
     return tuple(wanted.values())
 
 
-def _sourced(text: str, source: str | None) -> str:
+def _add_source(text: str, source: str | None) -> str:
     return comment(f"{text} [{source}]" if source else text)
 
 

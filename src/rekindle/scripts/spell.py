@@ -45,7 +45,7 @@ def _lines(step: Step, shell: Shell) -> list[str]:
     folder = step.folder or "."
     if step.kind == "set" or (step.kind == "keep" and shell == "sh"):
         # To keep it for good is a matter of the user's own profile in a POSIX shell; on Windows a new window sees it.
-        return [_set(name, value, shell) for name, value in step.env.items()]
+        return [_set_variable(name, value, shell) for name, value in step.env.items()]
     if step.kind == "keep":
         return [f"setx {name} {WORD[shell](value)}" for name, value in step.env.items()]
     if step.kind == "cd":
@@ -56,7 +56,7 @@ def _lines(step: Step, shell: Shell) -> list[str]:
     if step.kind == "vcvars":
         return _vcvars(step.argv[0], shell)
     if step.kind == "write":
-        return _write(folder, step.argv, shell)
+        return _write_file(folder, step.argv, shell)
     if step.kind == "install-built":
         return [_install_built(folder, shell)]
     line = " ".join(map(WORD[shell], step.argv))
@@ -81,7 +81,7 @@ def _vcvars(toolset: str, shell: Shell) -> list[str]:
     ]
 
 
-def _write(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
+def _write_file(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
     if shell == "sh":
         return [f"printf '%s\\n' {sh_words(lines)} > {sh_word(name)}"]
     if shell == "cmd":
@@ -98,7 +98,7 @@ def _install_built(folder: str, shell: Shell) -> str:
     return f"python -m pip install --force-reinstall (Get-Item {folder}\\*.whl).FullName"
 
 
-def _set(name: str, value: str, shell: Shell) -> str:
+def _set_variable(name: str, value: str, shell: Shell) -> str:
     rest = value.removeprefix(HERE)
     if rest != value:
         spelled = {"sh": f'export {name}="$PWD{rest}"', "cmd": f'set "{name}=%CD:\\=/%{rest}"'}

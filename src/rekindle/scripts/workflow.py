@@ -59,13 +59,13 @@ def cuda_release(recipe: Recipe) -> str:
     """The toolkit with its patch level, as NVIDIA's archive names it: the images know it."""
     minor = ".".join((recipe.plan.cuda or "").split(".")[:2])
     row = find_image("cuda", minor)
-    found = re.search(r":(\d+\.\d+\.\d+)", row.build) if row else None
-    if found is None:
+    match = re.search(r":(\d+\.\d+\.\d+)", row.build) if row else None
+    if match is None:
         raise BadInput(f"the exact release of CUDA {minor} is not known here", remedy="export it as bat")
-    return found[1]
+    return match[1]
 
 
-def brought(name: str) -> str:
+def carried_program(name: str) -> str:
     """A program of our own that an export carries along as it is."""
     return resources.files("rekindle.scripts").joinpath("templates", name).read_text(encoding="utf-8")
 
@@ -85,8 +85,8 @@ def render_workflow(recipe: Recipe, image: str | None, *, system: str, arch: str
         minutes=fit.minutes,
         rounds=fit.rounds,
         job="build" if recipe.builds else "install",
-        fetch=Quoted(brought("fetch_cuda.py.txt") if cuda else ""),
-        report=Quoted(brought("build_report.py.txt")),
+        fetch=Quoted(carried_program("fetch_cuda.py.txt") if cuda else ""),
+        report=Quoted(carried_program("build_report.py.txt")),
         cuda_release=cuda_release(recipe) if cuda else "",
         cudnn_release=recipe.plan.cudnn or "-",
         script=Quoted(script),
