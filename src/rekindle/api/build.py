@@ -72,7 +72,7 @@ def build(
         return carry_out(order, progress, trust=trust)
 
 
-def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = False) -> BuildResults | BuildFailure:
+def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> BuildResults | BuildFailure:
     """The build itself, in a workspace that the caller holds: the only call of the engine, behind the one door."""
     from rekindle.build import build as run
 
@@ -101,7 +101,7 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = Fal
     return BuildResults(results=tuple(results))
 
 
-def admit_here(plan: Plan, *, trust: bool = False, **told: Unpack[ToldOfDocument]) -> None:
+def admit_here(plan: Plan, *, trust: bool, **told: Unpack[ToldOfDocument]) -> None:
     """:func:`rekindle.build.request.admit`, with this machine to compare the plan's places with."""
     admit(plan, machine=this_machine, trust=trust, **told)
 

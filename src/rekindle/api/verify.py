@@ -102,7 +102,7 @@ def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
     place = output.proof_place(own_directories()[1], package, report.level, emulated)
     since = output.compare_with_last(report, place)
     output.keep_proof(report, place)
-    return msgspec.structs.replace(report, since=since) if since else report
+    return msgspec.structs.replace(report, since=since)
 
 
 def compare_verifications(before: Path, after: Path) -> VerifyComparison:

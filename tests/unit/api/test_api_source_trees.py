@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from rekindle import api
 from rekindle.api.page import _base, index_page
-from rekindle.api.source import find_tree, source_fetch, source_hipify
+from rekindle.api.source import find_tree, patch_spark, source_fetch, source_hipify, source_patch, source_unpatch
 from rekindle.errors import BadInput
 from rekindle.index.pages.grid import Grid
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.source import fetch, hipify
+from rekindle.source import fetch, hipify, origins
+from rekindle.source.tree import MARKS
+from rekindle.spark import unpack
+from rekindle.toolkits import programs
 
 TREE = SourceTree(project="torch", version="2.6.0", root="/t")
 
@@ -41,7 +46,8 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Path]]:
     """What would be fetched, and where to."""
     asked: list[tuple[Any, Path]] = []
 
-    def take(wanted: Any, where: Path, **_: object) -> SourceTree:
+    def take(wanted: Any, where: Path, *, windows: bool, **_: object) -> SourceTree:
+        assert windows is (os.name == "nt")
         asked.append((wanted, where))
         return TREE
 
@@ -67,6 +73,49 @@ def test_a_plan_decides_the_release_of_torch_and_of_its_companions(
     assert wanted[0][0].filling.cuda == "12.4" and wanted[0][0].filling.backend == "cuda"
     with pytest.raises(BadInput, match=r"which torchvision belongs to torch 9\.9\.9"):
         source_fetch(plan=plan_file(tmp_path, "9.9.9"), project="torchvision", workspace=tmp_path)
+
+
+def test_a_companion_is_of_the_commit_that_a_torch_tree_pins_or_of_its_release(
+    wanted: list[tuple[Any, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in MARKS["torch"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("2.6.0\n")
+    pins = {"torchvision": "c0ffee"}
+    monkeypatch.setattr(origins, "pinned_commit", lambda tree, project: pins.get(project))
+    told: dict[str, Any] = {"match": tmp_path, "place": "git", "workspace": tmp_path}
+    for project, more in (("torchvision", {}), ("torchaudio", {}), ("torchvision", {"revision": "abc"}), ("torch", {})):
+        source_fetch(project=project, **told, **more)
+    assert [(each.revision, each.version) for each, _ in wanted] == [
+        ("c0ffee", None),
+        (None, "2.6.0"),
+        ("abc", None),
+        (None, None),
+    ]
+
+
+def test_nothing_is_patched_by_a_dry_run_or_where_something_does_not_fit(tmp_path: Path) -> None:
+    unpack.unpack(tmp_path / "tree")
+    lists = tmp_path / "tree" / "CMakeLists.txt"
+    before = lists.read_text()
+    told: dict[str, Any] = {"only": ["cmake-4-policies"], "given": {"cmake": "4.4.0"}}
+    for dry_run, state in ((True, "clean"), (False, "applied")):
+        patches = source_patch(tmp_path / "tree", dry_run=dry_run, **told).patches
+        assert {patch.id: patch.state for patch in patches}["cmake-4-policies"] == state
+        assert (lists.read_text() == before) is dry_run
+    assert source_unpatch(tmp_path / "tree").patched == () and lists.read_text() == before
+    lists.write_text("nothing is left of it\n")
+    assert source_patch(tmp_path / "tree", **told).conflicts and lists.read_text() == "nothing is left of it\n"
+
+
+def test_the_miniature_has_the_patches_that_its_cmake_needs_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack.unpack(tmp_path / "tree")
+    for version, patched in (("4.4.0", True), ("4.4.0", True), ("3.20.0", False)):
+        monkeypatch.setattr(programs, "find_cmake", lambda *_, version=version: SimpleNamespace(version=version))
+        tree = patch_spark(tmp_path / "tree")
+        assert ("cmake-4-policies" in {patch.id for patch in tree.patched}) is patched
 
 
 def test_the_place_is_the_one_given_then_the_plans(wanted: list[tuple[Any, Path]], tmp_path: Path) -> None:

@@ -10,15 +10,20 @@ import msgspec
 import pytest
 
 import rekindle.build
+from bare_host import BareHost
 from rekindle import api
-from rekindle.api.build import build_one
+from rekindle.api.build import build_checks, build_one, companion_checks
 from rekindle.errors import BuildFailed, Untrusted
+from rekindle.host.live import LiveHost
 from rekindle.host.made import was_made_here
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults
 from rekindle.model.build_options import BuildOptions
+from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.readiness.case import PlannedBuild
 from rekindle.spark import unpack
 
+building: Any = importlib.import_module("rekindle.api.build")
 PLAN = Plan(answer="build", project="spark", build=BuildRecipe(source="spark"))
 ERROR = ("nvcc fatal   : Unsupported gpu architecture 'compute_120'",)
 FAILURE = BuildFailure(project="spark", phase="compile", message="it ended with 1", error=ERROR)
@@ -76,7 +81,6 @@ def test_the_first_failure_ends_it_and_names_its_cause(
 def test_a_wheel_that_holds_other_code_than_planned_is_a_failure(
     options: BuildOptions, runs: list[tuple[str, bool, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    building: Any = importlib.import_module("rekindle.api.build")
     monkeypatch.setattr(building, "read_back", lambda result, plan, progress: FAILURE if result.plan == plan else None)
     assert api.build(options, pythons=("3.11", "3.12")) == FAILURE and len(runs) == 1
 
@@ -88,3 +92,40 @@ def test_a_plan_in_a_strangers_file_is_not_built(options: BuildOptions, runs: li
     with pytest.raises(Untrusted):
         api.build(options, plan=file)
     assert isinstance(api.build(options, plan=file, trust=True), BuildResults)
+
+
+def test_what_a_build_asks_of_this_machine(options: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[object, PlannedBuild]] = []
+    monkeypatch.setattr(building, "check_build", lambda host, planned: asked.append((host, planned)) or ())
+    pinned = msgspec.structs.replace(PLAN, build=BuildRecipe(source="spark", pins={"numpy": "1.26"}))
+    host, place, tree = BareHost(), Path("/w"), options.source
+    assert isinstance(tree, Path)
+    build_checks(pinned, python="py", place=place)
+    build_checks(pinned, python="py", place=place, source=tree, host=host, installs=True, places={"bundle": tree})
+    (here, early), (there, late) = asked
+    assert isinstance(here, LiveHost) and there is host
+    assert (early.tree, early.place, early.packages, early.places) == (None, place, (), {})
+    assert late.tree is not None and late.tree.project == "spark" and (late.place, late.workspace) == (tree, place)
+    assert late.packages[0] == "numpy==1.26" and late.places == {"bundle": tree}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_a_companion_lacks_comes_with_the_way_to_do_without_it(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    rows = [
+        Check(id="a", status="fail", found="none", fix="get it"),
+        Check(id="b", status="fail", found="old"),
+        Check(id="c", status="ok", found="there"),
+    ]
+    name = "check_build" if whole else "check_companion"
+    monkeypatch.setattr(building, name, lambda host, plan: asked.append(host) or rows)
+    host = BareHost()
+    told = {"python": "py", "place": Path("/w"), "whole": whole}
+    for own in (host, None):
+        found = companion_checks(PLAN, "torchvision", "0.22", **told, host=own)  # type: ignore[arg-type]
+        assert [check.found for check in found] == ["torchvision: none", "torchvision: old", "there"]
+        assert [(check.fix or "").partition("#")[0].strip() for check in found] == ["get it", "", ""]
+        assert ["--torch-only" in (check.fix or "") for check in found] == [True, True, False]
+    assert asked[0] is host and isinstance(asked[1], LiveHost)

@@ -59,6 +59,13 @@ def test_only_a_tree_given_by_its_place_may_be_edited_between_two_runs(tree: Pat
     assert ordered(own, tmp_path) == own
 
 
+def test_a_tree_that_was_fetched_here_is_what_its_own_note_says(tree: Path, tmp_path: Path) -> None:
+    noted = SourceTree(project="spark", version="0.3.0", root=str(tree), digest="noted", commit="abc")
+    tree.with_name(f"{tree.name}.json").write_bytes(encode(noted))
+    order = order_for(BuildOptions(plan=PLAN, source=tree, workspace=tmp_path / "w"))
+    assert order.tree == noted and not order.editable
+
+
 def test_a_tree_whose_version_cannot_be_read_is_still_built(tree: Path, tmp_path: Path) -> None:
     (tree / "version.txt").write_text("no version\n")
     assert ordered(tree, tmp_path).digest is None

@@ -115,8 +115,18 @@ def test_what_a_described_machine_took_for_granted_is_told_with_its_flag() -> No
 
 @pytest.mark.parametrize("where", ["machine.json", "folder/machine", "folder\\machine"])
 def test_the_path_of_a_machine_without_a_file_is_no_profile(where: str) -> None:
-    with pytest.raises(BadInput, match="no such file"):
+    with pytest.raises(BadInput, match="cannot read"):
         api.find_machine(where)
+
+
+def test_companions_and_an_application_are_planned_for_where_they_are_named() -> None:
+    card = api.machine_from_flags(gpu=["RTX 3060"], os="linux", arch="x86_64", driver="570.86")
+    assert api.plan(card, Wish(python="3.12"), wheelhouses=()).companions == ()
+    beside = api.plan(card, Wish(python="3.12", beside=("triton",)), wheelhouses=())
+    assert [one.name for one in beside.companions] == ["triton"]
+    for wish in (Wish(python="3.12"), None):
+        for_app = api.plan(card, wish, wheelhouses=(), app="comfyui")
+        assert any(reason.code.startswith("app-") for reason in (*for_app.because, *for_app.warnings))
 
 
 def test_a_name_is_a_profile_a_card_or_a_cpu_and_nonsense_is_told() -> None:

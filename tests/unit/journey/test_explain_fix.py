@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import rekindle.spark
@@ -202,7 +203,7 @@ def test_words_go_to_installers_only_and_once() -> None:
     assert made(action, "uv", "sync") is not None
     assert made(action, "pip", "install", "--pre", "x") is None
     assert made(action, "python", "train.py") is None
-    assert made(action, "pip", "list") is None
+    assert made(action, "pip", "list") is None and made(action, "apt", "install", "x") is None
 
 
 def test_cmake_gets_its_variable_however_it_is_started() -> None:
@@ -239,7 +240,8 @@ def test_a_cache_that_is_not_there_is_no_fix(monkeypatch: pytest.MonkeyPatch, tm
     assert fix is not None and fix.shown == (f"remove {tmp_path / 'mine'}",)
     Path("b").mkdir()
     Path("b/CMakeCache.txt").touch()
-    fix = made(RemoveCache(cache="cmake"), "cmake", "-B", "b")
+    Path("CMakeCache.txt").touch()
+    fix = made(RemoveCache(cache="cmake"), "cmake", "-S", ".", "-B", "b")
     assert fix is not None and fix.shown == ("remove b/CMakeCache.txt",)
 
 
@@ -315,6 +317,9 @@ def test_a_build_gets_the_patch_that_was_missing(tmp_path: Path) -> None:
 
 def test_a_build_is_not_changed_for_a_guess_or_by_what_changes_the_machine(tmp_path: Path) -> None:
     assert repair_build(failure("all is well"), BuildOptions(), tmp_path) is None
+    guess = Match(id="x", confidence="low", cause="c", title="Is it x?", actions=(SetCMake(name="X", value="1"),))
+    unsure = msgspec.structs.replace(failure(), diagnosis=Diagnosis(matches=(guess,)))
+    assert repair_build(unsure, BuildOptions(), tmp_path) is None
     assert repair_build(failure("", InstallPackages(packages=("x",))), BuildOptions(), tmp_path) is None
 
 
