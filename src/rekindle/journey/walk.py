@@ -25,10 +25,10 @@ D = TypeVar("D")
 
 
 def digest(*inputs: Any) -> str:
-    """One name for a set of inputs: documents, strings, paths (a path stands for its name, not its content)."""
+    """One name for a set of inputs: documents and strings."""
     total = hashlib.sha256()
     for value in inputs:
-        total.update(encode(str(value) if isinstance(value, Path) else value))
+        total.update(encode(value))
     return total.hexdigest()
 
 

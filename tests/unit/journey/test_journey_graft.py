@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
         told.setdefault("calls", []).append((words, named))
         wheel.write_bytes(b"grafted")
         units = tuple(
-            UnitOutcome(library="l", container=number, state=state, why="why so")
+            UnitOutcome(library="l", container=number, state=state, why=told.get("why", {}).get(number, "why so"))
             for number, state in enumerate(told.get("states", ("added", "left-out")))
         )
         out = str(wheel) if any(unit.state == "added" for unit in units) else None
@@ -65,6 +65,7 @@ def test_the_wheel_of_the_plans_index_is_grafted_and_kept(asked: dict[str, Any],
     (words, named), *more = asked["calls"]
     assert words == ("torch==2.12.1",) and named["index"] == TORCH.index and not more
     assert (named["gpu"], named["jobs"], named["links"], named["offline"]) == (("sm_75",), 3, ("here",), True)
+    assert named["leave_out"] is True and named["sources"] is None
     assert legs == [("graft", "done", "1 of 2 units got code for sm_75; 1 stay without")]
     assert _legs(tmp_path)[1][0][1] == "kept" and len(asked["calls"]) == 1
     busier = msgspec.structs.replace(PLAN, graft=msgspec.structs.replace(OUTLINE, jobs=1, minutes=(90, 120)))
@@ -87,9 +88,10 @@ def test_a_graft_made_before_is_applied(asked: dict[str, Any], tmp_path: Path) -
 
 
 def test_nothing_grafted_is_one_line_and_names_the_build(asked: dict[str, Any], tmp_path: Path) -> None:
-    asked["states"] = ("refused", "left-out")
-    with pytest.raises(StageFailed, match=r"could not be grafted: 0 of 2 units.*why so") as stopped:
-        _legs(tmp_path)
+    asked["states"], asked["why"] = ("has", "refused", "left-out"), {0: "it has it", 1: None}
+    with pytest.raises(StageFailed, match=r"could not be grafted: 0 of \d units.*why so") as stopped:
+        _legs(tmp_path, source=tmp_path)
+    assert asked["calls"][0][1]["sources"] == str(tmp_path)
     assert "--build" in (stopped.value.remedy or "") and "\n" not in stopped.value.message
 
 
@@ -139,3 +141,4 @@ def test_the_grafted_wheel_takes_the_place_of_the_official_one_alone(asked: dict
         Walk(workspace, Silent()), workspace, PLAN, (vision, TORCH), UpOptions(), Silent()
     )
     assert [(one.name, one.url) for one in requests] == [("torch", str(wheel)), ("torchvision", None)]
+    assert asked["calls"][0][0] == ("torch==2.12.1",)
