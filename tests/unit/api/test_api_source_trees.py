@@ -84,8 +84,9 @@ def test_a_companion_is_of_the_commit_that_a_torch_tree_pins_or_of_its_release(
     pins = {"torchvision": "c0ffee"}
     monkeypatch.setattr(origins, "pinned_commit", lambda tree, project: pins.get(project))
     told: dict[str, Any] = {"match": tmp_path, "place": "git", "workspace": tmp_path}
-    for project, more in (("torchvision", {}), ("torchaudio", {}), ("torchvision", {"revision": "abc"}), ("torch", {})):
-        source_fetch(project=project, **told, **more)
+    asked = (("torchvision", None), ("torchaudio", None), ("torchvision", "abc"), ("torch", None))
+    for project, revision in asked:
+        source_fetch(project=project, revision=revision, **told)
     assert [(each.revision, each.version) for each, _ in wanted] == [
         ("c0ffee", None),
         (None, "2.6.0"),

@@ -140,11 +140,12 @@ def test_a_failure_says_since_when_unless_it_proves_nothing_of_torch(runs: Runs,
     runs.report = GOOD
     assert api.verify(wheel=torch).since is None
     runs.report = BAD
-    for told in ({}, {"wheel": torch}):
-        since = api.verify(**told).since  # type: ignore[arg-type]
+    same: list[dict[str, Any]] = [{}, {"wheel": torch}]
+    for told in same:
+        since = api.verify(**told).since
         assert since is not None and since.worse == ("a",)
-    for told in ({"wheel": other}, {"only": ("a",)}, {"wheel": torch, "cpu": "nehalem"}):  # type: ignore[dict-item]
-        assert api.verify(**told).since is None  # type: ignore[arg-type]
+    others: list[dict[str, Any]] = [{"wheel": other}, {"only": ("a",)}, {"wheel": torch, "cpu": "nehalem"}]
+    assert [api.verify(**told).since for told in others] == [None] * 3
     runs.report = msgspec.structs.replace(BAD, environment={"spark": "1.0"})
     assert api.verify(package="spark").since is None, "the miniature has a memory of its own"
 

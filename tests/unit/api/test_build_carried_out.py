@@ -96,7 +96,7 @@ def test_a_plan_in_a_strangers_file_is_not_built(options: BuildOptions, runs: li
 
 def test_what_a_build_asks_of_this_machine(options: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, PlannedBuild]] = []
-    monkeypatch.setattr(building, "check_build", lambda host, planned: asked.append((host, planned)) or ())
+    monkeypatch.setattr(building, "check_build", lambda *told: asked.append(told))
     pinned = msgspec.structs.replace(PLAN, build=BuildRecipe(source="spark", pins={"numpy": "1.26"}))
     host, place, tree = BareHost(), Path("/w"), options.source
     assert isinstance(tree, Path)
@@ -120,7 +120,12 @@ def test_what_a_companion_lacks_comes_with_the_way_to_do_without_it(
         Check(id="c", status="ok", found="there"),
     ]
     name = "check_build" if whole else "check_companion"
-    monkeypatch.setattr(building, name, lambda host, plan: asked.append(host) or rows)
+
+    def check(host: object, plan: object) -> list[Check]:
+        asked.append(host)
+        return rows
+
+    monkeypatch.setattr(building, name, check)
     host = BareHost()
     told = {"python": "py", "place": Path("/w"), "whole": whole}
     for own in (host, None):
