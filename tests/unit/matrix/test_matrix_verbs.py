@@ -26,7 +26,7 @@ from rekindle.journey.matrix import (
     matrix_watch,
 )
 from rekindle.matrix.folder import CellFolder, hold_cell
-from rekindle.model.matrix import CellState, MatrixLock, RunOptions, Worker
+from rekindle.model.matrix import Attempt, CellState, MatrixLock, RunOptions, Worker
 from tiny_wheels import make_wheel
 
 HERE = machine_from_flags(os="linux", arch="x86_64", compiler="gcc-11", cuda="11.8", python="3.10", memory="64")
@@ -34,7 +34,8 @@ TEXT = '[axes]\ntorch = ["2.6.0"]\npython = ["3.10", "3.11"]\nvariant = ["cu118"
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # what was made here is nobody else's
     file = tmp_path / "matrix.toml"
     file.write_text(TEXT, encoding="utf-8")
     matrix_plan(file, workspace=tmp_path / "work", machine=HERE)
@@ -195,3 +196,30 @@ def test_paths_of_a_table_are_relative_to_the_table(tmp_path: Path) -> None:
     (folder / "matrix.toml").write_text(f'{TEXT}[defaults]\ncache = "my cache"\n', encoding="utf-8")
     lock = matrix_plan(folder / "matrix.toml", workspace=tmp_path / "work", machine=HERE)
     assert lock.defaults.cache == str(folder / "my cache") and lock.defaults.source == "git"
+
+
+def test_a_run_counts_what_it_started_and_the_time_beside_the_cells(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, Any]] = []
+
+    class Ran:
+        def __init__(self, cells: Any, ledger: Any, *_: object, **named: Any) -> None:
+            told.append({**named, "ledger": ledger})
+
+        def run(self) -> SimpleNamespace:
+            for folder in folders(table):
+                old = folder.state().attempts
+                new = Attempt(number=len(old) + 1, started=100.0, ended=103.0 if not old else None)
+                folder.save(CellState(id=folder.id, stage="failed", attempts=(*old, new)))
+            return SimpleNamespace(started=2, retried=1, adopted=0, busy_seconds=20.0)
+
+    monkeypatch.setattr(verbs, "Loop", Ran)
+    monkeypatch.setattr(verbs, "_engine", lambda lock, options: contextlib.nullcontext())
+    first = verbs.matrix_run(table, farm="here", trace=table.with_name("trace.json"))
+    assert (first.started, first.retried, first.adopted, first.overhead_seconds) == (2, 1, 0, 7.0)
+    assert first.report == str(table.parent / "work" / "report.html") and first.status.counts["failed"] == 2
+    again = verbs.matrix_run(table)
+    assert again.overhead_seconds == 10.0, "only what this run began counts, and what did not end took no time"
+    assert [each["ledger"].traces for each in told] == [True, False] and told[0]["ledger"].farm == "here"
+    assert told[0]["wait_seconds"] == load_lock(table).defaults.wait_for_workers_minutes * 60 > 0
