@@ -26,10 +26,7 @@ D = TypeVar("D")
 
 def digest(*inputs: Any) -> str:
     """One name for a set of inputs: documents and strings."""
-    total = hashlib.sha256()
-    for value in inputs:
-        total.update(encode(value))
-    return total.hexdigest()
+    return hashlib.sha256(b"".join(map(encode, inputs))).hexdigest()
 
 
 class Walk:

@@ -119,6 +119,11 @@ def test_another_source_than_the_statement_names_is_refused(
     right = state(original.parent, original, sha256=digest)
     api.rebuild(right, source=spark_tree, workspace=tmp_path / "w", trust=True)
     assert len(built) == 1
+    said = json.loads(right.read_bytes())
+    said["predicate"]["buildDefinition"]["resolvedDependencies"] = []
+    right.write_text(json.dumps(said))
+    api.rebuild(right, source=spark_tree, workspace=tmp_path / "w", trust=True)
+    assert len(built) == 2, "a statement that names no source is taken at its word"
     torch = state(original.parent, original, plan={**PLAN, "project": "torch"})
     with pytest.raises(BadInput, match="which source tree of torch"):
         api.rebuild(torch, workspace=tmp_path / "w", trust=True)

@@ -43,7 +43,11 @@ def _answers(
         return GraftReport(
             wheel=str(official), wheel_sha256=sha256_of(official), bytes_before=1, card="x", arch="sm_90",
             out=str(out) if out else None, sha256=sha256_of(out) if out else None, tools={"nvcc": nvcc},
-            units=(UnitOutcome(library="l", container=0, state="refused", why="another cub"),),
+            units=(
+                UnitOutcome(library="l", container=0, state="added", why="it was made"),
+                UnitOutcome(library="l", container=1, state="refused"),
+                UnitOutcome(library="l", container=2, state="refused", why="another cub"),
+            ),
         )  # fmt: skip
 
     monkeypatch.setattr(importlib.import_module("rekindle.api.graft"), "graft", graft)
@@ -87,7 +91,7 @@ def test_what_is_missing_is_said(
     assert asked[0][0] == "torch==2.12.1" and asked[0][1]["python"] == "3.12"
     assert asked[0][1]["platform"] == "linux_x86_64"
     _answers(monkeypatch, make_wheel(tmp_path / "house", "torch", "2.12.1", tag=TAG), None)
-    with pytest.raises(StageFailed, match=r"nothing was grafted.*another cub"):
+    with pytest.raises(StageFailed, match=r"nothing was grafted.*compare: another cub"):
         api.rebuild(statement, workspace=tmp_path / "ws")
 
 

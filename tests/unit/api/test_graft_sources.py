@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,11 +15,16 @@ from rekindle.api import graft_source
 from rekindle.errors import BadInput, MissingTool, StageFailed
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import WheelZip
+from rekindle.graft.engine import Tools
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.host.workspace import Workspace
+from rekindle.inspect.published import Places
 from rekindle.model.graft import GraftRecipe, HeaderPackage
 from rekindle.model.progress import Silent
+from rekindle.model.source import SourceTree
+from rekindle.source.tree import MARKS
+from tiny_wheels import make_wheel
 
 GENERATOR = """
 import pathlib, sys
@@ -196,3 +202,108 @@ def test_a_generator_that_fails_or_writes_too_little_is_told(broken: str, tmp_pa
     asked = recipe(generated=("UfuncCUDA_add_cu",))
     with pytest.raises(StageFailed, match=r"no such operator|all is well"):
         graft_source._generated(asked, tree, tmp_path / "made", LiveHost(), Workspace(tmp_path), Silent())
+
+
+def torch_tree(root: Path, version: str) -> Path:
+    for name in MARKS["torch"]:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{version}\n")
+    return root
+
+
+def test_kernel_files_are_compiled_with_the_release_the_wheel_and_the_toolkit_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, place = torch_tree(tmp_path / "tree", "2.7.0"), Workspace(tmp_path / "w")
+    wheel = make_wheel(tmp_path, "torch", "2.7.0+cu126", files={"torch/include/ATen/ATen.h": b"//"})
+    for name in ("cuda/bin/nvcc", "cuda/targets/x86_64-linux/include/cuda.h"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    asked: list[tuple[str, tuple[Path, ...]]] = []
+    monkeypatch.setattr(graft_source, "find_packages", lambda torch, facts: torch)
+
+    def headers(packages: str, own: tuple[Path, ...], *_: object) -> tuple[Path, ...]:
+        asked.append((packages, own))
+        return ()
+
+    monkeypatch.setattr(graft_source, "_headers", headers)
+    monkeypatch.setattr(graft_source, "wrap_nvcc", lambda nvcc, folder: folder)
+    found = graft_source.gather_sources(
+        wheel,
+        recipe(standins={"fmt.h": "//"}),
+        Tools(release="12.6", nvcc=str(tmp_path / "cuda/bin/nvcc")),
+        host=CompilerHost(env={"CUDAHOSTCXX": "mine"}),
+        place=place,
+        source=str(tree),
+        headers=[tmp_path / "own"],
+        defines=["A=1"],
+        launcher="ccache",
+        progress=Silent(),
+    )
+    work = place.root / "work" / wheel.stem
+    assert (found.tree, found.nvcc, found.preprocessor) == (tree, work / "nvcc-12.6", "mine")
+    assert (found.include / "ATen" / "ATen.h").is_file() and found.launcher == "ccache" and found.flags == ("-DA=1",)
+    assert found.headers == (tmp_path / "own", work / "standins") and found.generated is None
+    cuda = tmp_path / "cuda"
+    own = (found.include, cuda / "include", cuda / "targets/x86_64-linux/include", tmp_path / "own")
+    assert asked == [("2.7.0+cu126", own)]
+
+
+def test_the_tree_is_the_folder_of_that_release_or_is_fetched_without_submodules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, place = torch_tree(tmp_path / "tree", "2.6.0"), Workspace(tmp_path / "w")
+    with pytest.raises(BadInput, match=r"2\.6"):
+        graft_source._tree("torch", "2.7.0+cu126", str(tree), place, Silent())
+    asked: list[tuple[Path, dict[str, object]]] = []
+
+    def fetch(where: Path, **told: object) -> SourceTree:
+        asked.append((where, told))
+        return SourceTree(project="torch", version="2.7.0", root="/fetched")
+
+    monkeypatch.setattr(graft_source, "source_fetch", fetch)
+    for source in (None, "debian"):
+        assert graft_source._tree("torch", "2.7.0+cu126", source, place, Silent()) == Path("/fetched")
+    assert [(where, told["release"], told["place"], told["submodules"]) for where, told in asked] == [
+        (place.source / "torch-2.7.0", "2.7.0", None, False),
+        (place.source / "torch-2.7.0", "2.7.0", "debian", False),
+    ]
+
+
+def test_headers_of_a_torch_that_is_not_here_come_out_of_its_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = make_wheel(tmp_path / "index", "torch", "2.7.0", files={"torch/include/ATen/ATen.h": b"//"})
+    files = [SimpleNamespace(name=f"{number}{torch.name}", url=torch.as_uri(), sha256=None) for number in ("", "9")]
+    monkeypatch.setattr(graft_source, "find_wheels", lambda *_, **__: [SimpleNamespace(file=file) for file in files])
+    monkeypatch.setattr(graft_source, "pip_places", Places)
+    own = companion(tmp_path, "Requires-Dist: torch ==2.7.0")
+    version, include = graft_source._torch_include(own, [tmp_path], Workspace(tmp_path / "w"), Silent())
+    assert version == "2.7.0" and (include / "ATen" / "ATen.h").is_file()
+    assert [path.name for path in (tmp_path / "w" / "official").iterdir()] == [torch.name]
+    read: list[str] = []
+
+    class Ranges:
+        def __init__(self, url: str, context: object) -> None:
+            read.append(url)
+
+        def stream(self) -> object:
+            return torch.open("rb")
+
+    monkeypatch.setattr(graft_source, "RangeFile", Ranges)
+    assert "torch/include/ATen/ATen.h" in graft_source._open("torch==2.7.0").members and read == [torch.as_uri()]
+
+
+def test_a_generator_without_its_packages_gets_an_environment_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[Path] = []
+
+    def prepare(host: object, python: object, folder: Path, *_: object) -> SimpleNamespace:
+        folders.append(folder)
+        return SimpleNamespace(python="its own")
+
+    monkeypatch.setattr(graft_source, "ask_interpreter", lambda *_: None)
+    monkeypatch.setattr(graft_source, "prepare_target", prepare)
+    assert graft_source._generator_python(BareHost(), Workspace(tmp_path)) == "its own"
+    assert folders == [tmp_path / "python" / "torchgen"]
