@@ -164,18 +164,21 @@ def _copy_links(links: dict[Path, Path], room: Path) -> None:
                     shutil.copyfile(goal, here)
 
 
+_XZ = b"\xfd7zXZ\0"
+
+
 class _Plain:
     """The plain bytes of a tar, whatever it is packed with; one read never gives more than a header can need."""
 
     def __init__(self, raw: IO[bytes]) -> None:
-        magic = raw.read(6)
+        magic = raw.read(len(_XZ))
         raw.seek(0)
         opened: object = raw
         if magic.startswith(b"\x1f\x8b"):
             opened = gzip.GzipFile(fileobj=raw)
         elif magic.startswith(b"BZh"):
             opened = bz2.BZ2File(raw)
-        elif magic.startswith((b"\xfd7zXZ\0", b"]\0\0\x80\0")):
+        elif magic.startswith((_XZ, b"]\0\0\x80\0")):
             opened = lzma.LZMAFile(raw)  # noqa: SIM115 (closed with what it reads)
         self._file = cast("IO[bytes]", opened)
 

@@ -113,11 +113,9 @@ def forecast(build: BuildOutline, *, system: str, arch: str | None = None, glibc
     sure = []
     for patch in load_patches("torch"):
         for block in patch.applies:
-            files = [one for one in block if one.key == "file"]
-            rest = tuple(one for one in block if one.key != "file")
-            if any(one.path.startswith("third_party/") for one in files):
+            if any(condition.path.startswith("third_party/") for condition in block):
                 continue
-            if all(one.holds(context) is True for one in rest):
+            if all(condition.holds(context) is True for condition in block if condition.key != "file"):
                 sure.append(patch.id)
                 break
     return tuple(sure)

@@ -56,14 +56,10 @@ def _put_originals(git: Git) -> None:
         git.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{file.path}")
 
 
-def commit(git: Git, message: str) -> str:
-    """Commit what is staged, empty or not, without hooks or signatures; gives the commit."""
+def commit(git: Git, message: str) -> None:
+    """Commit what is staged, empty or not, without hooks or signatures."""
     words = ("commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-m", message)
     git.run(*_IDENTITY, *words, timeout=600.0)
-    head = git.head()
-    if head is None:
-        raise BadInput(f"git has no commit in {git.root} after committing; is its history broken?")
-    return head
 
 
 def stage(git: Git, paths: Iterable[str]) -> None:

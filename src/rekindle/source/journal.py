@@ -125,9 +125,8 @@ def repair(root: Path) -> str | None:
 
 def begun(root: Path) -> bool:
     """True where a change was cut short and waits for ``repair``."""
-    if not _journal_file(root).is_file():
-        return False
-    return read_record(root).transaction != load(_journal_file(root), Journal).id
+    file = _journal_file(root)
+    return file.is_file() and read_record(root).transaction != load(file, Journal).id
 
 
 def _now(root: Path, edit: JournalEdit) -> str | None:

@@ -130,6 +130,11 @@ def test_work_in_a_submodule_is_told_from_what_a_kill_left(tmp_path: Path) -> No
     assert _has_edits(tmp_path, "part")
 
 
+def test_a_submodule_that_never_began_is_an_empty_folder_to_git(tmp_path: Path) -> None:
+    checkout._forget(tmp_path, "third_party/a")
+    assert list((tmp_path / "third_party/a").iterdir()) == []
+
+
 def test_a_place_near_the_limit_of_windows(tmp_path: Path) -> None:
     room = 260 - 150 - len(str(tmp_path.resolve())) - 1
     assert check_place(tmp_path / ("x" * room), windows=True) == []

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bare_host import BareHost
@@ -114,6 +115,8 @@ def test_a_plan_fixes_the_tools() -> None:
     )
     assert facts["compiler"] == "gcc 11.4" and facts["setuptools"] == "73.999" and facts["numpy"] == "1.26.4"
     assert facts["cmake"] == "3.999" and (facts["cuda"], facts["backend"]) == ("none", "cpu")
+    amd = from_plan(msgspec.structs.replace(plan("2.6.0"), rocm="6.4"))
+    assert (amd["cuda"], amd["rocm"], amd["backend"]) == ("none", "6.4", "rocm")
     open_ended = from_plan(plan("2.6.0", pins={"numpy": ">=1.26"}, env={"CMAKE_POLICY_VERSION_MINIMUM": "3.5"}))
     assert "numpy" not in open_ended and open_ended["policy-minimum"] == "3.5"
 

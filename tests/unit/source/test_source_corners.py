@@ -251,6 +251,7 @@ def test_a_failed_hipify_ends_with_its_last_words(
         ("4.0", "3.999"),
         ("2.0.0", "1.999"),
         ("0.0", "0"),
+        ("1.0", "0.999"),
         ("1.0.3", "1.0.2.999"),
     ],
 )
@@ -297,6 +298,16 @@ def test_how_long_a_path_in_a_tree_may_be() -> None:
     check_relative("x" * 4096, origin="t")
     with pytest.raises(BadInput, match="not a plain path"):
         check_relative("x" * 4097, origin="t")
+
+
+def test_what_lies_below_a_link_stays_beside_a_copy_of_its_goal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "_NO_LINKS", True)
+    link = ("t/link", {"type": tarfile.SYMTYPE, "linkname": "real"})
+    (tmp_path / "t.tar").write_bytes(_tar(("t/real/a", {}), link, ("t/link/b", {})))
+    unpack(tmp_path / "t.tar", tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out/link").iterdir()) == ["a", "b"]
 
 
 def test_a_header_is_read_in_pieces_of_a_known_size() -> None:

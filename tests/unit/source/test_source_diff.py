@@ -157,6 +157,23 @@ def test_the_line_that_is_wrong_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"x\n--- a/f\n", "holds no diff"),
+        (b"--- a/f\n+++ b/f\n", "has no hunk for f"),
+        (
+            b"--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n@@ -1,0 +2 @@\n+b\n",
+            "creates or deletes f in more than one hunk",
+        ),
+        (b"--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n@@ -2 +0,0 @@\n-b\n", "in more than one hunk"),
+    ],
+)
+def test_what_is_wrong_with_a_diff_is_told(raw: bytes, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read_diff(raw, origin="t")
+
+
+@pytest.mark.parametrize(
     "raw",
     [
         b"",

@@ -254,6 +254,15 @@ def test_a_submodule_that_is_not_checked_out_is_named_once_and_not_filled(tree: 
     assert fill_tree(tree, cache=tmp_path / "cache").missing_submodules == ("third_party/a (not checked out)",)
 
 
+def test_a_tree_that_is_there_is_filled_later_where_that_is_wanted(tree: Path, tmp_path: Path) -> None:
+    (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = ios\n\turl = https://x/a\n')
+    place = str(tarball(tmp_path / "a.tar.xz", tree))
+    for wanted in (False, False, True):
+        got = get(Wanted(version="1.13.1", place=place, submodules=wanted), tmp_path / "t", tmp_path)
+        assert (tmp_path / "t/ios/CMakeLists.txt").exists() is wanted
+        assert got.missing_submodules == (() if wanted else ("ios (not there)",))
+
+
 def test_what_an_archive_hides_for_git_is_told(tree: Path, tmp_path: Path) -> None:
     plain = get(Wanted(version="1.13.1", place=str(tarball(tmp_path / "a.tar.xz", tree))), tmp_path / "a", tmp_path)
     hidden = tarball(tmp_path / "b.tar.xz", tree, member("pytorch-v1.13.1/.git/config"))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+import pytest
+
+from rekindle.source import journal, tree
 from rekindle.source.patches import status
 from rekindle.spark.unpack import unpack
 
@@ -21,3 +25,18 @@ def test_what_a_build_leaves_behind_is_no_change(tmp_path: Path) -> None:
     assert status(root).digest == before
     (root / "setup.py").write_text("# edited\n")
     assert status(root).digest != before
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_of_a_tree_too_large_to_read_its_origin_counts_and_of_a_small_one_its_content(
+    small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "spark"
+    unpack(root)
+    if not small:
+        monkeypatch.setattr(tree, "SMALL_FILES", 1)
+    before = status(root).digest
+    (root / "setup.py").write_text("# edited\n")
+    edited = status(root).digest
+    journal.write_record(root, msgspec.structs.replace(journal.read_record(root), origin="elsewhere"))
+    assert (edited != before, status(root).digest != edited) == (small, not small)

@@ -139,7 +139,25 @@ def test_a_whole_tree(tmp_path: Path) -> None:
     assert done.changes == shown.changes and done.diff is None and done.files_read == shown.files_read > 0
     assert (tmp_path / "sub/deps.cmake").read_bytes() == b"CMAKE_MINIMUM_REQUIRED(VERSION 3.5)\r\n"
     assert not (tmp_path / ".rekindle").exists()
-    assert rewrite_cmake(tmp_path).changes == ()
+    assert rewrite_cmake(tmp_path).changes == () and not (tmp_path / ".rekindle").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "left"),
+    [
+        ("third_party/x/test", True),
+        ("third_party/x/test/deep", True),
+        ("Vendor/Examples", True),
+        ("test/third_party/x", False),
+        ("test/deep", False),
+        ("third_party", False),
+    ],
+)
+def test_only_tests_of_third_parties_are_left_alone(folder: str, left: bool, tmp_path: Path) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.0)\n")
+    found = rewrite_cmake(tmp_path, dry_run=True)
+    assert (len(found.left), len(found.changes)) == ((1, 0) if left else (0, 1))
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:

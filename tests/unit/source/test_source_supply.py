@@ -108,6 +108,14 @@ def test_everything_is_filled_and_told(tree: Path, packaging: Packaging) -> None
     assert mini.snapshot(tree) == before, "again changes nothing"
 
 
+def test_a_package_that_lacks_the_folder_is_told(tree: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "pytorch_2.6.0+dfsg-7.debian.tar.xz"
+    with tarfile.open(archive, "w:xz") as file:
+        file.add(tree / "torch", "debian")
+    with pytest.raises(BadInput, match=r"debian\.tar\.xz has no pocketfft"):
+        Packaging(RELEASE, tmp_path / "cache", Silent(), archive).folder("pocketfft")
+
+
 @needs.links()
 def test_what_cannot_be_filled_says_why_and_how_and_comes_later(tree: Path, packaging: Packaging) -> None:
     parts = fill(tree, RELEASE, host=Machine(programs=["apt-get"]), packaging=packaging, progress=Silent())
