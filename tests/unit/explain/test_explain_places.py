@@ -23,6 +23,11 @@ def test_the_place_is_all_that_the_log_tells_of_it() -> None:
     assert scene_of([b"JetPack 6, aarch64\n"]).place == " in jetson in arm"
 
 
+def test_a_folder_called_integrations_is_no_jetson() -> None:
+    assert scene_of([b"Linux 5.15.148-tegra\n"]).place == " in jetson"
+    assert scene_of([b'File "/venv/transformers/integrations/peft.py", line 3\n']).place == ""
+
+
 def test_what_was_proven_in_one_place_is_not_certain_in_another() -> None:
     proofs = {"port-in-use": Proof(right=9, ways=("server socket has failed to listen",))}
     for log, confidence in ((PORT, "high"), (WSL + PORT, "medium")):
