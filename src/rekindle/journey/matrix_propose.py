@@ -66,10 +66,11 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
         groups.setdefault((one.system, one.wish.python or built.python), {})[one.name] = (one, built)
     wheels = [wheel for place, members in groups.items() for wheel in _fewest(*place, members)]
     table = table_text(wheels)
-    if out is not None and wheels:
-        write_for_user(out, table)
-    path = str(out) if out is not None and wheels else None
-    return Proposal(table=table, wheels=tuple(wheels), official=official, unserved=unserved, path=path)
+    path = out if wheels else None
+    if path is not None:
+        write_for_user(path, table)
+    where = str(path) if path else None
+    return Proposal(table=table, wheels=tuple(wheels), official=official, unserved=unserved, path=where)
 
 
 def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:

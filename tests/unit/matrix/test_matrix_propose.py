@@ -33,7 +33,7 @@ def test_machines_of_a_kind_share_a_wheel_and_an_official_one_needs_none(tmp_pat
     assert wheel.serves == ("rack-1", "rack-2") and wheel.archs == ("3.5",) and wheel.python == "3.10"
     assert wheel.cpu == "ivybridge", "what is compiled for the lesser CPU runs on both"
     assert list(found.official) == ["desk"] and "pip install" in found.official["desk"]
-    assert not found.unserved
+    assert not found.unserved and found.path == str(table) and table.read_text("utf-8") == found.table
     lock = api.matrix_plan(table, dry_run=True)
     assert [cell.axes["torch"] for cell in lock.cells] == [wheel.torch] and not lock.refused
 
@@ -56,6 +56,23 @@ def test_names_and_doctors_files_are_machines_too(tmp_path: Path) -> None:
 def test_a_card_that_nothing_serves_is_told() -> None:
     found = api.matrix_propose(["GeForce 8800 GT"])
     assert not found.wheels and "never supported" in found.unserved["GeForce 8800 GT"]
+
+
+def test_no_table_is_written_where_no_wheel_has_to_be_made(tmp_path: Path) -> None:
+    for machine, told in (("GTX 1080", {}), ("GeForce 8800 GT", {"python": "3.12"})):
+        found = api.matrix_propose([machine], out=tmp_path / "matrix.toml", **told)
+        assert found.path is None and not (tmp_path / "matrix.toml").exists() and not found.wheels
+    assert api.matrix_propose(["Tesla K40c"]).path is None
+
+
+def test_a_wheel_is_for_the_python_of_the_doctors_file_where_nobody_says_another(tmp_path: Path) -> None:
+    machine = api.machine_from_flags(gpu=["Tesla K40c"], os="linux", arch="x86_64", python="3.9")
+    (tmp_path / "node7.json").write_bytes(encode(machine))
+    for python, wanted in ((None, "3.9"), ("3.10", "3.10")):
+        (wheel,) = api.matrix_propose([str(tmp_path / "node7.json")], python=python).wheels
+        assert wheel.python == wanted
+    (unnamed,) = api.matrix_propose(["Tesla K40c"]).wheels
+    assert unnamed.python.startswith("3.")
 
 
 @pytest.mark.parametrize(
