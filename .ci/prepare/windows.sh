@@ -14,9 +14,13 @@ if [ "$(uname -m)" != x86_64 ]; then
     prefix=$cache/box64/prefix
 fi
 command -v "$wine" >/dev/null || { echo "ci: no wine; Rekindle is not run under Windows Python"; exit 0; }
-# Wine calls itself Windows 7 unless told; Python wants more.
-WINEPREFIX="$prefix" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" timeout 120 \
-    "$wine" reg add 'HKCU\Software\Wine' /v Version /d win10 /f >/dev/null 2>&1 </dev/null || echo "ci: wine does not start"
+# Wine calls itself Windows 7 unless told; Python wants more. It also marks files whose names begin with a dot as hidden,
+# which Windows does not, and keeps the mark when they are renamed: Python then leaves out such a .pth file.
+for setting in Version:win10 ShowDotFiles:Y; do
+    WINEPREFIX="$prefix" WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml=" timeout 120 \
+        "$wine" reg add 'HKCU\Software\Wine' /v "${setting%:*}" /d "${setting#*:}" /f >/dev/null 2>&1 </dev/null ||
+        echo "ci: wine does not start"
+done
 cat "$here/pyproject.toml" "$here/tools/windows_python.py" | cmp -s - "$cache/windows/ready" && exit 0
 mkdir -p "$cache"
 . "$here/tools/launch.sh"

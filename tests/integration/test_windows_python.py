@@ -18,7 +18,7 @@ LONG = pytest.mark.skipif(not os.environ.get("REKINDLE_LONG"), reason="minutes u
 pytestmark = MARKS
 ROOMS = sorted(path.name for path in (ROOT / "tests/unit").iterdir() if any(path.glob("test_*.py")))
 # Job objects, semaphores, command lines, long-running programs: what only Windows' own calls can answer.
-OF_WINDOWS = ("host/test_process.py", "host/test_host_command.py", "host/test_jobserver.py", "host/test_paste.py")
+OF_WINDOWS = ("host/test_process.py", "host/test_host_command.py", "host/test_jobserver.py", "scripts/test_paste.py")
 
 
 def run_tests(tmp_path: Path, *arguments: str, limit: int) -> tuple[int, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +37,19 @@ def test_every_test_can_fail() -> None:
 def test_a_test_that_asserts_nothing_is_found() -> None:
     text = "def test_a(): work()\ndef test_b(): assert work()\ndef test_c(): check()\ndef check(): assert 1\n"
     assert silent_tests(text, "x.py") == ["x.py:1 test_a"]
+
+
+def test_no_two_test_files_share_a_name() -> None:
+    """pytest imports them by name alone: the second would stop every run that collects both."""
+    names = Counter(path.name for path in files_of_tests())
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_the_tests_that_run_under_windows_exist() -> None:
+    """They run where wine does, so a file that moved would be missed only there."""
+    text = (ROOT / "tests/integration/test_windows_python.py").read_text(encoding="utf-8")
+    named = re.findall(r'"(\w+/test_\w+\.py)"', text)
+    assert len(named) > 3 and [name for name in named if not (ROOT / "tests/unit" / name).is_file()] == []
 
 
 def silent_tests(text: str, name: str) -> list[str]:

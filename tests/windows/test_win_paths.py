@@ -71,36 +71,47 @@ def test_a_server_that_is_not_there_is_no_crash(capfdbinary: Caught) -> None:
     assert said.code == 2 and "cannot write" in said.err, said
 
 
-def test_a_read_only_file_is_not_replaced_silently(capfdbinary: Caught, tmp_path: Path) -> None:
+def export_once(capfdbinary: Caught, folder: Path) -> tuple[Path, str]:
+    """An earlier export, which a new one may replace, and its text."""
+    file = folder / "x.bat"
+    assert ask(capfdbinary, "export", "bat", "--gpu", "GTX 1080", "--out", str(file)).code == 0
+    return file, file.read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_no_export_is_kept(capfdbinary: Caught, tmp_path: Path) -> None:
     file = tmp_path / "x.bat"
     file.write_text("mine")
+    said = ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file))
+    assert said.code == 2 and "no earlier export" in said.err and file.read_text() == "mine", said
+
+
+def test_a_read_only_file_is_not_replaced_silently(capfdbinary: Caught, tmp_path: Path) -> None:
+    file, earlier = export_once(capfdbinary, tmp_path)
     file.chmod(stat.S_IREAD)
     said = ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file))
-    assert said.code == 2 and "cannot write" in said.err and file.read_text() == "mine", said
+    assert said.code == 2 and "cannot write" in said.err and file.read_text(encoding="utf-8") == earlier, said
     file.chmod(stat.S_IWRITE)
     assert [path.name for path in tmp_path.iterdir()] == ["x.bat"], "nothing half-written stays"
 
 
 def test_a_file_held_open_is_said_and_kept(capfdbinary: Caught, tmp_path: Path) -> None:
-    file = tmp_path / "x.bat"
-    file.write_text("mine")
+    file, earlier = export_once(capfdbinary, tmp_path)
     with file.open("rb"):
         said = ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file))
         assert said.code == 2 and "cannot write" in said.err, said
-    assert file.read_text() == "mine"
+    assert file.read_text(encoding="utf-8") == earlier
     assert ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file)).code == 0
 
 
 def test_a_file_held_open_by_another_program(capfdbinary: Caught, tmp_path: Path) -> None:
-    file = tmp_path / "x.bat"
-    file.write_text("mine")
+    file, earlier = export_once(capfdbinary, tmp_path)
     hold = "import sys; held = open(sys.argv[1], 'rb'); print('held', flush=True); sys.stdin.read()"
     words = [sys.executable, "-c", hold, str(file)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None and other.stdout.readline().strip() == b"held"
         said = ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file))
         other.communicate(timeout=60)
-    assert said.code == 2 and "cannot write" in said.err and file.read_text() == "mine", said
+    assert said.code == 2 and "cannot write" in said.err and file.read_text(encoding="utf-8") == earlier, said
     assert ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file)).code == 0
 
 

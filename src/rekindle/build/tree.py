@@ -22,6 +22,7 @@ from typing import Any
 from rekindle.errors import BadInput, Interrupted, OtherPlan
 from rekindle.formats.ninja import latest, read_ninja_log
 from rekindle.host.files import write_atomically
+from rekindle.host.processes import name_of
 from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan
 
@@ -300,8 +301,8 @@ def _holders(path: Path) -> list[str]:
     import psutil
 
     holders = []
-    for process in psutil.process_iter(["pid", "name"]):
+    for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if any(Path(each.path).is_relative_to(path) for each in process.open_files()):
-                holders.append(f"{process.info['name']} (process {process.info['pid']})")
+                holders.append(f"{name_of(process)} (process {process.pid})")
     return holders[:5]

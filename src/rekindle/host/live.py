@@ -169,14 +169,18 @@ def read_memory() -> Memory | None:
     try:
         import psutil
 
-        virtual, swap = psutil.virtual_memory(), psutil.swap_memory()
+        virtual = psutil.virtual_memory()
     except (OSError, RuntimeError, NotImplementedError, ImportError):
         return None
-    memory = Memory(total=virtual.total, available=virtual.available, swap=swap.total)
+    memory = Memory(total=virtual.total, available=virtual.available)
+    # Windows answers this by performance counters, which may be switched off.
+    with contextlib.suppress(OSError, RuntimeError, NotImplementedError):
+        memory = replace(memory, swap=psutil.swap_memory().total)
     if sys.platform != "win32":
         return memory
     # psutil's swap is what Windows promises beyond the physical memory.
-    return replace(memory, commit_limit=virtual.total + swap.total, job_limit=_job_limit())  # type: ignore[unreachable,unused-ignore]
+    limit = None if memory.swap is None else memory.total + memory.swap  # type: ignore[unreachable,unused-ignore]
+    return replace(memory, commit_limit=limit, job_limit=_job_limit())
 
 
 def _job_limit() -> int | None:

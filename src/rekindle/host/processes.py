@@ -9,6 +9,10 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,14 @@ def _children(pid: str) -> list[str] | None:
     return found
 
 
+def name_of(process: "psutil.Process") -> str:
+    """Empty where the system does not say it: that must not hide the process."""
+    try:
+        return str(process.name())
+    except OSError:
+        return ""
+
+
 def _tree_by_psutil(root: int) -> list[Proc]:
     import psutil
 
@@ -99,7 +111,7 @@ def _tree_by_psutil(root: int) -> list[Proc]:
             with contextlib.suppress(psutil.Error), child.oneshot():
                 rss, begun = child.memory_info().rss, child.create_time()
                 stopped = child.status() == psutil.STATUS_STOPPED
-                found.append(Proc(child.pid, child.ppid(), child.name(), begun, rss, stopped))
+                found.append(Proc(child.pid, child.ppid(), name_of(child), begun, rss, stopped))
     return found
 
 
@@ -172,7 +184,7 @@ def processes_of(folder: Path) -> list[Proc]:
 
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     found = []
-    for process in psutil.process_iter(["pid", "ppid", "name", "create_time"]):
+    for process in psutil.process_iter():
         if process.pid in own:
             continue
         with contextlib.suppress(psutil.Error, OSError):
@@ -180,6 +192,5 @@ def processes_of(folder: Path) -> list[Proc]:
             # The interpreter of an environment is a link: only how it was called tells whose it is.
             called = [Path(process.cwd()) / word for word in words if "/" in word or "\\" in word]
             if any(Path(os.path.normpath(path)).is_relative_to(folder) for path in (*called, Path(process.exe()))):
-                info = process.info
-                found.append(Proc(process.pid, info["ppid"], info["name"], info["create_time"], 0))
+                found.append(Proc(process.pid, process.ppid(), name_of(process), process.create_time(), 0))
     return found

@@ -56,6 +56,22 @@ def test_the_disk_of_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     assert here and there and here.total == there.total > 0 and here.device == there.device
 
 
+def test_memory_is_known_where_swap_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows with its performance counters switched off."""
+    import psutil
+
+    def refuse() -> Any:
+        raise RuntimeError("PdhAddEnglishCounterW failed. Performance counters may be disabled.")
+
+    monkeypatch.setattr(psutil, "swap_memory", refuse)
+    memory = read_memory()
+    assert memory and memory.total > 0 and memory.swap is None and memory.commit_limit is None
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(live, "_job_limit", lambda: 5)
+    windows = read_memory()
+    assert windows and windows.total == memory.total and windows.commit_limit is None and windows.job_limit == 5
+
+
 def test_memory_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = read_memory()
     assert (

@@ -117,3 +117,26 @@ def test_the_cores_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     for count, cores in ((8, 8), (None, 1)):
         monkeypatch.setattr(os, "cpu_count", lambda count=count: count)
         assert processes.cores() == cores
+
+
+def test_a_program_that_does_not_say_its_name_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows answers for some processes with an error of its own, not with one of psutil's."""
+    import psutil
+
+    class Nameless(psutil.Process):  # type: ignore[misc]
+        def name(self) -> str:
+            raise OSError(87, "Invalid parameter")
+
+    python = tmp_path / "env" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    with subprocess.Popen([python, "-c", "input()"], stdin=subprocess.PIPE) as started:
+        try:
+            both = [Nameless(), Nameless(os.getppid()), Nameless(started.pid)]
+            monkeypatch.setattr(psutil, "process_iter", lambda attrs=None: [p for p in both if not attrs or p.name()])
+            deadline = time.monotonic() + 60
+            while not (seen := processes.processes_of(tmp_path / "env")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:
+            started.kill()
+    assert [(process.pid, process.name) for process in seen] == [(started.pid, "")]
