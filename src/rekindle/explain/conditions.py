@@ -33,8 +33,8 @@ def opposite(name: str, asked: Condition) -> Condition:
     """The question with the other answer; what cannot be told stays so."""
 
     def answer(event: Event, scene: Scene) -> bool | None:
-        told = asked(event, scene)
-        return None if told is None else not told
+        holds = asked(event, scene)
+        return None if holds is None else not holds
 
     CONDITIONS[name] = answer
     return answer
@@ -142,15 +142,15 @@ def _dropped_or_new(arch: Sm, event: Event, scene: Scene) -> bool | None:
     return True if newest >= oldest_of_newest else None
 
 
-def _lacks(*features: str) -> Condition:
+def _lacks_features(*features: str) -> Condition:
     """Only a processor that is known to have the features answers no; the crash is evidence that it lacks one."""
     return lambda event, scene: not (scene.cpu_features and not missing(features, scene.cpu_features))
 
 
 CONDITIONS |= {
-    "cpu-lacks-sse4": _lacks("sse4.1", "sse4.2"),
-    "cpu-lacks-avx": _lacks("avx"),
-    "cpu-lacks-avx2": _lacks("avx2"),
+    "cpu-lacks-sse4": _lacks_features("sse4.1", "sse4.2"),
+    "cpu-lacks-avx": _lacks_features("avx"),
+    "cpu-lacks-avx2": _lacks_features("avx2"),
 }
 
 

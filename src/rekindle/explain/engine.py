@@ -42,10 +42,10 @@ _WHOLE = "Give 'rekindle explain' the whole log: the reason often stands far abo
 
 def unexplained(scene: Scene) -> Unexplained | None:
     """None where the log holds no error at all."""
-    found = _first_error(scene)
-    if found is None:
+    error = _first_error(scene)
+    if error is None:
         return None
-    kind, event = found
+    kind, event = error
     words = load_kinds()[kind].words
     facts = facts_of(scene)
     file, at = event.values.get("file"), event.values.get("at")
@@ -78,9 +78,9 @@ def _first_error(scene: Scene) -> tuple[str, Event] | None:
     if not pool:
         return None
     if all(kind in _LATE for kind, _ in pool):
-        return max(pool, key=lambda found: found[1].line)
-    early = [found for found in pool if found[0] not in _LATE] or pool
-    return min(early, key=lambda found: (found[1].line, found[0]))
+        return max(pool, key=lambda error: error[1].line)
+    early = [error for error in pool if error[0] not in _LATE] or pool
+    return min(early, key=lambda error: (error[1].line, error[0]))
 
 
 _FIELD = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
@@ -102,7 +102,7 @@ def render(template: str, values: Mapping[str, str], *, unknown: str = _MISSING)
         is_alone = _begins_after(between, is_alone) and _ends_before(template[field.end() :])
         end, text = field.end(), template[end : field.start()]
         missing = "" if is_alone or field[2] == "" else unknown
-        filled += text + (_value(field[1], values) or field[2] or missing)
+        filled += text + (_first_value(field[1], values) or field[2] or missing)
     filled += template[end:]
     return " ".join(" ".join(part for part in _SENTENCE.split(filled) if _MISSING not in part).split())
 
@@ -126,7 +126,7 @@ def fields(template: str) -> set[str]:
     return {name.removesuffix(_BRACKETS) for name in names}
 
 
-def _value(names: str, values: Mapping[str, str]) -> str | None:
+def _first_value(names: str, values: Mapping[str, str]) -> str | None:
     for name in names.split(","):
         if value := values.get(name):
             return value
@@ -167,10 +167,10 @@ def add_last_words(reading: Reading) -> None:
         if number <= good:
             return
         if _TROUBLE.search(text) and not _NO_TROUBLE.search(text):
-            said = line.strip()[:300]
+            quote = line.strip()[:300]
             whole = dict.fromkeys(("text", "around", "after"), text)
             values = {"message": text[:240]}
-            event = Event(line=number, values=values, evidence=said, way="@plain-error", head=said[:60], **whole)
+            event = Event(line=number, values=values, evidence=quote, way="@plain-error", head=quote[:60], **whole)
             reading.forms[_KEY] = Seen(count=1, kept=[event], last=event)
             return
 
@@ -215,7 +215,7 @@ def diagnose(
     matches: list[Match] = []
     for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
         if finding.rule.id not in {match.id for match in matches}:
-            matches.append(_match(finding, scene))
+            matches.append(_make_match(finding, scene))
         if len(matches) == MAX_MATCHES:
             break
     known = {rule.id for rule in asked.values() if not rule.general}
@@ -228,7 +228,7 @@ def diagnose(
     )
 
 
-def _match(finding: Finding, scene: Scene) -> Match:
+def _make_match(finding: Finding, scene: Scene) -> Match:
     rule, event = finding.rule, finding.event
     values = {**scene.values, **event.values}
     for name in rule.fill:
@@ -243,11 +243,11 @@ def _match(finding: Finding, scene: Scene) -> Match:
         line=event.line,
         evidence=event.evidence,
         source=rule.source,
-        actions=tuple(filled for action in rule.action if (filled := _filled(action, values))),
+        actions=tuple(filled for action in rule.action if (filled := _fill_action(action, values))),
     )
 
 
-def _filled(action: Action, values: Mapping[str, str]) -> Action | None:
+def _fill_action(action: Action, values: Mapping[str, str]) -> Action | None:
     """The action with its values; None where one of them is unknown."""
 
     def fill(part: object) -> object:

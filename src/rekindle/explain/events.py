@@ -118,16 +118,16 @@ class Watcher:
         line = 1
         for block, start, stop in _windows(blocks, reading):
             page = _Page(block)
-            for position, index in _thinned(block, self._words.find(block, start, stop), looked):
+            for position, index in _thin_out(block, self._words.find(block, start, stop), looked):
                 line += newlines(block, start, position)
                 start = position
                 page.turn(position)
-                self._fire(reading, page, position, line, index)
+                self._add_event(reading, page, position, line, index)
             line += newlines(block, start, stop)
         reading.lines = line - (1 if reading.tail.endswith("\n") or not reading.bytes else 0)
         return reading
 
-    def _fire(self, reading: Reading, page: "_Page", position: int, line: int, index: int) -> None:
+    def _add_event(self, reading: Reading, page: "_Page", position: int, line: int, index: int) -> None:
         for pattern, shelf, key in self._users[index]:
             if page.was_asked(pattern, key):
                 continue
@@ -137,16 +137,16 @@ class Watcher:
                 continue
             text = around(pattern.before, pattern.lines)
             test = pattern.test
-            found = compiled(test).search(text) if test else None
-            if test and not found:
+            match = compiled(test).search(text) if test else None
+            if test and not match:
                 continue
             if pattern.unless and compiled(pattern.unless).search(text):
                 continue
             # One regex may capture the same thing in several branches: name, name2, name3. A traceback also shows the
             # source line that made the message, with its placeholders.
-            captured = (found.groupdict() if found else {}).items()
-            said = {name: value for name, value in captured if value and not _PLACEHOLDER.search(value)}
-            values = {name.rstrip("234567"): value.strip() for name, value in said.items()}
+            captured = (match.groupdict() if match else {}).items()
+            groups = {name: value for name, value in captured if value and not _PLACEHOLDER.search(value)}
+            values = {name.rstrip("234567"): value.strip() for name, value in groups.items()}
             event = Event(
                 line=line,
                 values=values,
@@ -209,7 +209,7 @@ def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes,
     reading.tail = buffer[-4000:].decode("utf-8", "replace")
 
 
-def _thinned(block: bytes, hits: list[tuple[int, int]], looked: collections.Counter[int]) -> list[tuple[int, int]]:
+def _thin_out(block: bytes, hits: list[tuple[int, int]], looked: collections.Counter[int]) -> list[tuple[int, int]]:
     """Of a word that crowds a block: its first and last places, and those in lines that speak of trouble."""
     counts = collections.Counter(index for _, index in hits)
     if not counts or max(counts.values()) <= _CROWD:

@@ -55,8 +55,8 @@ def api_name(event: Event) -> str | None:
     """The C or C++ name a compiler's message is about, without its scope where only the last part is known."""
     message = event.values.get("message", "")
     for pattern in load_names().unknown_name:
-        if found := compiled(pattern).search(message):
-            return found["name"]
+        if match := compiled(pattern).search(message):
+            return match["name"]
     return None
 
 
@@ -83,13 +83,13 @@ def find_owner(what: str, event: Event) -> NameOwner | None:
     return owner_of(table, name) or (owner_of(table, name.rsplit("::", 1)[-1]) if "::" in name else None)
 
 
-def _since(owner: NameOwner) -> str | None:
-    said = f"It is there from {owner.came} on" if owner.came else ""
+def _spoken_since(owner: NameOwner) -> str | None:
+    words = f"It is there from {owner.came} on" if owner.came else ""
     if owner.gone:
-        said = f"It is gone since {owner.gone}"
-    if not said and not owner.instead:
+        words = f"It is gone since {owner.gone}"
+    if not words and not owner.instead:
         return None
-    return (said or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
+    return (words or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
 
 
 def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
@@ -102,7 +102,7 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         install=owner.install(scene.system),
         pip_name=_pip_name(owner, event),
         owner_note=owner.note,
-        since_sentence=_since(owner),
+        since_sentence=_spoken_since(owner),
         remedy=owner.remedy,
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,
     )

@@ -86,20 +86,20 @@ class Finding:
 
 def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> list[Finding]:
     """Best first, each as certain as its proof and its rivals allow."""
-    found = []
+    ranked = []
     for rule in rules.values():
         seen = _events_of(rule, scene)
         if seen is not None and (finding := _weigh(rule, seen, scene, proofs)) is not None:
-            found.append(finding)
-    found = _with_alternatives(_explained(_specific(found)), rules, scene)
-    found.sort(key=_order)
-    return _with_rival(_without_opposites(found))
+            ranked.append(finding)
+    ranked = _add_alternatives(_lower_explained(_drop_general(ranked)), rules, scene)
+    ranked.sort(key=_sort_key)
+    return _weigh_rival(_drop_opposites(ranked))
 
 
-def _without_opposites(found: list[Finding]) -> list[Finding]:
+def _drop_opposites(ranked: list[Finding]) -> list[Finding]:
     """Of answers that exclude each other the better one; what a rule names as its alternatives stays a possibility."""
     kept: list[Finding] = []
-    for finding in found:
+    for finding in ranked:
         if not any(
             excludes(better.rule.id, finding.rule.id) and finding.rule.id not in better.rule.alternatives
             for better in kept
@@ -108,15 +108,15 @@ def _without_opposites(found: list[Finding]) -> list[Finding]:
     return kept
 
 
-def _with_rival(found: list[Finding]) -> list[Finding]:
+def _weigh_rival(ranked: list[Finding]) -> list[Finding]:
     """The first one is not certain where another explains something else just as well."""
-    if len(found) > 1 and found[0].confidence == "high":
-        first, second = found[:2]
+    if len(ranked) > 1 and ranked[0].confidence == "high":
+        first, second = ranked[:2]
         related = second.rule.id in (first.rule.id, *first.rule.explains, *first.rule.alternatives)
         apart = abs(first.event.line - second.event.line) > _NEAR
         if second.rank > first.rank - _RIVAL and apart and not related and not second.rule.general:
-            found[0] = replace(first, confidence="medium")
-    return found
+            ranked[0] = replace(first, confidence="medium")
+    return ranked
 
 
 def _events_of(rule: Rule, scene: Scene) -> Seen | None:
@@ -138,17 +138,17 @@ def _is_where(rule: Rule, event: Event) -> bool:
     return all(compiled(regex).search(event.values.get(name, "")) for name, regex in rule.where.items())
 
 
-def _specific(found: list[Finding]) -> list[Finding]:
+def _drop_general(weighed: list[Finding]) -> list[Finding]:
     """Without the general answers to what a specific one already answers, and with one general answer at most."""
-    lines = [finding.event.line for finding in found if not finding.rule.general and not _is_set_aside(finding)]
-    rest = [finding for finding in found if not finding.rule.general]
+    lines = [finding.event.line for finding in weighed if not finding.rule.general and not _is_set_aside(finding)]
+    rest = [finding for finding in weighed if not finding.rule.general]
     general = [
         finding
-        for finding in found
+        for finding in weighed
         if finding.rule.general and not any(-_NEAR <= finding.event.line - line <= _NEAR for line in lines)
     ]
     if general:
-        general.sort(key=_order)
+        general.sort(key=_sort_key)
         rest.append(general[0])
     return rest
 
@@ -177,7 +177,7 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dic
             return None
         if answer is None:
             finding = finding.lower(f"whether {name} holds cannot be told", 8)
-    if _outside(rule, scene.values.get("torch_version")):
+    if _is_outside(rule, scene.values.get("torch_version")):
         finding = finding.lower("the log is of a torch release the rule is not known for", 15)
     if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _PROBE.search(event.around):
         finding = finding.lower("it stands in a test that CMake does on purpose", 45, noise=True)
@@ -228,7 +228,7 @@ def _is_handled(event: Event) -> bool:
     return bool(_HANDLED.search(event.after) or _HANDLED_BEFORE.search(event.around[: at if at > 0 else None]))
 
 
-def _outside(rule: Rule, torch: str | None) -> bool:
+def _is_outside(rule: Rule, torch: str | None) -> bool:
     """Is the torch the log speaks of older than ``since`` or newer than ``until``?"""
     if torch is None:
         return False
@@ -240,11 +240,11 @@ def _is_set_aside(finding: Finding) -> bool:
     return finding.noise or finding.rank <= finding.rule.rank - 10
 
 
-def _explained(found: list[Finding]) -> list[Finding]:
+def _lower_explained(weighed: list[Finding]) -> list[Finding]:
     # What was itself set aside (a handled warning, a step the build got past) explains nothing.
-    roots = [(finding, finding.rule.explains) for finding in found if not _is_set_aside(finding)]
+    roots = [(finding, finding.rule.explains) for finding in weighed if not _is_set_aside(finding)]
     result = []
-    for finding in found:
+    for finding in weighed:
         above = [root for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
         if above:
             root = max(above, key=lambda each: each.rank)
@@ -254,24 +254,24 @@ def _explained(found: list[Finding]) -> list[Finding]:
     return result
 
 
-def _with_alternatives(found: list[Finding], rules: dict[str, Rule], scene: Scene) -> list[Finding]:
+def _add_alternatives(weighed: list[Finding], rules: dict[str, Rule], scene: Scene) -> list[Finding]:
     """Other causes of the same words follow their finding, as possibilities; not what the machine rules out."""
-    known = {finding.rule.id for finding in found}
+    ids = {finding.rule.id for finding in weighed}
     by_id: dict[str, Rule] = {}
     for rule in sorted(rules.values(), key=lambda rule: rule.variant):
         by_id.setdefault(rule.id, rule)
     more = []
-    for finding in found:
+    for finding in weighed:
         for place, other in enumerate(finding.rule.alternatives, start=1):
-            if other in known or other not in by_id:
+            if other in ids or other not in by_id:
                 continue
             if all(CONDITIONS[name](finding.event, scene) is not False for name in by_id[other].when):
-                known.add(other)
+                ids.add(other)
                 more.append(replace(finding, rule=by_id[other], confidence="low", rank=finding.rank - 4 - place))
-    return found + more
+    return weighed + more
 
 
-def _order(finding: Finding) -> tuple[bool, float, int]:
+def _sort_key(finding: Finding) -> tuple[bool, float, int]:
     first = finding.event.line if finding.rule.stage in _BUILD else -finding.event.line
     return finding.noise, -finding.rank, first
 
@@ -294,12 +294,12 @@ class OppositesFile(Part, frozen=True, kw_only=True):
 @functools.cache
 def load_opposites() -> dict[str, frozenset[str]]:
     """The answers that each answer excludes, both ways."""
-    found: dict[str, set[str]] = {}
+    excluded: dict[str, set[str]] = {}
     for row in read_file(OPPOSITES, "explain-opposites", OppositesFile).opposite:
         for sides in ((row.one, row.other), (row.other, row.one)):
             for answer in sides[0]:
-                found.setdefault(answer, set()).update(sides[1])
-    return {answer: frozenset(others) for answer, others in found.items()}
+                excluded.setdefault(answer, set()).update(sides[1])
+    return {answer: frozenset(others) for answer, others in excluded.items()}
 
 
 def excludes(answer: str, other: str) -> bool:

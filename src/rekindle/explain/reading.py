@@ -75,11 +75,11 @@ def plain_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     _refuse_binary(head, encoding)
     pieces: Iterable[bytes] = itertools.chain([head[skip:]], stream)
     if encoding != "utf-8":
-        pieces = _decoded(pieces, encoding)
-    yield from _shortened(_unstyled(pieces))
+        pieces = _decode(pieces, encoding)
+    yield from _shorten_lines(_strip_styles(pieces))
 
 
-def _shortened(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _shorten_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """Without the middle of lines longer than any log's: of each the first megabytes and the end are kept."""
     used, tail = 0, b""
     for block in blocks:
@@ -127,14 +127,14 @@ def _refuse_binary(head: bytes, encoding: str) -> None:
         raise BadInput("this is binary data, not a log", remedy="give a text file, '-' or the error message itself")
 
 
-def _decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+def _decode(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     for piece in pieces:
         yield decoder.decode(piece).encode("utf-8", "replace")
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
-def _unstyled(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _strip_styles(pieces: Iterable[bytes]) -> Iterator[bytes]:
     carry = b""
     for piece in pieces:
         block = carry + piece
@@ -176,8 +176,8 @@ _TROUBLE = re.compile(
 
 def make_report(chunks: Iterable[bytes], diagnosis: Diagnosis, redactor: Redactor, *, machine: str = "") -> str:
     """The report as text, bounded whatever the log's size."""
-    found = ", ".join(f"{match.id} (line {match.line}, {match.confidence})" for match in diagnosis.matches) or "nothing"
-    head = [f"rekindle {__version__} explain report", f"lines: {diagnosis.lines}", f"recognised: {found}"]
+    ids = ", ".join(f"{match.id} (line {match.line}, {match.confidence})" for match in diagnosis.matches) or "nothing"
+    head = [f"rekindle {__version__} explain report", f"lines: {diagnosis.lines}", f"recognised: {ids}"]
     if machine:
         head.append(f"machine: {machine}")
     body = "\n".join(f"{number:>8}  {line}" for number, line in _excerpt(_lines(chunks)))

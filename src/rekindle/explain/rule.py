@@ -47,25 +47,25 @@ def read_file(path: Path, name: str, shape: type[Shape]) -> Shape:
         return msgspec.convert(parsed, shape)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise BadInput(
-            f"{'/'.join(path.parts[-2:])} cannot be used: {_complaint(str(error), parsed)}",
+            f"{'/'.join(path.parts[-2:])} cannot be used: {_spoken_error(str(error), parsed)}",
             remedy="correct it there, take the change to it back, or install Rekindle again",
         ) from error
 
 
-def _complaint(said: str, parsed: dict[str, Any]) -> str:
+def _spoken_error(message: str, parsed: dict[str, Any]) -> str:
     """What is wrong in which entry, and what would be allowed there."""
-    place = _PLACE.search(said)
+    place = _PLACE.search(message)
     if place is None:
-        return said
+        return message
     table, rest = place["table"], place["rest"].lstrip(".")
     entry = parsed[table][int(place["number"])]
     name = "/".join(filter(None, (entry.get("id") or entry.get("event"), entry.get("variant"))))
     allowed = _ALLOWED.get(rest, ())
-    if "unknown field" in said and table == "rule":
+    if "unknown field" in message and table == "rule":
         allowed = Pattern.__struct_fields__ if rest.startswith("match") else Rule.__struct_fields__
     where = f" in {rest}" if rest else ""
     hint = f" (allowed: {', '.join(allowed)})" if allowed else ""
-    return f"{table} {name or place['number']}{where}: {said[: place.start()]}{hint}"
+    return f"{table} {name or place['number']}{where}: {message[: place.start()]}{hint}"
 
 
 class Pattern(Part, frozen=True, kw_only=True):
@@ -85,12 +85,12 @@ class Pattern(Part, frozen=True, kw_only=True):
     @property
     def words(self) -> tuple[bytes, ...]:
         """What is looked for in the raw log: quotes come in many shapes there, so the longest part without one."""
-        return tuple(_unquoted(word).encode() for word in self.has)
+        return tuple(_longest_unquoted(word).encode() for word in self.has)
 
     @property
     def test(self) -> str | None:
         """What the flat text must match: ``regex``, or the words themselves where they hold a quote."""
-        if self.regex is None and any(_unquoted(word) != word for word in self.has):
+        if self.regex is None and any(_longest_unquoted(word) != word for word in self.has):
             return "|".join(
                 re.escape(" ".join(word.replace("`", "'").replace("‘", "'").replace("’", "'").split()))
                 for word in self.has
@@ -98,7 +98,7 @@ class Pattern(Part, frozen=True, kw_only=True):
         return self.regex
 
 
-def _unquoted(word: str) -> str:
+def _longest_unquoted(word: str) -> str:
     longest = max(re.split(r"['\"`‘’“”]", word), key=len)
     return longest if len(longest.encode()) >= _SHORTEST else word
 

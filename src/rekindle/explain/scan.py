@@ -113,8 +113,8 @@ def _places(word: bytes, block: bytes, begins: Any, start: int, stop: int) -> li
         begins = begins[view[begins + at] == byte]
     if len(begins) > 2 * MOST:
         begins = np.concatenate((begins[:MOST], begins[-MOST:]))
-    found: list[int] = begins.tolist()
-    return found
+    places: list[int] = begins.tolist()
+    return places
 
 
 def newlines(block: bytes, start: int, stop: int) -> int:
@@ -154,15 +154,15 @@ class _Filter:
         them: numbers, not objects)."""
         import numpy as np
 
-        found: list[tuple[Any, Any]] = []
+        strides: list[tuple[Any, Any]] = []
         for first, hashes, view in _grams(block, start, end):
             # Every hash is a place of the table: without looking for ends, and without copying indexes, twice as fast.
             passed = self._table.take(hashes, mode="clip").nonzero()[0]
             values = view[passed]
             places = np.minimum(np.searchsorted(self._sorted, values), len(self._sorted) - 1)
             exact = self._sorted[places] == values
-            found.append((passed[exact] * GRAM + first, values[exact]))
-        return found
+            strides.append((passed[exact] * GRAM + first, values[exact]))
+        return strides
 
 
 def _grams(block: bytes, start: int, end: int) -> Any:

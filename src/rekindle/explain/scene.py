@@ -97,9 +97,9 @@ def to_sm(text: str | None) -> Sm | None:
 
 def capability(event: Event, scene: Scene) -> Sm | None:
     """The card: from the message, from elsewhere in the log (its capability or its name), or the machine's only one."""
-    found = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or _named_card(scene)
-    if found or scene.machine is None:
-        return found
+    card = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or _named_card(scene)
+    if card or scene.machine is None:
+        return card
     cards = {gpu.arch for gpu in scene.machine.gpus if isinstance(gpu.arch, Sm)}
     return next(iter(cards)) if len(cards) == 1 else None
 
@@ -118,7 +118,7 @@ def _named_card(scene: Scene) -> Sm | None:
     return archs.pop() if len(archs) == 1 else None
 
 
-def _published(scene: Scene) -> str:
+def _published_archs(scene: Scene) -> str:
     """What the wheel that the log names (release and flavour) was built for, by the facts."""
     version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
     rows = scene.facts.flavours(version) if version and flavour else ()
@@ -136,7 +136,7 @@ def supported(event: Event, scene: Scene) -> list[Sm]:
     text = event.values.get("supported") or scene.values.get("supported") or ""
     if not text and scene.wheel is not None:
         text = " ".join(kernels_of(scene.wheel))
-    text = text or _published(scene)
+    text = text or _published_archs(scene)
     return sorted(arch for arch in map(to_sm, re.findall(r"sm_\d+[af]?", text)) if arch)
 
 
@@ -151,8 +151,8 @@ def toolkit_of(event: Event, scene: Scene) -> str | None:
     near = re.search(r"cuda[-/\\_]{1,2}v?(\d+\.\d+)[/\\]+bin[/\\]+nvcc", event.around, re.IGNORECASE)
     if near:
         return near[1]
-    if found := scene.values.get("toolkit"):
-        return found
+    if toolkit := scene.values.get("toolkit"):
+        return toolkit
     if scene.machine is None:
         return None
     versions = {kit.version for kit in scene.machine.toolkits if kit.kind == "cuda" and kit.version}
@@ -187,8 +187,8 @@ def carries(flavour: Flavour, card: Sm | Gfx, scene: Scene, *, native: bool = Fa
         return False
     if scene.machine is None and platform == "linux_x86_64" and isinstance(card, Sm) and scene.facts.is_tegra(card):
         platform = "linux_aarch64"  # the card is part of a board, whose CPU is known with it
-    found = covers(flavour_code(flavour, platform), card, platform.split("_")[0], scene.facts)
-    return found.kind == "native" if native else found.runs == "yes"
+    coverage = covers(flavour_code(flavour, platform), card, platform.split("_")[0], scene.facts)
+    return coverage.kind == "native" if native else coverage.runs == "yes"
 
 
 def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> Carrier | None:

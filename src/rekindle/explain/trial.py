@@ -39,15 +39,15 @@ _SHOWN = 160
 
 def try_rules(name: str, chunks: Iterable[bytes]) -> Trials:
     """What became of each rule of that name on this log."""
-    tried, rules = _named(name)
+    tried, rules = _choose_rules(name)
     log = b"".join(plain_lines(chunks))[:MAX_TRIAL_BYTES]
     watcher = Watcher(rules.values(), load_signals(), load_forms())
     scene = scene_of([log], watcher=watcher)
     ranked = findings(rules, scene, load_proofs())
-    return Trials(trials=tuple(_trial(rule, log, scene, ranked) for rule in tried))
+    return Trials(trials=tuple(_try_rule(rule, log, scene, ranked) for rule in tried))
 
 
-def _named(name: str) -> tuple[list[Rule], dict[str, Rule]]:
+def _choose_rules(name: str) -> tuple[list[Rule], dict[str, Rule]]:
     """The rules that are tried, and all that compete."""
     rules = {rule.key: rule for rule in load_rules()}
     path = Path(name)
@@ -75,9 +75,9 @@ def _refuse_unknown_names(rule: Rule) -> None:
             )
 
 
-def _trial(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleTrial:
+def _try_rule(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleTrial:
     place = next((number for number, each in enumerate(ranked, start=1) if each.rule.key == rule.key), None)
-    steps = [*_searched(rule, log, scene), *_asked(rule, scene)]
+    steps = [*_search_steps(rule, log, scene), *_condition_steps(rule, scene)]
     alone = next(iter(findings({rule.key: rule}, scene, load_proofs())), None)
     finding = ranked[place - 1] if place else alone
     if finding is not None:
@@ -96,11 +96,11 @@ def _trial(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleT
     )
 
 
-def _searched(rule: Rule, log: bytes, scene: Scene) -> Iterator[str]:
+def _search_steps(rule: Rule, log: bytes, scene: Scene) -> Iterator[str]:
     """What of the rule's words and events stands in the log."""
     seen = scene.reading.rules.get(rule.key)
     if seen:
-        yield f"its words fired {seen.count} times, first in line {seen.kept[0].line}: {_short(seen.kept[0].evidence)}"
+        yield f"its words fired {seen.count} times, first in line {seen.kept[0].line}: {_clip(seen.kept[0].evidence)}"
     else:
         for pattern in rule.match:
             yield from _why_silent(pattern, log)
@@ -123,19 +123,19 @@ def _why_silent(pattern: Pattern, log: bytes) -> Iterator[str]:
         text = flatten(b"\n".join(lines).decode("utf-8", "replace"))
         yield f"{word.decode()!r} stands in line {line}"
         if pattern.test and not compiled(pattern.test).search(text):
-            yield f"but the text there does not match {pattern.test!r}: {_short(text)}"
+            yield f"but the text there does not match {pattern.test!r}: {_clip(text)}"
         elif pattern.unless and (hit := compiled(pattern.unless).search(text)):
-            yield f"but 'unless' matches there: {_short(hit[0])}"
+            yield f"but 'unless' matches there: {_clip(hit[0])}"
 
 
 def _event_step(rule: Rule, event: Event) -> str:
     for name, regex in rule.where.items():
         if not compiled(regex).search(event.values.get(name, "")):
             return f"line {event.line}: {name} is {event.values.get(name, '')!r}, which {regex!r} does not match"
-    return f"line {event.line}: the event fits: {_short(event.evidence)}"
+    return f"line {event.line}: the event fits: {_clip(event.evidence)}"
 
 
-def _asked(rule: Rule, scene: Scene) -> Iterator[str]:
+def _condition_steps(rule: Rule, scene: Scene) -> Iterator[str]:
     """Answers that silence a rule whatever it found."""
     yield from (f"it needs the signal {name}, which the log lacks" for name in rule.needs if not scene.saw(name))
     yield from (f"it forbids the signal {name}, which the log has" for name in rule.forbids if scene.saw(name))
@@ -160,5 +160,5 @@ def lost_to(finding: Finding, place: int | None, ranked: list[Finding]) -> Itera
         yield "left out: it is general, and a more specific or better general answer is given"
 
 
-def _short(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -42,7 +42,7 @@ def surroundings(reading: Reading) -> dict[str, str]:
     return values
 
 
-def _span(arch: Sm, scene: Scene) -> tuple[str | None, str | None]:
+def _toolkit_span(arch: Sm, scene: Scene) -> tuple[str | None, str | None]:
     """First and last toolkit whose nvcc compiles for an architecture; None where the tables do not reach that far."""
     kits = [kit for kit in reversed(scene.facts.toolkits) if arch in scene.toolkit_archs(kit)]
     if not kits:
@@ -61,7 +61,7 @@ def toolkit_for_arch(event: Event, scene: Scene) -> dict[str, str]:
     arch = to_sm(event.values.get("arch"))
     if arch is None:
         return {}
-    first, last = _span(arch, scene)
+    first, last = _toolkit_span(arch, scene)
     toolkit = toolkit_of(event, scene)
     known = scene.toolkit_archs(toolkit) if toolkit else ()
     newest = max((a for a in known if not a.suffix), default=None)
@@ -78,13 +78,13 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
     card = capability(event, scene)
     if card is None:
         return {}
-    first, _ = _span(card, scene)
+    first, _ = _toolkit_span(card, scene)
     carrier = find_carrier(card, scene)
     return some(
         first_cuda=first,
         dotted=card.dotted,
         capability=str(card),
-        carrier=f"torch {carrier}: {carrier.command}{_graft(card, scene)}" if carrier else None,
+        carrier=f"torch {carrier}: {carrier.command}{_graft_sentence(card, scene)}" if carrier else None,
     )
 
 
@@ -114,14 +114,14 @@ def _plan_hint(card: Sm | None, scene: Scene) -> str | None:
         return f"For this machine: {scene.plan.commands[0]}"
     if card is None:
         return None
-    carrier, graft = find_carrier(card, scene), _graft(card, scene)
+    carrier, graft = find_carrier(card, scene), _graft_sentence(card, scene)
     if carrier is None:
         asked = f"'rekindle plan --gpu {card} --build' says whether it can be built"
         return f"No published torch carries {card}; {asked}{graft}"
     return f"The newest published torch with code for {card} is {carrier}: {carrier.command}{graft}"
 
 
-def _graft(card: Sm, scene: Scene) -> str:
+def _graft_sentence(card: Sm, scene: Scene) -> str:
     """That the torch which is there could get code for the card itself, to be said after another way."""
     wheel, values = scene.wheel, scene.values
     torch = wheel.version if wheel is not None and wheel.name == "torch" else values.get("torch_version")
@@ -158,7 +158,7 @@ def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     newest = event.values.get("newest") or (str(limit) if limit else None)
     have = re.search(r"(?:c\+\+|gcc|linux-gnu|GNU)[-/ ](\d+)", event.around)
     have = have or re.search(r"^(\d+)", event.values.get("compiler_version", ""))
-    first = _first_taking("gcc", have[1], scene) if have else None
+    first = _first_toolkit("gcc", have[1], scene) if have else None
     return some(toolkit=toolkit and f"CUDA {toolkit}", newest=newest, have_gcc=have and have[1], first_cuda=first)
 
 
@@ -170,9 +170,9 @@ def shared_bytes(event: Event, scene: Scene) -> dict[str, str]:
 
 @fill
 def compiler_of_machine(event: Event, scene: Scene) -> dict[str, str]:
-    found = re.search(r"compiler identification is (GNU|Clang) ([\d.]+)", event.around)
-    if found:
-        return {"compiler_version": f"{found[1]} {found[2]}"}
+    match = re.search(r"compiler identification is (GNU|Clang) ([\d.]+)", event.around)
+    if match:
+        return {"compiler_version": f"{match[1]} {match[2]}"}
     compilers = scene.machine.compilers if scene.machine else ()
     return some(compiler_version=next((f"{c.kind} {c.version}" for c in compilers), None))
 
@@ -205,11 +205,11 @@ def cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     if not name:
         return {}
     values = {"cpu_sentence": f"The processor ({name.strip()}) lacks it."}
-    reach = _reach(scene.cpu_features)
+    reach = _highest_level(scene.cpu_features)
     return values if reach is None else {**values, "cpu_reach": f"The processor ({name.strip()}) {reach}"}
 
 
-def _reach(features: tuple[str, ...]) -> str | None:
+def _highest_level(features: tuple[str, ...]) -> str | None:
     """How far up a CPU goes, of the sets that wheels are compiled for; None where that is not known or it has all."""
     lacks = missing(_STEPS, features)
     if not features or not lacks:
@@ -304,12 +304,12 @@ def raised_in(event: Event, scene: Scene) -> dict[str, str]:
     }
 
 
-def _toolkit(event: Event, scene: Scene) -> str | None:
+def _toolkit_used(event: Event, scene: Scene) -> str | None:
     named = re.search(r"cuda[-/\\_]{1,2}v?(\d+\.\d+)[/\\]", event.around, re.IGNORECASE)
     return named[1] if named else toolkit_of(event, scene)
 
 
-def _studio(msc: int) -> str:
+def _studio_year(msc: int) -> str:
     product = find_visual_studio(max(msc - 1900, 0))
     return product[1] if product else "newer than 2026"
 
@@ -317,18 +317,18 @@ def _studio(msc: int) -> str:
 @fill
 def host_msvc(event: Event, scene: Scene) -> dict[str, str]:
     """The newest Microsoft compiler this toolkit takes, and the first toolkit that takes the one in use."""
-    toolkit = _toolkit(event, scene)
+    toolkit = _toolkit_used(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
     known = some(toolkit=toolkit and f"CUDA {toolkit}")
     newest = newest_compiler(row, "msvc") if row else None
     if newest is None:
         return known
-    said = re.search(r"\b19\.(\d\d)\b", event.around) or re.search(r"^19\.(\d\d)", scene.values.get("msvc_version", ""))
-    have = 1900 + int(said[1]) if said else newest + 1
+    msvc = re.search(r"\b19\.(\d\d)\b", event.around) or re.search(r"^19\.(\d\d)", scene.values.get("msvc_version", ""))
+    have = 1900 + int(msvc[1]) if msvc else newest + 1
     return known | some(
         toolset=f"14.{newest - 1900}",
-        studio=f"Visual Studio {_studio(newest)}",
-        first_cuda=_first_taking("msvc", f"{have // 100}.{have % 100}", scene),
+        studio=f"Visual Studio {_studio_year(newest)}",
+        first_cuda=_first_toolkit("msvc", f"{have // 100}.{have % 100}", scene),
     )
 
 
@@ -339,7 +339,7 @@ def host_gcc(event: Event, scene: Scene) -> dict[str, str]:
     if not path:
         return {}
     have = int(path[1])
-    toolkit = _toolkit(event, scene)
+    toolkit = _toolkit_used(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
     limits = [newest_compiler(scene.facts.cuda.toolkit[kit], "gcc") or 0 for kit in scene.facts.toolkits]
     own = (newest_compiler(row, "gcc") or 0) if row else 0
@@ -347,11 +347,11 @@ def host_gcc(event: Event, scene: Scene) -> dict[str, str]:
     return some(
         have_gcc=str(have),
         newest=str(newest) if newest else None,
-        first_cuda=_first_taking("gcc", str(have), scene),
+        first_cuda=_first_toolkit("gcc", str(have), scene),
         toolkit=toolkit and f"CUDA {toolkit}",
     )
 
 
-def _first_taking(kind: str, version: str, scene: Scene) -> str | None:
+def _first_toolkit(kind: str, version: str, scene: Scene) -> str | None:
     kits = scene.facts.cuda.toolkit
     return next((kit for kit in reversed(scene.facts.toolkits) if takes_compiler(kits[kit], kind, version)), None)

@@ -6,7 +6,7 @@ import collections
 
 import pytest
 
-from rekindle.explain.events import Reading, Seen, Watcher, _Page, _speaks_of_trouble, _thinned, _windows
+from rekindle.explain.events import Reading, Seen, Watcher, _Page, _speaks_of_trouble, _thin_out, _windows
 from rekindle.explain.rule import Form, Pattern, Rule, Signal, load_signals
 from scenes import event, seen
 
@@ -99,7 +99,7 @@ def hits(count: int, word: int = 0) -> list[tuple[int, int]]:
 def kept(count: int, block: bytes, looked: int = 0) -> list[int]:
     """Which of so many places (from 1) are looked at."""
     counter = collections.Counter({0: looked})
-    found = _thinned(block, hits(count), counter)
+    found = _thin_out(block, hits(count), counter)
     assert counter[0] == looked + len(found)
     return [position // 2 + 1 for position, _ in found]
 
@@ -110,7 +110,7 @@ TROUBLE = b"x error" * 2000
 
 def test_a_few_are_all_looked_at() -> None:
     assert kept(24, QUIET) == list(range(1, 25))
-    assert _thinned(QUIET, [], collections.Counter()) == []
+    assert _thin_out(QUIET, [], collections.Counter()) == []
 
 
 def test_of_a_crowd_both_ends() -> None:
@@ -126,7 +126,7 @@ def test_what_speaks_of_trouble_is_looked_at_up_to_a_limit() -> None:
 def test_only_the_line_of_trouble_itself_counts() -> None:
     block = b"x\n" * 30 + b"y" * 10 + b"rror\n" + b"x\n" * 100  # the line of trouble begins at 60
     places = [*range(0, 62, 2), *range(75, 155, 2)]
-    found = _thinned(block, [(place, 0) for place in places], collections.Counter())
+    found = _thin_out(block, [(place, 0) for place in places], collections.Counter())
     assert [position for position, _ in found] == [*range(0, 24, 2), 60, *range(131, 155, 2)]
 
 
@@ -145,10 +145,10 @@ def test_an_exhausted_word_only_at_the_very_ends() -> None:
 def test_a_word_beside_a_crowd_loses_nothing() -> None:
     crowd = sorted([*hits(100), *((2 * at + 1, 7) for at in range(24))])
     counter: collections.Counter[int] = collections.Counter()
-    found = _thinned(QUIET, crowd, counter)
+    found = _thin_out(QUIET, crowd, counter)
     assert [position for position, word in found if word == 7] == [2 * at + 1 for at in range(24)]
     assert counter == {0: 24, 7: 24}
-    tired = _thinned(QUIET, crowd, collections.Counter({7: 6000}))
+    tired = _thin_out(QUIET, crowd, collections.Counter({7: 6000}))
     assert len([word for _, word in tired if word == 7]) == 24
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.compat.toolkit import newest_compiler, takes_compiler
 from rekindle.explain.ranking import FILLS
-from rekindle.explain.values import _studio, host_gcc, host_msvc
+from rekindle.explain.values import _studio_year, host_gcc, host_msvc
 from rekindle.facts import load_facts
 from scenes import event, scene
 
@@ -35,7 +35,7 @@ def test_rules_find_them_by_name() -> None:
     ],
 )  # fmt: skip
 def test_generations_of_visual_studio_end_where_the_next_begins(msc: int, name: str) -> None:
-    assert _studio(msc) == name
+    assert _studio_year(msc) == name
 
 
 @pytest.mark.parametrize(

@@ -283,39 +283,39 @@ def finding(
 )
 def test_a_rival_takes_the_certainty(second: Finding, certain: bool) -> None:
     first = finding("a", explains=("c",), alternatives=("d",))
-    found = ranking._with_rival([first, second])
+    found = ranking._weigh_rival([first, second])
     assert found[0].confidence == ("high" if certain else "medium") and found[1] is second
 
 
 def test_what_stands_above_the_first_is_a_rival_too() -> None:
-    assert ranking._with_rival([finding("a", line=6), finding("b", line=1)])[0].confidence == "medium"
-    assert ranking._with_rival([finding("a", line=5), finding("b", line=1)])[0].confidence == "high"
+    assert ranking._weigh_rival([finding("a", line=6), finding("b", line=1)])[0].confidence == "medium"
+    assert ranking._weigh_rival([finding("a", line=5), finding("b", line=1)])[0].confidence == "high"
 
 
 def test_only_the_second_is_a_rival() -> None:
     found = [finding("a"), finding("b", line=2), finding("c", line=9)]
-    assert [each.confidence for each in ranking._with_rival(found)] == ["high"] * 3
+    assert [each.confidence for each in ranking._weigh_rival(found)] == ["high"] * 3
 
 
 def test_questions_are_answered_yes_or_no() -> None:
-    assert ranking._outside(rule(since="2.0"), None) is False
+    assert ranking._is_outside(rule(since="2.0"), None) is False
     assert ranking._failed_later(rule(), event(), scene()) is False
     assert Finding(rule=rule(), event=event(), count=1, confidence="low", rank=1).noise is False
 
 
 def test_without_a_second_or_certainty_nothing_changes() -> None:
-    assert ranking._with_rival([]) == []
+    assert ranking._weigh_rival([]) == []
     alone = [finding()]
-    assert ranking._with_rival(alone)[0].confidence == "high"
+    assert ranking._weigh_rival(alone)[0].confidence == "high"
     low = [finding(confidence="low"), finding("b", line=9)]
-    assert ranking._with_rival(low)[0].confidence == "low"
+    assert ranking._weigh_rival(low)[0].confidence == "low"
 
 
 def test_of_answers_that_exclude_each_other_the_better_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "excludes", lambda one, other: {one, other} == {"a", "b"})
 
     def names(*given: Finding) -> list[str]:
-        return [each.rule.id for each in ranking._without_opposites(list(given))]
+        return [each.rule.id for each in ranking._drop_opposites(list(given))]
 
     assert names(finding("a"), finding("b"), finding("c")) == ["a", "c"]
     assert names(finding("b"), finding("a"), finding("c")) == ["b", "c"]
@@ -326,32 +326,32 @@ def test_of_answers_that_exclude_each_other_the_better_one(monkeypatch: pytest.M
     ("line", "stays"), [(15, True), (14, False), (10, False), (6, False), (5, True)]
 )  # fmt: skip
 def test_a_general_answer_beside_a_specific_one(line: int, stays: bool) -> None:
-    found = ranking._specific([finding("a", line=10), finding("b", line=line, general=True)])
+    found = ranking._drop_general([finding("a", line=10), finding("b", line=line, general=True)])
     assert [each.rule.id for each in found] == (["a", "b"] if stays else ["a"])
 
 
 def test_what_was_set_aside_answers_nothing() -> None:
     for aside in (finding("a", line=10, rank=40), finding("a", line=10, noise=True)):
-        assert len(ranking._specific([aside, finding("b", line=10, general=True)])) == 2
-    assert len(ranking._specific([finding("a", line=10, rank=41), finding("b", line=10, general=True)])) == 1
+        assert len(ranking._drop_general([aside, finding("b", line=10, general=True)])) == 2
+    assert len(ranking._drop_general([finding("a", line=10, rank=41), finding("b", line=10, general=True)])) == 1
 
 
 def test_one_general_answer_at_most() -> None:
-    found = ranking._specific([finding("a", rank=30, general=True), finding("b", rank=35, general=True)])
+    found = ranking._drop_general([finding("a", rank=30, general=True), finding("b", rank=35, general=True)])
     assert [each.rule.id for each in found] == ["b"]
-    assert ranking._specific([]) == []
+    assert ranking._drop_general([]) == []
 
 
 def test_a_consequence_sinks_below_its_root() -> None:
     root, result = finding("a", rank=50, explains=("b",)), finding("b", rank=60)
-    assert [each.rank for each in ranking._explained([root, result])] == [50, 49]
-    assert [each.rank for each in ranking._explained([root, replace(result, rank=30)])] == [50, 30]
+    assert [each.rank for each in ranking._lower_explained([root, result])] == [50, 49]
+    assert [each.rank for each in ranking._lower_explained([root, replace(result, rank=30)])] == [50, 30]
     aside = replace(root, rank=40)
-    assert [each.rank for each in ranking._explained([aside, result])] == [40, 60]
+    assert [each.rank for each in ranking._lower_explained([aside, result])] == [40, 60]
     both = finding("c", rank=55, explains=("b",))
-    assert [each.rank for each in ranking._explained([root, both, result])] == [50, 55, 54]
+    assert [each.rank for each in ranking._lower_explained([root, both, result])] == [50, 55, 54]
     itself = finding("a", rank=50, explains=("a",))
-    assert [each.rank for each in ranking._explained([itself])] == [50]
+    assert [each.rank for each in ranking._lower_explained([itself])] == [50]
 
 
 def test_alternatives_follow_as_possibilities() -> None:
@@ -359,24 +359,24 @@ def test_alternatives_follow_as_possibilities() -> None:
         "a": rule("a"), "b": rule("b"), "b/z": rule("b", variant="z"), "c": rule("c"),
     }  # fmt: skip
     first = finding("a", alternatives=("c", "b", "nobody"))
-    found = ranking._with_alternatives([first], {"b/z": rules["b/z"], **rules}, scene())
+    found = ranking._add_alternatives([first], {"b/z": rules["b/z"], **rules}, scene())
     assert [(each.rule.id, each.rank, each.confidence) for each in found] == [
         ("a", 50, "high"),
         ("c", 45, "low"),
         ("b", 44, "low"),
     ]
     assert found[2].rule.variant == ""
-    assert len(ranking._with_alternatives([first, finding("c"), finding("b")], rules, scene())) == 3
+    assert len(ranking._add_alternatives([first, finding("c"), finding("b")], rules, scene())) == 3
     twice = [finding("a", alternatives=("c",)), finding("b", alternatives=("c",))]
-    assert len(ranking._with_alternatives(twice, rules, scene())) == 3
+    assert len(ranking._add_alternatives(twice, rules, scene())) == 3
     ruled_out = {**rules, "c": rule("c", when=("cpu-lacks-avx",))}
     knows = scene(values={"cpu_name": "Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz"})
-    assert [each.rule.id for each in ranking._with_alternatives([first], ruled_out, knows)] == ["a", "b"]
+    assert [each.rule.id for each in ranking._add_alternatives([first], ruled_out, knows)] == ["a", "b"]
 
 
 def test_the_order_of_findings() -> None:
     def order(*given: Finding) -> list[str]:
-        return [each.rule.id for each in sorted(given, key=ranking._order)]
+        return [each.rule.id for each in sorted(given, key=ranking._sort_key)]
 
     assert order(finding("a", rank=40), finding("b", rank=50)) == ["b", "a"]
     assert order(finding("a", rank=50, noise=True), finding("b", rank=10)) == ["b", "a"]

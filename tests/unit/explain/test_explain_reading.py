@@ -194,12 +194,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_overlong_lines_lose_their_middle(short: None, blocks: list[bytes], text: bytes) -> None:
-    assert b"".join(reading._shortened(blocks)) == text
+    assert b"".join(reading._shorten_lines(blocks)) == text
 
 
 def test_eight_megabytes_and_the_last_64_kib_of_a_line_are_kept() -> None:
     def kept(size: int) -> int:
-        return sum(map(len, reading._shortened(b"x" * MIB for _ in range(size // MIB))))
+        return sum(map(len, reading._shorten_lines(b"x" * MIB for _ in range(size // MIB))))
 
     assert kept(8 * MIB) == 8 * MIB
     assert kept(9 * MIB) == 8 * MIB + (64 << 10)
