@@ -316,9 +316,9 @@ def _cause_of(error: RekindleError) -> str | None:
 def _complain(message: str, remedy: str | None = None) -> None:
     if sys.stderr is None:  # closed by whoever started us: there is nobody to tell
         return
-    from rekindle.render.screen import said, spelled
+    from rekindle.render.screen import screen_text, spelled
 
     text = f"rekindle: {message}" + (f"\n  → {remedy}" if remedy else "")
     encoding = sys.stderr.encoding or "utf-8"
     with contextlib.suppress(OSError):  # a terminal that went away (HUP) hears nothing
-        sys.stderr.write(spelled(said(text), encoding) + "\n")
+        sys.stderr.write(spelled(screen_text(text), encoding) + "\n")

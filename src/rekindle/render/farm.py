@@ -32,13 +32,13 @@ def show_up(document: FarmUp, screen: Screen) -> None:
 
 
 def _next_of_up(document: FarmUp) -> list[str]:
-    named = _named(document.folder)
+    option = _farm_option(document.folder)
     if not document.worker and not document.invitations and document.state == "started":
-        return [f"rekindle farm up{named} --invite ADDRESS", f"rekindle farm join{named} --ssh HOST"]
-    return [f"rekindle farm status{named}", f"rekindle up --build{named or ' --farm'}"]
+        return [f"rekindle farm up{option} --invite ADDRESS", f"rekindle farm join{option} --ssh HOST"]
+    return [f"rekindle farm status{option}", f"rekindle up --build{option or ' --farm'}"]
 
 
-def _named(folder: str) -> str:
+def _farm_option(folder: str) -> str:
     """The option that names a folder which is not the user's own."""
     return "" if folder == str(farm_at(None).root) else f" --farm {pasted(folder)}"
 
@@ -79,7 +79,7 @@ def show_report(document: FarmReport, screen: Screen) -> None:
     status = document.status
     if status.why:
         screen.verdict("fail", status.why)
-        screen.commands("Next", [f"rekindle farm up{_named(document.folder)}"])
+        screen.commands("Next", [f"rekindle farm up{_farm_option(document.folder)}"])
     else:
         state = "ok" if document.works else "warn"
         words = f"{status.servers} machines with {status.slots} slots, {status.in_progress} compilations now"
@@ -92,7 +92,7 @@ def show_report(document: FarmReport, screen: Screen) -> None:
     if shown:
         screen.section("What failed")
     for failure in shown:
-        screen.bullet(_failure(failure, full=bool(screen.verbosity)), status="warn")
+        screen.bullet(_describe_failure(failure, full=bool(screen.verbosity)), status="warn")
         if failure.fix:
             screen.paragraph(f"→ {failure.fix}", indent=4)
     screen.rest(len(document.failures) - len(shown))
@@ -105,7 +105,7 @@ def _machine_row(machine: FarmMachine, screen: Screen) -> tuple[str, ...]:
     return f"{screen.mark(_WORKER[machine.state])} {machine.address}", machine.state, slots, counts, meaning
 
 
-def _failure(failure: FarmFailure, *, full: bool) -> str:
+def _describe_failure(failure: FarmFailure, *, full: bool) -> str:
     times = f" ({failure.count} times, last {failure.when})" if failure.count > 1 else f" ({failure.when})"
     what = f": {failure.what}" if full or not failure.why else ""
     return f"{failure.where}: {failure.why or 'said'}{what}{times}"

@@ -18,7 +18,7 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     name = Path(document.wheel).name
     if document.out or document.graft:
         screen.verdict("ok", f"{counts['added']} of {total} units got code for {document.arch}")
-        _made(document, screen)
+        _show_result(document, screen)
     elif document.dry_run and counts["planned"]:
         time = f", about {spoken_minutes(*document.minutes)} on {document.jobs} cores" if document.minutes else ""
         screen.verdict("ok", f"{counts['planned']} of {total} units would be compiled for {document.arch}{time}")
@@ -33,20 +33,19 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     else:
         screen.verdict("ok", f"{name} holds no device code of its own; there is nothing to do")
     _proof(screen, document.proof)
-    _units(screen, "Refused", [one for one in document.units if one.state == "refused"], "fail")
-    left = [one for one in document.units if one.state == "left-out"]
+    _units(screen, "Refused", [unit for unit in document.units if unit.state == "refused"], "fail")
+    left = [unit for unit in document.units if unit.state == "left-out"]
     _units(screen, f"Stay without code for {document.arch}", left, "warn")
     if screen.verbosity:
-        done = [one for one in document.units if one.state in ("added", "planned")]
-        _units(
-            screen, "Compiled" if document.out or document.graft else "Would be compiled", done, "ok", most=len(done)
-        )
+        done = [unit for unit in document.units if unit.state in ("added", "planned")]
+        title = "Compiled" if document.out or document.graft else "Would be compiled"
+        _units(screen, title, done, "ok", most=len(done))
     _libraries(screen, document.libraries)
     screen.bullets(document.notes, status="warn")
-    _next(document, screen, refused=counts["refused"])
+    _show_next(document, screen, refused=counts["refused"])
 
 
-def _made(document: GraftReport, screen: Screen) -> None:
+def _show_result(document: GraftReport, screen: Screen) -> None:
     if document.out:
         after = spoken_bytes(document.bytes_after or 0)
         screen.bullet(f"{document.out} ({after}; the official one has {spoken_bytes(document.bytes_before)})")
@@ -67,14 +66,15 @@ def _proof(screen: Screen, rows: Sequence[UnitProof]) -> None:
     functions, same = sum(row.functions for row in rows), sum(row.same for row in rows)
     screen.section(f"Compiled for {rows[0].arch}, which the wheel has: {same} of {functions} functions are the same")
     for row in rows:
-        said = row.why or f"all {row.functions} functions have the wheel's very machine code"
-        screen.bullet(f"{row.unit}: {said}", status="warn" if row.why else "ok")
+        outcome = row.why or f"all {row.functions} functions have the wheel's very machine code"
+        screen.bullet(f"{row.unit}: {outcome}", status="warn" if row.why else "ok")
 
 
 def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str, *, most: int = _SHOWN) -> None:
     texts = [
-        f"{one.unit or f'container {one.container}'} in {Path(one.library).name}" + (f": {one.why}" if one.why else "")
-        for one in units[:most]
+        f"{unit.unit or f'container {unit.container}'} in {Path(unit.library).name}"
+        + (f": {unit.why}" if unit.why else "")
+        for unit in units[:most]
     ]
     screen.bullets(texts, status=status, title=f"{title}: {len(units)}")
     screen.rest(len(units) - most, "--json lists all")
@@ -96,7 +96,7 @@ def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:
         screen.bullet(text, status="ok" if row.code == "native" else "warn")
 
 
-def _next(document: GraftReport, screen: Screen, *, refused: int) -> None:
+def _show_next(document: GraftReport, screen: Screen, *, refused: int) -> None:
     lines = []
     if document.out:
         exchanged = any(row.exchanged for row in document.libraries)

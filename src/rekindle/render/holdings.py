@@ -12,7 +12,7 @@ def show_holdings(document: Holdings, screen: Screen) -> None:
         screen.paragraph(f"(looked in {', '.join(document.places)})")
         return
     screen.verdict("ok", f"Rekindle keeps {spoken_bytes(document.total_bytes)} on this machine")
-    for title, items in _groups(document.items):
+    for title, items in _by_workspace(document.items):
         total = spoken_bytes(sum(item.bytes for item in items))
         screen.section(f"{title}  {total}")
         screen.rows(holding_rows(items))
@@ -24,18 +24,18 @@ def show_holdings(document: Holdings, screen: Screen) -> None:
 def holding_rows(items: tuple[Holding, ...] | list[Holding]) -> list[tuple[str, str, str, str]]:
     """Size, kind, age and name of each, the largest first."""
     rows = sorted(items, key=lambda item: -item.bytes)
-    return [(spoken_bytes(one.bytes).rjust(8), one.kind, spoken_age(one.age_seconds), _named(one)) for one in rows]
+    return [(spoken_bytes(row.bytes).rjust(8), row.kind, spoken_age(row.age_seconds), _full_name(row)) for row in rows]
 
 
-def _named(one: Holding) -> str:
-    return one.name + (f" ({one.note})" if one.note and one.kind in ("source", "wheels", "wheelhouse") else "")
+def _full_name(item: Holding) -> str:
+    return item.name + (f" ({item.note})" if item.note and item.kind in ("source", "wheels", "wheelhouse") else "")
 
 
-def _groups(items: tuple[Holding, ...]) -> list[tuple[str, list[Holding]]]:
+def _by_workspace(items: tuple[Holding, ...]) -> list[tuple[str, list[Holding]]]:
     groups: dict[str, list[Holding]] = {}
-    for one in items:
-        title = one.workspace or (one.path if one.kind == "workspace" else "")
-        groups.setdefault(title or "elsewhere", []).append(one)
+    for item in items:
+        title = item.workspace or (item.path if item.kind == "workspace" else "")
+        groups.setdefault(title or "elsewhere", []).append(item)
     return sorted(groups.items(), key=lambda pair: (pair[0] == "elsewhere", pair[0]))
 
 
@@ -48,4 +48,4 @@ def show_cleaning(document: Cleaning, screen: Screen) -> None:
     words = f"{freed} would be free (dry run: nothing was removed)" if document.dry_run else f"{freed} are free again"
     screen.verdict("warn" if document.kept else "ok", words)
     screen.rows(holding_rows(document.removed))
-    screen.bullets((f"{one.path}: {one.why}" for one in document.kept), status="warn", title="Not removed")
+    screen.bullets((f"{item.path}: {item.why}" for item in document.kept), status="warn", title="Not removed")

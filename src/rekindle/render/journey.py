@@ -20,14 +20,14 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         screen.section("What a yes brings")
         show_card(journey.card, screen)
     if journey.failure is not None:
-        _failure(journey.failure, screen)
+        _show_failure(journey.failure, screen)
     if journey.report is None:
         return
     screen.section("Where everything lies")
     places = [
         ("workspace", journey.workspace),
         ("wheel", journey.wheel),
-        *(("", one.wheel) for one in journey.beside),
+        *(("", companion.wheel) for companion in journey.beside),
         ("python", journey.python),
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
@@ -36,7 +36,7 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     screen.commands("Next", journey.next)
 
 
-def _failure(failure: BuildFailure, screen: Screen) -> None:
+def _show_failure(failure: BuildFailure, screen: Screen) -> None:
     """The first error, what it means, and where the rest stands."""
     if failure.error:
         screen.section("First error")
@@ -74,11 +74,11 @@ def show_card(card: Card, screen: Screen) -> None:
         screen.bullet(f"no network: {card.network}", status="fail")
         screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")
     screen.commands("What can be had from here", card.reachable)
-    _several("Will not work, or not well, on this machine", card.wont, screen)
-    _several("Other choices", card.others, screen)
+    _show_some("Will not work, or not well, on this machine", card.wont, screen)
+    _show_some("Other choices", card.others, screen)
 
 
-def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
+def _show_some(title: str, texts: tuple[str, ...], screen: Screen) -> None:
     shown = texts if screen.verbosity else texts[:_SHOWN]
     screen.bullets(shown, title=title)
     screen.rest(len(texts) - len(shown))

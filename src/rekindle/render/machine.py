@@ -43,20 +43,20 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
         rows.append(["disk", ", ".join(f"{d.free_gib:g} GiB free for {d.purpose}" for d in machine.disks)])
     elif machine.disk_free_gib is not None:
         rows.append(["disk", f"{machine.disk_free_gib:g} GiB free"])
-    rows += _labelled("gpu", (_gpu(machine, number) for number in range(len(machine.gpus))), none="none found")
+    rows += _label_rows("gpu", (_gpu(machine, number) for number in range(len(machine.gpus))), none="none found")
     named = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu), ("L4T", machine.drivers.l4t))
     drivers = [f"{name} {version}" for name, version in named if version]
     if drivers:
         rows.append(["driver", ", ".join(drivers)])
-    rows += _labelled(
+    rows += _label_rows(
         "toolkits",
         (
             f"{t.kind} {t.version or '?'}  {private(t.path or '')}" + (f" ({t.note})" if t.note else "")
             for t in machine.toolkits
         ),
     )
-    rows += _labelled("compilers", map(_compiler, machine.compilers))
-    rows += _labelled(
+    rows += _label_rows("compilers", map(_compiler, machine.compilers))
+    rows += _label_rows(
         "pythons",
         (
             f"{p.version}  {private(p.path or '')}"
@@ -64,7 +64,7 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
             for p in machine.pythons
         ),
     )
-    rows += _labelled("torch", map(_torch, machine.torches))
+    rows += _label_rows("torch", map(_torch, machine.torches))
     tools = [f"{name} {version}" for name, version in machine.tools.items() if version]
     if tools:
         rows.append(["tools", ", ".join(tools)])
@@ -73,7 +73,7 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
     return rows
 
 
-def _labelled(label: str, values: Iterable[str], none: str | None = None) -> list[list[str]]:
+def _label_rows(label: str, values: Iterable[str], none: str | None = None) -> list[list[str]]:
     rows = [[label if number == 0 else "", value] for number, value in enumerate(values)]
     return rows or ([[label, none]] if none else [])
 
@@ -138,11 +138,11 @@ def _show_checks(checks: Sequence[Check], screen: Screen) -> None:
     screen.section("Needed to use / to build")
     width = widest(check.id for check in checks)
     for check in checks:
-        what = "+".join(check.needed_for)
-        said = check.found or "missing"
+        purposes = "+".join(check.needed_for)
+        state = check.found or "missing"
         if check.status != "ok":
-            said = ", ".join(part for part in (said, f"want {check.want}" if check.want else None) if part)
-        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {what.ljust(9)}  {private(said)}")
+            state = ", ".join(part for part in (state, f"want {check.want}" if check.want else None) if part)
+        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {purposes.ljust(9)}  {private(state)}")
         if check.why:
             screen.paragraph(private(check.why), indent=width + 17)
         if check.fix and check.status != "ok":
@@ -170,14 +170,14 @@ def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> Non
     """The machine in a few lines, what is missing, and the torch for it."""
     screen.verdict(*readiness(document.ready))
     screen.line()
-    screen.labels(_rows(document))
+    screen.labels(_glance_rows(document))
     wrong = [check for check in document.checks if check.status in ("warn", "fail")]
     if wrong:
         screen.section("Missing, or to know")
         wide = widest(check.id for check in wrong)
         for check in wrong:
-            said = private(check.why or f"{check.found or 'missing'}" + (f", want {check.want}" if check.want else ""))
-            screen.entry(check.id.ljust(wide), f"{said} (to {' and '.join(check.needed_for)})", status=check.status)
+            why = private(check.why or (check.found or "missing") + (f", want {check.want}" if check.want else ""))
+            screen.entry(check.id.ljust(wide), f"{why} (to {' and '.join(check.needed_for)})", status=check.status)
             if check.fix:
                 screen.line(" " * (wide + 5) + screen.style(f"→ {check.fix}", "cyan"))
     if plan is not None:
@@ -193,14 +193,14 @@ def _torch_line(document: Examination, plan: Plan, screen: Screen) -> None:
         screen.command("rekindle plan -v")
         return
     screen.paragraph(sentence(summarise_plan(plan)))
-    screen.bullets([one.text for one in plan.warnings if not one.handled][:2], status="warn")
+    screen.bullets([warning.text for warning in plan.warnings if not warning.handled][:2], status="warn")
     screen.command("rekindle up")
     there = [torch for torch in document.torches if torch.version.partition("+")[0] == plan.torch]
     if there:
         screen.paragraph(f"(one of that release is here: {private(there[0].path or there[0].python or '')})")
 
 
-def _rows(document: Examination) -> list[tuple[str, str]]:
+def _glance_rows(document: Examination) -> list[tuple[str, str]]:
     merged: dict[str, list[str]] = {}
     label = ""
     for name, value in machine_rows(document):
@@ -208,16 +208,16 @@ def _rows(document: Examination) -> list[tuple[str, str]]:
         merged.setdefault(label, []).append(value)
     rows = [(name, "; ".join(merged[name])) for name in _SHORT if name in merged]
     if document.toolkits:
-        rows.append(("toolkits", _few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits)))
+        rows.append(("toolkits", _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits)))
     if document.compilers:
-        rows.append(("compilers", _few(f"{one.kind} {one.version}" for one in document.compilers)))
-    rows.append(("pythons", _few(one.version for one in document.pythons) or "none found"))
+        rows.append(("compilers", _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers)))
+    rows.append(("pythons", _join_few(python.version for python in document.pythons) or "none found"))
     if document.torches:
-        rows.append(("torch", _few(one.version for one in document.torches)))
+        rows.append(("torch", _join_few(torch.version for torch in document.torches)))
     return rows
 
 
-def _few(values: Iterable[str]) -> str:
-    each = list(dict.fromkeys(values))
-    more = f" and {len(each) - _SHOWN_VERSIONS} more" if len(each) > _SHOWN_VERSIONS else ""
-    return ", ".join(each[:_SHOWN_VERSIONS]) + more
+def _join_few(values: Iterable[str]) -> str:
+    names = list(dict.fromkeys(values))
+    more = f" and {len(names) - _SHOWN_VERSIONS} more" if len(names) > _SHOWN_VERSIONS else ""
+    return ", ".join(names[:_SHOWN_VERSIONS]) + more

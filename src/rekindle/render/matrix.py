@@ -57,13 +57,13 @@ def render_status(status: MatrixStatus, screen: Screen) -> None:
     screen.verdict("ok" if status.good else "warn", words)
     width = min(60, widest(row.name for row in status.rows))
     for row in status.rows[:MAX_ROWS]:
-        screen.entry(row.name.ljust(width), _words(row), status=_MARKS[row.state.stage])
+        screen.entry(row.name.ljust(width), _describe_row(row), status=_MARKS[row.state.stage])
     screen.rest(len(status.rows) - MAX_ROWS, _ALL)
     for cell in status.refused[:20]:
         screen.bullet(f"refused: {cell.name}: {cell.because[0].text if cell.because else ''}")
 
 
-def _words(row: CellRow) -> str:
+def _describe_row(row: CellRow) -> str:
     state = row.state
     parts: list[str] = [state.stage]
     if state.stage == "running" and state.phase:
@@ -119,39 +119,39 @@ def render_script(script: MatrixScript, screen: Screen) -> None:
     screen.stream.write(script.text)
 
 
-def render_proposal(found: Proposal, screen: Screen) -> None:
+def render_proposal(proposal: Proposal, screen: Screen) -> None:
     """The wheels with the machines they serve, who needs none, and the table."""
-    count, machines = len(found.wheels), sum(len(wheel.serves) for wheel in found.wheels)
+    count, machines = len(proposal.wheels), sum(len(wheel.serves) for wheel in proposal.wheels)
     text = f"{count} wheel{'s' * (count != 1)} to build for {machines} machine{'s' * (machines != 1)}"
-    screen.verdict("warn" if found.unserved else "ok", f"{text}; official wheels serve {len(found.official)}")
-    for wheel in found.wheels:
+    screen.verdict("warn" if proposal.unserved else "ok", f"{text}; official wheels serve {len(proposal.official)}")
+    for wheel in proposal.wheels:
         name = f"torch {wheel.torch} {wheel.variant}, Python {wheel.python}, {wheel.system}"
         screen.bullet(f"{name}, for {' '.join(wheel.archs) or wheel.cpu or 'the CPU'}: {', '.join(wheel.serves)}")
-    if found.official:
+    if proposal.official:
         screen.section("Official wheels")
-    for name, line in found.official.items():
+    for name, line in proposal.official.items():
         screen.bullet(name, status="ok")
         screen.command(line, as_called=False)
-    screen.bullets((f"{name}: {why}" for name, why in found.unserved.items()), status="fail", title="Not served")
-    if found.wheels and found.path:
-        screen.commands("Next", [f"rekindle matrix plan {pasted(found.path)}"])
-    elif found.wheels:
+    screen.bullets((f"{name}: {why}" for name, why in proposal.unserved.items()), status="fail", title="Not served")
+    if proposal.wheels and proposal.path:
+        screen.commands("Next", [f"rekindle matrix plan {pasted(proposal.path)}"])
+    elif proposal.wheels:
         screen.section("The table (--out FILE writes it)")
-        screen.stream.write(found.table)
+        screen.stream.write(proposal.table)
 
 
-def render_simulation(found: Simulation, screen: Screen) -> None:
+def render_simulation(simulation: Simulation, screen: Screen) -> None:
     """How a model of many workers did."""
-    screen.verdict("ok" if not found.unbuilt else "warn", f"{found.built} of {found.cells} cells built")
+    screen.verdict("ok" if not simulation.unbuilt else "warn", f"{simulation.built} of {simulation.cells} cells built")
     screen.rows(
         [
-            ("workers", str(found.workers)),
-            ("took", _hours(found.makespan_hours)),
-            ("at best", _hours(found.lower_bound_hours)),
-            ("ratio", f"{found.ratio:.2f}"),
-            ("workers that died", str(found.failures)),
-            ("work lost by that", _hours(found.lost_hours)),
-            ("the scheduler's own time", f"{found.scheduler_cpu_seconds:.2f} s"),
+            ("workers", str(simulation.workers)),
+            ("took", _hours(simulation.makespan_hours)),
+            ("at best", _hours(simulation.lower_bound_hours)),
+            ("ratio", f"{simulation.ratio:.2f}"),
+            ("workers that died", str(simulation.failures)),
+            ("work lost by that", _hours(simulation.lost_hours)),
+            ("the scheduler's own time", f"{simulation.scheduler_cpu_seconds:.2f} s"),
         ]
     )
 

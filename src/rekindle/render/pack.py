@@ -12,21 +12,21 @@ _SHOWN = 12
 
 def show_pack(pack: Pack, screen: Screen) -> None:
     """The verdict, the packages, what is left out, the next commands."""
-    made = bool(pack.files)
-    words = f"{spoken_bytes(pack.bytes)} in {pack.folder}" if made else "nothing was written (dry run)"
+    is_written = bool(pack.files)
+    words = f"{spoken_bytes(pack.bytes)} in {pack.folder}" if is_written else "nothing was written (dry run)"
     screen.verdict("ok", f"{pack.title} for {pack.system} on {pack.arch}, Python {pack.python}: {words}")
-    if pack.card is not None and not made:
+    if pack.card is not None and not is_written:
         screen.section("What a yes brings")
         show_pack_card(pack.card, screen)
-    shown = pack.packages if screen.verbosity else sorted(pack.packages, key=lambda one: -(one.bytes or 0))[:_SHOWN]
+    shown = pack.packages if screen.verbosity else sorted(pack.packages, key=lambda item: -(item.bytes or 0))[:_SHOWN]
     if shown:
         screen.section(f"{len(pack.packages)} packages")
-        screen.rows([(one.name, one.version, spoken_bytes(one.bytes) if one.bytes else "") for one in shown])
+        screen.rows([(item.name, item.version, spoken_bytes(item.bytes) if item.bytes else "") for item in shown])
     if len(shown) < len(pack.packages):
         screen.hint(f"and {len(pack.packages) - len(shown)} smaller (-v shows all)")
     screen.bullets(pack.left_out, title="Not in it", status="warn")
     screen.bullets(pack.notes, title="Notes", status="warn")
-    if made:
+    if is_written:
         screen.commands("On that machine", pack.install)
         screen.commands("Before it travels, and after", [f"rekindle pack check {pasted(pack.folder)}"])
 

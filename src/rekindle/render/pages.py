@@ -21,7 +21,7 @@ from rekindle.render.wheel import arch_table, headline, judged_headline
 _FOLDER = Path(__file__).with_name("templates")
 
 
-def filled(template: str, **values: Any) -> str:
+def fill_template(template: str, **values: Any) -> str:
     """A template with its values, escaped, without secrets."""
     # Late: most commands write no page, and jinja2 takes long to import.
     import jinja2
@@ -39,7 +39,7 @@ def filled(template: str, **values: Any) -> str:
 def render_journey_html(journey: Journey) -> str:
     """A walk: its legs, the plan, the wheel and the proof."""
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
-    body = filled(
+    body = fill_template(
         "journey.html.j2",
         journey=journey,
         longest=longest,
@@ -70,7 +70,7 @@ _STYLE = """
 
 def render_matrix_html(status: MatrixStatus) -> str:
     """A matrix: a grid of its cells, and each of them."""
-    body = filled(
+    body = fill_template(
         "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),
         status=status,
@@ -88,13 +88,13 @@ def render_matrix_html(status: MatrixStatus) -> str:
 
 def _figures(state: CellState) -> list[str]:
     """What the grid shows of a cell; a space inside a figure does not break."""
-    found = [
+    figures = [
         spoken_seconds(state.seconds) if state.seconds is not None else "",
         size(state.peak_memory_bytes) if state.peak_memory_bytes else "",
         f"cache {state.cache['hit rate']}" if "hit rate" in state.cache else "",
         state.proof.split(",")[0],
     ]
-    return [text.replace(" ", "\u00a0") for text in found if text]
+    return [text.replace(" ", "\u00a0") for text in figures if text]
 
 
 def _python(row: CellRow) -> str:
@@ -117,9 +117,9 @@ def _grid(status: MatrixStatus) -> dict[str, dict[str, CellRow]]:
 def verify_page(report: VerifyReport) -> str:
     """A verification: what failed or is missing first, then every check."""
     good = True if report.good else False if report.verdict == "failed" else None
-    named = {one.id for one in report.missing}
+    named = {need.id for need in report.missing}
     untried = [check for check in report.checks if check.status == "skipped" and check.id not in named]
-    body = filled("verify.html.j2", report=report, untried=untried, spoken=spoken_seconds)
+    body = fill_template("verify.html.j2", report=report, untried=untried, spoken=spoken_seconds)
     top = header(summarise_proof(report), str(without_secrets(report.subject)), good=good)
     return page(summarise_proof(report), f"{top}\n{body}")
 
@@ -137,23 +137,23 @@ def wheel_page(report: WheelReport) -> str:
     harmful = (("would crash", cpu.unconditional), ("may crash", (*cpu.untold, *cpu.suspects)))
     counts = arch_table(report.gpu.libraries)
     sources = report.links.sources
-    body = filled(
+    body = fill_template(
         "wheel.html.j2",
         report=report,
         open_rows=_OPEN_ROWS,
         long=_LONG,
         facts=_facts(report),
         cards=[(str(card), *families().get(str(card), ("", ""))) for card in cards_of(report)],
-        grid=[(Path(library.file).name, _cover(report, library)) for library in report.gpu.libraries],
-        kernels=_kernels(report),
+        grid=[(Path(library.file).name, _cover_cells(report, library)) for library in report.gpu.libraries],
+        kernels=_kernel_rows(report),
         counts=counts,
         count_marks=[["none" if cell == "·" else "some" for cell in row[1:]] for row in counts[1:]],
         harmful=[(word, uses) for word, uses in harmful if uses],
-        evidence=[found for found in cpu.evidence if not set(found.isa) <= {"lzcnt"}],
+        evidence=[entry for entry in cpu.evidence if not set(entry.isa) <= {"lzcnt"}],
         **_instruction_sets(report),
         elsewhere=[
             ["library", "comes from", "needed by"],
-            *([one.library, one.package or "unknown", ", ".join(one.needed_by[:6])] for one in sources),
+            *([source.library, source.package or "unknown", ", ".join(source.needed_by[:6])] for source in sources),
         ],
     )
     top = header(f"{title}: {judged}" if judged else title, headline(report), good=good)
@@ -175,23 +175,23 @@ def _facts(report: WheelReport) -> list[tuple[str, str]]:
     return sorted(((key, value) for key, value in facts.items() if value), key=lambda row: len(row[1]) > _LONG)
 
 
-def _cover(report: WheelReport, library: LibraryGpu) -> list[tuple[str, str]]:
+def _cover_cells(report: WheelReport, library: LibraryGpu) -> list[tuple[str, str]]:
     """For each card how much of the library runs on it: the class of the cell, and its text."""
     cells = []
     for card in cards_of(report):
-        found = cover(library, card, report.cuda)
-        words = {"yes": "✓", "no": "✗", "partly": f"{found.runs} of {found.total}"} if found else {}
-        cells.append((found.word, words[found.word]) if found else ("none", "·"))
+        share = cover(library, card, report.cuda)
+        words = {"yes": "✓", "no": "✗", "partly": f"{share.runs} of {share.total}"} if share else {}
+        cells.append((share.word, words[share.word]) if share else ("none", "·"))
     return cells
 
 
-def _kernels(report: WheelReport) -> list[list[str]]:
+def _kernel_rows(report: WheelReport) -> list[list[str]]:
     """Groups of kernels. A few were looked at: that tells whose library it is, and nothing of the project's own."""
     rows = [["library", "containers", "whose", "which", "architectures"]]
     for library in report.gpu.libraries:
-        for one in library.sets:
-            which = "" if one.origin == "own" else ", ".join(one.kernels)
-            rows.append([Path(library.file).name, str(one.count), one.origin or "", which, " ".join(one.archs)])
+        for group in library.sets:
+            which = "" if group.origin == "own" else ", ".join(group.kernels)
+            rows.append([Path(library.file).name, str(group.count), group.origin or "", which, " ".join(group.archs)])
     return rows
 
 

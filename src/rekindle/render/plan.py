@@ -26,10 +26,10 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         for change in plan.changes:
             why = change.why if screen.verbosity else change.why.split(";")[0]
             inside = plan.answer in ("install", "graft") and change.what in ("cuda", "rocm")
-            told = "; it comes inside the wheel, nothing to install" if inside else ""
-            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{told})")
-    first = [one for one in plan.warnings if one.code in _STANDS_IN_THE_WAY]
-    screen.bullets((one.text for one in first), status="warn", title="First, by hand: without it nothing below works")
+            aside = "; it comes inside the wheel, nothing to install" if inside else ""
+            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{aside})")
+    first = [note for note in plan.warnings if note.code in _STANDS_IN_THE_WAY]
+    screen.bullets((note.text for note in first), status="warn", title="First, by hand: without it nothing below works")
     _commands(plan, screen)
     if plan.companions:
         companions_view(plan, screen)
@@ -42,7 +42,7 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         _recipe(plan, screen)
     if plan.graft is not None:
         _graft(plan.graft, screen)
-    _warnings("Know this", [one for one in plan.warnings if not one.handled and one not in first], "warn", screen)
+    _warnings("Know this", [note for note in plan.warnings if not note.handled and note not in first], "warn", screen)
     _warnings("Known problems that this build's settings avoid", [w for w in plan.warnings if w.handled], None, screen)
     _alternatives(plan, screen)
     if assumed:
@@ -205,8 +205,8 @@ _WORDS = {
 def companions_view(plan: Plan, screen: Screen) -> None:
     """The section about what was asked for beside torch."""
     screen.section(f"Beside torch {plan.torch}" if plan.torch else "Beside torch")
-    for one in plan.companions:
-        _companion(one, screen)
+    for companion in plan.companions:
+        _companion(companion, screen)
     commands = dict.fromkeys(line for companion in plan.companions for line in companion.commands)
     if commands:
         screen.line()
@@ -224,21 +224,21 @@ def companions_view(plan: Plan, screen: Screen) -> None:
     screen.rows(rows, title="What each torch gives and costs")
 
 
-def _companion(one: Companion, screen: Screen) -> None:
-    version = f" {one.version}" if one.version and one.answer != "alternative" else ""
-    screen.bullet(f"{one.name}{version}: {_WORDS[one.answer]}. {one.why}", status=_MARK[one.answer])
-    if one.cost:
-        screen.paragraph(f"Cost: {one.cost}.", indent=6)
-    for note in one.notes:
+def _companion(companion: Companion, screen: Screen) -> None:
+    answer = companion.answer
+    version = f" {companion.version}" if companion.version and answer != "alternative" else ""
+    screen.bullet(f"{companion.name}{version}: {_WORDS[answer]}. {companion.why}", status=_MARK[answer])
+    if companion.cost:
+        screen.paragraph(f"Cost: {companion.cost}.", indent=6)
+    for note in companion.notes:
         screen.paragraph(note, indent=6)
-    if one.instead:
-        lead = "From" if one.answer == "alternative" else "Does the same work:"
-        state = "" if one.answer == "alternative" else f": {one.state}"
-        screen.paragraph(f"{lead} {one.instead}{state} ({one.url})", indent=6)
-    if one.wants and one.answer != "runs":
-        screen.paragraph(f"A torch {one.wants} would serve it.", indent=6)
-    if screen.verbosity and one.source:
-        screen.paragraph(f"[{one.source}]", indent=6)
+    if companion.instead:
+        lead, state = ("From", "") if answer == "alternative" else ("Does the same work:", f": {companion.state}")
+        screen.paragraph(f"{lead} {companion.instead}{state} ({companion.url})", indent=6)
+    if companion.wants and answer != "runs":
+        screen.paragraph(f"A torch {companion.wants} would serve it.", indent=6)
+    if screen.verbosity and companion.source:
+        screen.paragraph(f"[{companion.source}]", indent=6)
 
 
 def show_choice(choice: TorchChoice, screen: Screen) -> None:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
-from rekindle.render.screen import printable, said, speaks_unicode, wants_color, widest
+from rekindle.render.screen import printable, screen_text, speaks_unicode, wants_color, widest
 
 if TYPE_CHECKING:
     from rekindle.model.progress import BuildView, JobView
@@ -128,7 +128,7 @@ class LineProgress:
         if self._quiet:
             return
         self.close()
-        text = said(text.rstrip())
+        text = screen_text(text.rstrip())
         rows = self._rows(text) if self._live else [text]
         rows[0] = self._bold(rows[0][:bold]) + rows[0][bold:]
         self._stream.write("\n".join(rows) + "\n")

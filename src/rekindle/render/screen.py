@@ -79,10 +79,10 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
         return None
     for name, function in vars(module).items():
         kinds = list(getattr(function, "__annotations__", {}).values())
-        own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
-        if own and kinds[:2] == [kind, Screen] and not name.startswith("_"):
-            found: Callable[[Any, Screen], None] = function
-            return found
+        is_own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
+        if is_own and kinds[:2] == [kind, Screen] and not name.startswith("_"):
+            view: Callable[[Any, Screen], None] = function
+            return view
     return None
 
 
@@ -93,7 +93,7 @@ _COUNTED = (
 _ONE_OF_MANY = re.compile(rf"(?<![\d.,:_-])1 ((?:native |project )?)({_COUNTED})\b")
 
 
-def said(text: str) -> str:
+def screen_text(text: str) -> str:
     """A sentence as it may go to a terminal: commands as Rekindle was called, what is counted once in the singular."""
     return _ONE_OF_MANY.sub(lambda match: f"1 {match[1]}{match[2][:-1]}", commands_as_called(printable(text)))
 
@@ -130,7 +130,7 @@ class Screen:
 
     def verdict(self, status: str, text: str) -> None:
         """The first line: the answer."""
-        rows = self._wrapped(said(text), self.width - 2) if self._live else [said(text)]
+        rows = self._wrapped(screen_text(text), self.width - 2) if self._live else [screen_text(text)]
         self._hang(f"{self.mark(status)} ", [self.style(row, "bold") for row in rows], 2)
 
     def section(self, title: str) -> None:
@@ -140,13 +140,13 @@ class Screen:
 
     def paragraph(self, text: str, *, indent: int = 2) -> None:
         """Wrapped text."""
-        for piece in said(text).splitlines() or [""]:
+        for piece in screen_text(text).splitlines() or [""]:
             self._hang(" " * indent, self._wrapped(piece, self.width - indent), indent)
 
     def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
         """Wrapped text after a dash or the mark of a status."""
         lead = self.mark(status) if status else "-"
-        self._hang(f"{' ' * indent}{lead} ", self._wrapped(said(text), self.width - indent - 2), indent + 2)
+        self._hang(f"{' ' * indent}{lead} ", self._wrapped(screen_text(text), self.width - indent - 2), indent + 2)
 
     def bullets(self, texts: Iterable[str], *, status: str | None = None, title: str = "", indent: int = 2) -> None:
         """Each text as a bullet, below the title of a section where there is any."""
@@ -163,18 +163,18 @@ class Screen:
     def entry(self, head: str, text: str, *, status: str, indent: int = 2) -> None:
         """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
         begin = indent + 3 + len(head)
-        rows = self._wrapped(said(text), max(24, self.width - begin))
+        rows = self._wrapped(screen_text(text), max(24, self.width - begin))
         self._hang(f"{' ' * indent}{self.mark(status)} {head} ", rows, begin)
 
     def hanging(self, head: str, text: str, *, indent: int = 2) -> None:
         """A label (already padded) whose text hangs under its own beginning."""
         begin = indent + 2 + len(head)
-        rows = self._wrapped(said(text), max(24, self.width - begin))
+        rows = self._wrapped(screen_text(text), max(24, self.width - begin))
         self._hang(f"{' ' * indent}{self.style(head, 'dim')}  ", rows, begin)
 
     def hint(self, text: str) -> None:
         """A last soft line about what else there is."""
-        for row in self._wrapped(said(text), self.width - 2):
+        for row in self._wrapped(screen_text(text), self.width - 2):
             self.line(self.style(f"  {row}", "dim"))
 
     def command(self, text: str, *, as_called: bool = True) -> None:
@@ -215,7 +215,7 @@ class Screen:
 
     def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", indent: int = 2, gap: int = 2) -> None:
         """Aligned columns, below the title of a section where there are any; the last may be as long as it likes."""
-        table = [[said(cell) for cell in row] for row in rows]
+        table = [[screen_text(cell) for cell in row] for row in rows]
         if not table:
             return
         if title:

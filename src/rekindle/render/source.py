@@ -43,9 +43,9 @@ def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
     files = len({change.file for change in result.changes})
     versions = f"{count} CMake version{'s' * (count != 1)}"
     screen.verdict("ok", f"{versions} {verb}, in {files} of {result.files_read} CMake files")
-    screen.rows([f"{one.file}:{one.line}", f"{one.before} → {one.after}"] for one in result.changes)
+    screen.rows([f"{change.file}:{change.line}", f"{change.before} → {change.after}"] for change in result.changes)
     shown = result.left if screen.verbosity else result.left[:8]
-    screen.rows(([f"{one.file}:{one.line}", one.before, one.why or ""] for one in shown), title="Left alone")
+    screen.rows(([f"{call.file}:{call.line}", call.before, call.why or ""] for call in shown), title="Left alone")
     screen.rest(len(result.left) - len(shown))
     if result.diff and screen.verbosity:
         screen.section("The change")

@@ -104,11 +104,11 @@ def summarise_proof(proof: VerifyReport) -> str:
     names = [check.id for check in proof.checks if check.status == "failed"]
     which = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
     count = f"{proof.passed} passed, {proof.failed} failed{which}, {proof.skipped} skipped"
-    if harmed := [one.operator for one in proof.operators if one.outcome == "crashes" and one.operator]:
+    if harmed := [trial.operator for trial in proof.operators if trial.outcome == "crashes" and trial.operator]:
         count += f"; on this CPU these operators crash: {', '.join(harmed)}"
     if proof.verdict != "not-proven":
         return f"{proof.verdict}: {count}"
-    way = [one.why for one in proof.missing if one.why != "did not run"] or ["required checks did not run"]
+    way = [need.why for need in proof.missing if need.why != "did not run"] or ["required checks did not run"]
     return f"not proven: {count}; {way[0]}"
 
 

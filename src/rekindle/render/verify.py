@@ -45,7 +45,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     rows = [(name, report.environment[name]) for name in shown if name in report.environment]
     screen.rows(rows)
     if report.verdict == "not-proven":
-        _in_the_way(report, screen)
+        _show_missing(report, screen)
     failed = [check for check in report.checks if check.status == "failed"]
     if failed:
         screen.section("failed")
@@ -60,7 +60,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     better = [f"{check.id}: {check.detail}" for check in report.checks if check.foretold and check.status == "passed"]
     screen.bullets(better, status="warn", title="works, though a graft said it would not")
     if report.since is not None:
-        _since(report.since, screen)
+        _show_since(report.since, screen)
     screen.bullets(report.next, title="next")
     if screen.verbosity:
         passed = [check for check in report.checks if check.status == "passed"]
@@ -70,15 +70,15 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
 def _operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
     """What asks nothing of the CPU and was tried for it."""
     screen.section("tried because their code uses what this CPU lacks")
-    for one in trials:
-        lacks = f" [{', '.join(one.isa)}]" if one.isa else ""
-        detail = f": {one.detail}" if one.detail else ""
-        screen.bullet(f"{one.name}{lacks} {_OUTCOME[one.outcome][1]}{detail}", status=_OUTCOME[one.outcome][0])
-        if one.avoid and one.outcome == "crashes":
-            screen.paragraph(f"→ instead: {one.avoid}", indent=4)
+    for trial in trials:
+        lacks = f" [{', '.join(trial.isa)}]" if trial.isa else ""
+        detail = f": {trial.detail}" if trial.detail else ""
+        screen.bullet(f"{trial.name}{lacks} {_OUTCOME[trial.outcome][1]}{detail}", status=_OUTCOME[trial.outcome][0])
+        if trial.avoid and trial.outcome == "crashes":
+            screen.paragraph(f"→ instead: {trial.avoid}", indent=4)
 
 
-def _since(since: SinceProof, screen: Screen) -> None:
+def _show_since(since: SinceProof, screen: Screen) -> None:
     digest = f" (sha256 {since.wheel_sha256[:12]}…)" if since.wheel_sha256 else ""
     screen.section(f"the last proof here was {since.subject}{digest}")
     if since.worse:
@@ -86,13 +86,13 @@ def _since(since: SinceProof, screen: Screen) -> None:
     screen.bullets(f"{name}: {change}" for name, change in since.changed.items())
 
 
-def _in_the_way(report: VerifyReport, screen: Screen) -> None:
+def _show_missing(report: VerifyReport, screen: Screen) -> None:
     """What the level requires and did not get; checks that never began are told in one line."""
     screen.section("a proof also needs")
-    idle = [one.id for one in report.missing if one.why == "did not run"]
-    for one in report.missing:
-        if one.why != "did not run":
-            screen.bullet(f"{one.id}: {one.why}", status="warn")
+    idle = [need.id for need in report.missing if need.why == "did not run"]
+    for need in report.missing:
+        if need.why != "did not run":
+            screen.bullet(f"{need.id}: {need.why}", status="warn")
     if idle:
         more = f" and {len(idle) - 6} more" if len(idle) > 6 else ""
         screen.bullet(f"never ran: {', '.join(idle[:6])}{more}", status="warn")
@@ -131,7 +131,7 @@ def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
         ("better", comparison.better, "ok"),
         ("otherwise different", comparison.other, "warn"),
     ):
-        ways = (f"{one.id}: {one.before or 'not run'} → {one.after or 'not run'}  {one.detail}" for one in changes)
+        ways = (f"{row.id}: {row.before or 'not run'} → {row.after or 'not run'}  {row.detail}" for row in changes)
         screen.bullets(ways, status=status, title=title)
     changed = [(key, f"{a or '–'} → {b or '–'}") for key, (a, b) in sorted(comparison.environment.items())]
     screen.rows(changed, title="environment")
@@ -139,29 +139,29 @@ def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
 
 def guard_view(report: GuardReport, screen: Screen) -> None:
     """The verdict, the culprit, the line that restores it."""
-    here = ", ".join(f"{name} {version}" for name, version in sorted(report.found.items())) or "no torch"
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(report.found.items())) or "no torch"
     if report.written:
-        screen.verdict("ok", f"Recorded: {here}")
+        screen.verdict("ok", f"Recorded: {versions}")
         screen.paragraph(f"Keeps it: python -m pip install -c {report.kept} PACKAGE")
         return
     if report.kept is None:
-        screen.verdict("skip", f"{here}; nobody wrote down what was meant")
+        screen.verdict("skip", f"{versions}; nobody wrote down what was meant")
         screen.paragraph(f"rekindle guard --python {report.python} --record writes it down")
         return
     if report.good:
-        screen.verdict("ok", f"As it was meant: {here}")
+        screen.verdict("ok", f"As it was meant: {versions}")
         return
     gone = ", ".join(
-        f"{one.name} {one.was} → {'other files' if one.now == one.was else one.now or 'gone'}"
-        for one in report.replaced
+        f"{package.name} {package.was} → {'other files' if package.now == package.was else package.now or 'gone'}"
+        for package in report.replaced
     )
     screen.verdict("fail", f"Replaced: {gone}")
-    for one in report.replaced:
-        screen.bullet(one.why, status="fail")
-        for culprit in one.culprits[1:]:
+    for package in report.replaced:
+        screen.bullet(package.why, status="fail")
+        for culprit in package.culprits[1:]:
             screen.paragraph(f"{culprit.name} {culprit.version} takes {culprit.wants}", indent=6)
-    screen.commands("What restores it", (line for one in report.replaced for line in one.restore))
-    first = next((who for one in report.replaced for who in one.culprits), None)
+    screen.commands("What restores it", (line for package in report.replaced for line in package.restore))
+    first = next((who for package in report.replaced for who in package.culprits), None)
     if first is not None:
         screen.paragraph(f"Then take a {first.name} that fits: rekindle plan --with {first.name} names it.")
     screen.paragraph(f"So that it cannot happen again: python -m pip install -c {report.kept} PACKAGE")
@@ -173,14 +173,14 @@ def show_records(review: RecordReview, screen: Screen) -> None:
     bad = review.count("doubtful") + review.count("unreadable")
     counts = f"{review.count('counts')} count, {review.count('hearsay')} are signed by nobody who is believed here"
     screen.verdict("ok" if review.good else "fail", f"{total} records: {counts}, {bad} are not good")
-    for one in review.records:
-        if one.standing in ("doubtful", "unreadable"):
-            screen.bullet(f"{one.place}: {one.standing}: {one.why}", status="fail")
-        elif one.outlier and one.record is not None:
+    for entry in review.records:
+        if entry.standing in ("doubtful", "unreadable"):
+            screen.bullet(f"{entry.place}: {entry.standing}: {entry.why}", status="fail")
+        elif entry.outlier and entry.record is not None:
             screen.bullet(
-                f"{one.place}: {one.record.verdict} on {one.record.where}, others say otherwise", status="warn"
+                f"{entry.place}: {entry.record.verdict} on {entry.record.where}, others say otherwise", status="warn"
             )
-        elif screen.verbosity and one.record is not None:
-            name = f"{one.record.package} {one.record.version}"
-            by = f", signed by {one.signer}" if one.signer else ""
-            screen.bullet(f"{one.place}: {name} {one.record.verdict} on {one.record.where}{by}", status="ok")
+        elif screen.verbosity and entry.record is not None:
+            name = f"{entry.record.package} {entry.record.version}"
+            by = f", signed by {entry.signer}" if entry.signer else ""
+            screen.bullet(f"{entry.place}: {name} {entry.record.verdict} on {entry.record.where}{by}", status="ok")

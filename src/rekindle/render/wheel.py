@@ -11,12 +11,12 @@ from rekindle.render.screen import Screen
 def render_wheel(report: WheelReport, screen: Screen) -> None:
     """What it is for, the verdict, its GPU code, CPU code and links."""
     name = " ".join(part for part in (report.name or report.target, report.version) if part)
-    told = judged_headline(report)
+    judged = judged_headline(report)
     status = "ok" if report.verdict is None else {True: "ok", False: "fail", None: "warn"}[report.verdict.runs]
     if status == "ok" and _runs_partly(report):
         status = "warn"  # a card that stays unused is no plain yes
-    screen.verdict(status, f"{name}: {told or headline(report)}")
-    if told:
+    screen.verdict(status, f"{name}: {judged or headline(report)}")
+    if judged:
         screen.paragraph(headline(report))
     screen.rows(_facts(report))
     if report.verdict:
@@ -53,25 +53,25 @@ def _runs_partly(report: WheelReport) -> bool:
 def headline(report: WheelReport) -> str:
     """One line that tells what the target is for."""
     if report.name not in (None, "torch") and not report.gpu.declared and report.gpu.libraries:
-        return "GPU code for " + " ".join(_everything(report.gpu.libraries))
+        return "GPU code for " + " ".join(_all_archs(report.gpu.libraries))
     kernels = report.gpu.kernels
     archs = [*kernels.sass, *kernels.ptx, *kernels.gfx] or list(report.gpu.declared)
     if archs:
         return "GPU code for " + " ".join(archs)
     if report.gpu.libraries:
-        found = dict.fromkeys(arch for library in report.gpu.libraries for arch in (*library.sass, *library.gfx))
-        return "GPU code for " + " ".join(found)
+        codes = dict.fromkeys(arch for library in report.gpu.libraries for arch in (*library.sass, *library.gfx))
+        return "GPU code for " + " ".join(codes)
     return "not read (quick)" if report.quick else "no GPU code"
 
 
-def _everything(libraries: tuple[LibraryGpu, ...]) -> list[str]:
+def _all_archs(libraries: tuple[LibraryGpu, ...]) -> list[str]:
     """What any library of a package has code for; PTX and LTO code only where nothing newer is there."""
-    found: list[str] = []
+    archs: list[str] = []
     for kind in ("sass", "ptx", "lto", "gfx"):
-        if kind == "sass" or kind == "gfx" or not found:
-            found += sorted({arch for library in libraries for arch in getattr(library, kind)}, key=_place)
-    found += sorted({f"SYCL ({target})" for library in libraries for target in library.sycl})
-    return found
+        if kind == "sass" or kind == "gfx" or not archs:
+            archs += sorted({arch for library in libraries for arch in getattr(library, kind)}, key=_arch_order)
+    archs += sorted({f"SYCL ({target})" for library in libraries for target in library.sycl})
+    return archs
 
 
 def _facts(report: WheelReport) -> list[tuple[str, str]]:
@@ -98,19 +98,19 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
         return
     for library in gpu.libraries:
         for target, count in library.sycl.items():
-            what = "a module" if count == 1 else f"{count} modules"
+            content = "a module" if count == 1 else f"{count} modules"
             if target.endswith("_gen"):
-                what = f"code for {', '.join(library.ahead) or 'devices that are not told'}"
-            screen.bullet(f"{Path(library.file).name}: SYCL ({target}), {what}")
+                content = f"code for {', '.join(library.ahead) or 'devices that are not told'}"
+            screen.bullet(f"{Path(library.file).name}: SYCL ({target}), {content}")
     if not any(library.sets for library in gpu.libraries):
         return
     screen.section("Containers with code for each architecture")
     screen.rows(arch_table(tuple(library for library in gpu.libraries if library.sets)))
     screen.section("Kernels by origin")
     for library in gpu.libraries:
-        for one in library.sets:
-            who = f" ({', '.join(one.kernels)})" if one.kernels and one.origin != "own" else ""
-            screen.bullet(f"{Path(library.file).name}: {one.count} × {one.origin}{who}: {' '.join(one.archs)}")
+        for group in library.sets:
+            who = f" ({', '.join(group.kernels)})" if group.kernels and group.origin != "own" else ""
+            screen.bullet(f"{Path(library.file).name}: {group.count} × {group.origin}{who}: {' '.join(group.archs)}")
 
 
 def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
@@ -120,10 +120,10 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
             arch for kind in ("sass", "ptx", "lto", "gfx") for lib in libraries for arch in getattr(lib, kind)
         )
     )
-    columns.sort(key=_place)
+    columns.sort(key=_arch_order)
     rows = [["", *(short(arch) for arch in columns)]]
     for library in libraries:
-        counts = Counter(arch for one in library.sets for arch in one.archs * one.count)
+        counts = Counter(arch for group in library.sets for arch in group.archs * group.count)
         rows.append([Path(library.file).name, *(str(counts[arch] or "·") for arch in columns)])
     return rows
 
@@ -133,7 +133,7 @@ def short(arch: str) -> str:
     return arch.replace("sm_", "").replace("compute_", "ptx")
 
 
-def _place(arch: str) -> tuple[int, int, str]:
+def _arch_order(arch: str) -> tuple[int, int, str]:
     """Machine code, PTX, AMD, each from old to new; gfx90a lies between gfx906 and gfx942."""
     if arch.startswith("lto_"):
         return 1, 1000 + parse_sm("sm_" + arch.removeprefix("lto_")).number, arch
@@ -202,13 +202,13 @@ def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
     for report in shelf.wheels:
         name = " ".join(part for part in (report.name or report.target, report.version) if part)
         runs = report.verdict.runs if report.verdict else True
-        told = [judged_headline(report), headline(report)]
+        parts = [judged_headline(report), headline(report)]
         if report.cpu.runs_from:
-            told.append(f"CPU from {report.cpu.runs_from}")
+            parts.append(f"CPU from {report.cpu.runs_from}")
         elif report.cpu.untold:
-            told.append(f"CPU from {report.cpu.at_least} or newer, which cannot be told")
+            parts.append(f"CPU from {report.cpu.at_least} or newer, which cannot be told")
         status = {True: "ok", False: "fail", None: "warn"}[runs]
-        screen.bullet(f"{name}: " + "; ".join(part for part in told if part), status=status)
+        screen.bullet(f"{name}: " + "; ".join(part for part in parts if part), status=status)
     for finding in shelf.findings:
         screen.bullet(finding.text, status="fail")
 

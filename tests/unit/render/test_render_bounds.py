@@ -15,7 +15,7 @@ from rekindle.model.progress import BuildView
 from rekindle.model.wheelhouse import Found
 from rekindle.render import progress
 from rekindle.render.build import render_foreign, size
-from rekindle.render.machine import _few, _rows
+from rekindle.render.machine import _glance_rows, _join_few
 from rekindle.render.matrix import render_lock
 from rekindle.render.progress import LineProgress
 from rekindle.render.screen import Screen, wants_color
@@ -53,12 +53,12 @@ def test_what_a_strangers_plan_would_do_is_listed_by_kind() -> None:
 @pytest.mark.parametrize(("count", "line"), [(1, "1"), (4, "1, 2, 3, 4"), (5, "1, 2, 3, 4 and 1 more")])
 def test_a_few_are_named_and_the_rest_is_counted(count: int, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rekindle.render.machine._SHOWN_VERSIONS", 4)
-    assert _few(str(number + 1) for number in range(count)) == line
-    assert _few(["3.11", "3.11"]) == "3.11", "each once"
+    assert _join_few(str(number + 1) for number in range(count)) == line
+    assert _join_few(["3.11", "3.11"]) == "3.11", "each once"
 
 
 def test_a_glance_has_a_row_only_for_what_is_there() -> None:
-    bare = dict(_rows(Examination(os=Os(system="linux"))))
+    bare = dict(_glance_rows(Examination(os=Os(system="linux"))))
     assert bare["pythons"] == "none found" and not {"toolkits", "compilers", "torch"} & set(bare)
     full = Examination(
         os=Os(system="linux"),
@@ -66,7 +66,7 @@ def test_a_glance_has_a_row_only_for_what_is_there() -> None:
         compilers=(Compiler(kind="gcc", version="12.2.0"),),
         pythons=(Python(version="3.11.2", path="/p"),),
     )
-    rows = dict(_rows(full))
+    rows = dict(_glance_rows(full))
     assert (rows["toolkits"], rows["compilers"], rows["pythons"]) == ("cuda 12.4, cudnn ?", "gcc 12.2.0", "3.11.2")
 
 

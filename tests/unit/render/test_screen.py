@@ -10,7 +10,7 @@ import pytest
 from rekindle.model.diagnosis import Match
 from rekindle.model.words import Text
 from rekindle.render import screen as screens
-from rekindle.render.screen import Screen, printable, said
+from rekindle.render.screen import Screen, printable, screen_text
 from rekindle.render.words import show_guide
 
 
@@ -90,7 +90,7 @@ def test_a_cause_is_told_with_its_confidence_and_its_fix() -> None:
     ],
 )
 def test_one_is_no_plural(text: str, shown: str) -> None:
-    assert said(text) == shown
+    assert screen_text(text) == shown
 
 
 def test_a_table_of_a_guide_stands_in_columns() -> None:
