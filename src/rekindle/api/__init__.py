@@ -19,8 +19,8 @@ from rekindle.model.document import Document, show_in_notebooks
 def _read_homes() -> dict[str, str]:
     """The module of each public name, as the list in ``__init__.pyi`` says."""
     listed = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    found = re.finditer(r"^from (\S+) import ([^()\n]+|\([^)]+\))", listed, re.MULTILINE)
-    return {name: line[1] for line in found for name in re.findall(r"as (\w+)", line[2])}
+    imports = re.finditer(r"^from (\S+) import ([^()\n]+|\([^)]+\))", listed, re.MULTILINE)
+    return {name: line[1] for line in imports for name in re.findall(r"as (\w+)", line[2])}
 
 
 # Most commands need one verb, so a file is read when its function is asked for. Journeys (``up``, ``matrix_run``) lie

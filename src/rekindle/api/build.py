@@ -101,9 +101,9 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> B
     return BuildResults(results=tuple(results))
 
 
-def admit_here(plan: Plan, *, trust: bool, **told: Unpack[ToldOfDocument]) -> None:
+def admit_here(plan: Plan, *, trust: bool, **details: Unpack[ToldOfDocument]) -> None:
     """:func:`rekindle.build.request.admit`, with this machine to compare the plan's places with."""
-    admit(plan, machine=this_machine, trust=trust, **told)
+    admit(plan, machine=this_machine, trust=trust, **details)
 
 
 def build_one(
@@ -150,10 +150,10 @@ def companion_checks(
 ) -> tuple[Check, ...]:
     """What torchvision or torchaudio ask of this machine, by a plan for their torch; with ``whole`` also what every
     build asks, where torch itself is not built."""
-    own = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
-    here = host or LiveHost()
-    planned = PlannedBuild(plan=own, python=python, place=place)
-    checks = check_build(here, planned) if whole else tuple(check_companion(here, own))
+    companion = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
+    host = host or LiveHost()
+    planned = PlannedBuild(plan=companion, python=python, place=place)
+    checks = check_build(host, planned) if whole else tuple(check_companion(host, companion))
     without = "   # or leave torchvision and torchaudio out: --torch-only"
     return tuple(
         msgspec.structs.replace(check, found=f"{project}: {check.found}", fix=f"{check.fix or ''}{without}".strip())
@@ -171,7 +171,7 @@ def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None)
     kernels = report.gpu.kernels
     held = {*kernels.sass, *kernels.gfx}
     if plan.project != "torch":
-        held |= {name for one in report.gpu.libraries for name in (*one.sass, *one.gfx)}
+        held |= {name for library in report.gpu.libraries for name in (*library.sass, *library.gfx)}
     fact = built_targets(plan, held)
     if fact.ok is not False:
         return None
@@ -216,16 +216,16 @@ def _with_identity(order: BuildOrder) -> BuildOrder:
     if tree.digest is not None:
         return order
     try:
-        found = status(Path(tree.root))
+        state = status(Path(tree.root))
     except BadInput:
         return order  # an extension of torch, or a tree whose version.txt is no version: nothing is known of it
     tree = msgspec.structs.replace(
         tree,
-        commit=found.commit,
-        origin=found.origin,
-        digest=found.digest,
-        patches=found.patches,
-        hipified=found.hipified,
+        commit=state.commit,
+        origin=state.origin,
+        digest=state.digest,
+        patches=state.patches,
+        hipified=state.hipified,
     )
     return dataclasses.replace(order, tree=tree, editable=True)
 

@@ -31,7 +31,7 @@ def bundle(
     if not wheel.is_file():
         raise BadInput(f"there is no wheel {wheel}")
     try:
-        wanted = tuple(parse_sm(arch) for arch in archs)
+        targets = tuple(parse_sm(arch) for arch in archs)
     except ValueError as error:
         raise BadInput(f"--archs: {error}") from error
     host = LiveHost()
@@ -41,21 +41,21 @@ def bundle(
         places=search_places(library_path, host),
         rules=load_rules(),
         set_path=_set_path,
-        archs=wanted,
+        archs=targets,
         exclude=tuple(exclude),
         allow_missing=allow_missing,
         dry_run=dry_run,
     )
     state = file_state(wheel)
     report = make_fat(order, progress or Silent())
-    own = wheel_was_made_here(sha256_of(wheel))
+    is_ours = wheel_was_made_here(sha256_of(wheel))
     try:
         refuse_changed(wheel, state, "bundled")
     except StageFailed:
         if report.out:
             Path(report.out).unlink(missing_ok=True)
         raise
-    if own and report.sha256:
+    if is_ours and report.sha256:
         mark_wheel_made(report.sha256)
     return report
 

@@ -39,7 +39,7 @@ def verify_claims(
     if not wheel.is_file():
         raise BadInput(f"there is no file {wheel}", remedy="give the path of a .whl file")
     sha256 = sha256_of(wheel)
-    signature, signer, said = _signature(wheel, statement, keys)
+    signature, signer, content = _signature(wheel, statement, keys)
     small = _small_files(wheel)
     report = inspect(str(wheel), cpu=cpu, progress=progress)
     material = Material(
@@ -49,7 +49,7 @@ def verify_claims(
         metadata_version=report.version,
         version_py=small["version"].decode("utf-8", "replace"),
         bills=small["bills"],
-        statement=said,
+        statement=content,
     )
     checks = (signature, *compare(material))
     verdict = judge_claims(checks)
@@ -66,12 +66,12 @@ def verify_claims(
 
 
 def _signature(
-    wheel: Path, given: Path | None, keys: Sequence[Path]
+    wheel: Path, statement: Path | None, keys: Sequence[Path]
 ) -> tuple[ClaimCheck, str | None, Mapping[str, Any] | None]:
     """The signature's check, who signed, and the statement (only what a known key signed counts as one)."""
     # ``.provenance`` is what a wheelhouse serves.
     beside = [wheel.with_name(wheel.name + end) for end in (".intoto.dsse.json", ".provenance", ".intoto.json")]
-    path = given or next((path for path in beside if path.is_file()), None)
+    path = statement or next((path for path in beside if path.is_file()), None)
     if path is None:
         words = "no statement lies beside the wheel"
         return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, None
@@ -79,7 +79,7 @@ def _signature(
         raise BadInput(f"there is no file {path}", remedy="the .intoto.dsse.json beside the wheel")
     unsigned = ClaimCheck(id="signature", status="skipped", skip="untried", detail="nobody signed it")
     try:
-        said, envelope = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
+        content, envelope = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
     except BadInput:
         if path != beside[-1]:
             raise
@@ -87,25 +87,25 @@ def _signature(
     if envelope is None and path != beside[-1]:
         raise BadInput(f"{path.name} is no signed envelope (DSSE)")
     if envelope is None:
-        return unsigned, None, said
+        return unsigned, None, content
     if envelope.payload_type != IN_TOTO:
         raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
-    known = believed_keys(keys)
-    name = signed_by(envelope, checker(known))
+    believed = believed_keys(keys)
+    name = signed_by(envelope, checker(believed))
     claimed = ", ".join(key_id for key_id, _ in envelope.signatures)
     if name is not None:
-        return ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}"), name, said
-    if not known:
+        return ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}"), name, content
+    if not believed:
         text = "no key is known to check it with"
-        return ClaimCheck(id="signature", status="skipped", skip="untried", claimed=claimed, detail=text), None, said
-    ids = ", ".join(f"{key.name} {key.id}" for key in known)
+        return ClaimCheck(id="signature", status="skipped", skip="untried", claimed=claimed, detail=text), None, content
+    ids = ", ".join(f"{key.name} {key.id}" for key in believed)
     text = "none of the keys that are believed made this signature, or the statement was changed after signing"
     return ClaimCheck(id="signature", status="failed", claimed=claimed, found=ids, detail=text), None, None
 
 
 def _small_files(wheel: Path) -> dict[str, Any]:
     """version.py of the package and the bills of materials, read with bounds."""
-    found: dict[str, Any] = {"version": b"", "bills": {}}
+    files: dict[str, Any] = {"version": b"", "bills": {}}
     try:
         with zipfile.ZipFile(wheel) as archive:
             for info in archive.infolist():
@@ -113,12 +113,12 @@ def _small_files(wheel: Path) -> dict[str, Any]:
                 if info.file_size > MAX_SMALL_FILE:
                     continue
                 if len(parts) == 2 and parts[1] == "version.py":
-                    found["version"] = archive.read(info)
-                if parts[0].endswith(".dist-info") and parts[1:2] == ["sboms"] and len(found["bills"]) < MAX_BILLS:
-                    found["bills"][info.filename] = archive.read(info)
+                    files["version"] = archive.read(info)
+                if parts[0].endswith(".dist-info") and parts[1:2] == ["sboms"] and len(files["bills"]) < MAX_BILLS:
+                    files["bills"][info.filename] = archive.read(info)
     except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
         raise BadInput(f"{wheel.name} is no readable wheel: {error}", remedy="download or build it again") from error
-    return found
+    return files
 
 
 def _next(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
@@ -136,16 +136,14 @@ def _next(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
 
 def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
     """Make a pair of keys. The private one never leaves its file."""
-    made = new_key(name, folder)
-    return _answer(
-        folder, note=f"give {made.path} to those who install your wheels: rekindle key trust {made.path.name}"
-    )
+    key = new_key(name, folder)
+    return _answer(folder, note=f"give {key.path} to those who install your wheels: rekindle key trust {key.path.name}")
 
 
 def key_trust(path: Path, *, name: str | None = None, folder: Path | None = None) -> SigningKeys:
     """Believe what this public key signs."""
-    made = trust(path, name, folder)
-    return _answer(folder, note=f"what {made.name} ({made.id}) signs is believed from now on")
+    key = trust(path, name, folder)
+    return _answer(folder, note=f"what {key.name} ({key.id}) signs is believed from now on")
 
 
 def key_list(*, folder: Path | None = None) -> SigningKeys:

@@ -42,17 +42,17 @@ class _Lists:
         """Ask the planner, and say where its answer stands."""
         name, arch = SYSTEMS[system]
         machine = machine_from_flags(gpu=[card], os=name, arch=arch, driver=driver or None)
-        (made,) = plan_many([(machine, Wish(python=python))], self.memory)
-        warnings = [(one.code, one.text) for one in made.warnings if not one.handled]
+        (plan,) = plan_many([(machine, Wish(python=python))], self.memory)
+        warnings = [(reason.code, reason.text) for reason in plan.warnings if not reason.handled]
         row = TableAnswer(
-            answer=made.answer,
-            torch=made.torch,
-            variant=made.variant,
-            python=made.python,
-            pip=pip_arguments(made.requests) if made.answer == "install" else (),
-            env=made.env,
+            answer=plan.answer,
+            torch=plan.torch,
+            variant=plan.variant,
+            python=plan.python,
+            pip=pip_arguments(plan.requests) if plan.answer == "install" else (),
+            env=plan.env,
             warnings=tuple(self.warnings.setdefault(warning, len(self.warnings)) for warning in warnings),
-            cpu=_pip_without_card(name, arch, python) if made.answer != "install" else (),
+            cpu=_pip_without_card(name, arch, python) if plan.answer != "install" else (),
         )
         raw = encode(row)
         if raw not in self.answers:
@@ -77,10 +77,10 @@ def decision_table(
     """
     facts, listener = load_facts(), progress or Silent()
     devices = device_classes(facts)
-    known = [*sorted({name for vendor in devices.values() for name in vendor.values()}), NO_CARD]
-    chosen = list(cards) if cards is not None else known
-    if unknown := [card for card in chosen if card not in known]:
-        raise BadInput(f"no card of the tables is {unknown[0]}", remedy=f"known are {', '.join(known)}")
+    all_cards = [*sorted({name for vendor in devices.values() for name in vendor.values()}), NO_CARD]
+    chosen = list(cards) if cards is not None else all_cards
+    if unknown := [card for card in chosen if card not in all_cards]:
+        raise BadInput(f"no card of the tables is {unknown[0]}", remedy=f"known are {', '.join(all_cards)}")
     releases = tuple(pythons) if pythons is not None else _pythons(facts)
     lists = _Lists()
     rules: dict[str, dict[str, dict[str, tuple[DriverStep, ...]]]] = {}
@@ -112,8 +112,8 @@ def decision_table(
 def _pythons(facts: Facts) -> tuple[str, ...]:
     """Those that any of the newer releases has wheels for."""
     rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 8)]
-    found = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
-    return tuple(sorted((python for python in found if not python.endswith("t")), key=key))
+    releases = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
+    return tuple(sorted((python for python in releases if not python.endswith("t")), key=key))
 
 
 def _steps(ask: Callable[[str], int], drivers: Sequence[str]) -> tuple[DriverStep, ...]:

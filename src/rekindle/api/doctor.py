@@ -57,9 +57,9 @@ def _with_build(examination: Examination, plan: Path, host: Host) -> Examination
     from rekindle.api.build import build_checks
     from rekindle.build.request import admit_to_be_checked
 
-    wanted = load(plan, Plan)
-    admit_to_be_checked(wanted, examination)
-    asked = build_checks(wanted, python=wanted.python or sys.executable, place=Path.cwd(), host=host)
+    planned = load(plan, Plan)
+    admit_to_be_checked(planned, examination)
+    asked = build_checks(planned, python=planned.python or sys.executable, place=Path.cwd(), host=host)
     names = {check.id for check in asked}
     checks = (*(check for check in examination.checks if check.id not in names), *asked)
     ready = Ready(build=not any(check.status == "fail" for check in asked), use=examination.ready.use)

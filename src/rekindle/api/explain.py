@@ -38,8 +38,8 @@ def explain(
 ) -> Diagnosis:
     """A log (a path), a text, an open file or a stream of bytes into causes and fixes, best first.
 
-    >>> found = explain("nvcc fatal   : Unsupported gpu architecture 'compute_120'")
-    >>> found.matches[0].id, found.matches[0].confidence
+    >>> diagnosis = explain("nvcc fatal   : Unsupported gpu architecture 'compute_120'")
+    >>> diagnosis.matches[0].id, diagnosis.matches[0].confidence
     ('unsupported-gpu-architecture-new', 'high')
     >>> explain("all is well").matches
     ()
@@ -52,8 +52,8 @@ def _postable(diagnosis: Diagnosis) -> Diagnosis:
     """The text to post goes out of the house: without names and secrets."""
     if diagnosis.unexplained is None:
         return diagnosis
-    said = diagnosis.unexplained
-    return replace(diagnosis, unexplained=replace(said, post=redactor_here().text(said.post)))
+    unexplained = diagnosis.unexplained
+    return replace(diagnosis, unexplained=replace(unexplained, post=redactor_here().text(unexplained.post)))
 
 
 def explain_command(
@@ -77,8 +77,8 @@ def explain_command(
         if code == 0:
             return Diagnosis(exit_code=0)
         copy.seek(0)
-        found = diagnose(read_chunks(copy), machine=machine, plan=plan, wheel=wheel)
-    return _postable(replace(found, exit_code=code))
+        diagnosis = diagnose(read_chunks(copy), machine=machine, plan=plan, wheel=wheel)
+    return _postable(replace(diagnosis, exit_code=code))
 
 
 def explain_watch(
@@ -94,19 +94,19 @@ def explain_watch(
 
     A log that rests without one is waited for; ``until`` ends the waiting with what is known then.
     """
-    seen, judged, rested = -1, -1, 0.0
+    last_size, judged, rested = -1, -1, 0.0
     while True:
         size = path.stat().st_size if path.exists() else 0
-        rested = rested + pause if size == seen else 0.0
+        rested = rested + pause if size == last_size else 0.0
         if size and rested >= quiet and judged != size:
             judged = size
-            found = explain(path, machine=machine, plan=plan)
+            diagnosis = explain(path, machine=machine, plan=plan)
             # A line that only says "error" may stand in a build that goes on.
-            if any(match.id != "plain-error" for match in found.matches):
-                return found
+            if any(match.id != "plain-error" for match in diagnosis.matches):
+                return diagnosis
         if until is not None and until():
             return explain(path, machine=machine, plan=plan)
-        seen = size
+        last_size = size
         time.sleep(pause)
 
 
@@ -183,25 +183,25 @@ def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
 
     CMake's message names the check that failed; why it failed stands further on, so a configure is read as a whole.
     """
-    found = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
-    unsure = failure.phase == "configure" or not found.matches or found.matches[0].confidence != "high"
+    diagnosis = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
+    unsure = failure.phase == "configure" or not diagnosis.matches or diagnosis.matches[0].confidence != "high"
     if unsure and failure.log and Path(failure.log).is_file():
         whole = explain(Path(failure.log), plan=plan)
-        found = whole if whole.matches else found
-    return replace(failure, diagnosis=found)
+        diagnosis = whole if whole.matches else diagnosis
+    return replace(failure, diagnosis=diagnosis)
 
 
-def advice_on(said: str, machine: Machine | None = None) -> Match | None:
+def advice_on(text: str, machine: Machine | None = None) -> Match | None:
     """The known cause of what a command said; None where it is only a guess, or no cause is known."""
-    found = explain(said, machine=machine)
-    first = found.matches[0] if found.matches else None
-    return None if first is None or first.confidence == "low" or found.unexplained is not None else first
+    diagnosis = explain(text, machine=machine)
+    first = diagnosis.matches[0] if diagnosis.matches else None
+    return None if first is None or first.confidence == "low" or diagnosis.unexplained is not None else first
 
 
-def remedy_for(said: str) -> str | None:
+def remedy_for(text: str) -> str | None:
     """The known cause and its first step, in one line."""
-    known = advice_on(said)
-    return f"{known.title}: {known.fix[0]}" if known and known.fix else None
+    cause = advice_on(text)
+    return f"{cause.title}: {cause.fix[0]}" if cause and cause.fix else None
 
 
 def proof_with_causes(report: VerifyReport) -> VerifyReport:
@@ -209,11 +209,11 @@ def proof_with_causes(report: VerifyReport) -> VerifyReport:
     failed = [check for check in report.checks if check.status == "failed"]
     if not failed:
         return report
-    found = explain("\n".join(check.detail for check in failed))
+    diagnosis = explain("\n".join(check.detail for check in failed))
     if all(check.crash is not None and check.crash.isa for check in failed):
         # The very instruction and its set are known: what the words alone suggest can only be less right.
-        found = replace(found, matches=tuple(match for match in found.matches if match.confidence != "low"))
-    return replace(report, diagnosis=found) if found.matches else report
+        diagnosis = replace(diagnosis, matches=tuple(match for match in diagnosis.matches if match.confidence != "low"))
+    return replace(report, diagnosis=diagnosis) if diagnosis.matches else report
 
 
 def examination_with_causes(examination: Examination) -> Examination:

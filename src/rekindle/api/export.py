@@ -36,8 +36,8 @@ def export(
     >>> script.text.splitlines()[0], (folder / script.path).exists()
     ('#!/bin/sh', True)
     """
-    wanted = set(plan.build.patches) if plan.build else set()
-    patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in wanted} if wanted else {}
+    ids = set(plan.build.patches) if plan.build else set()
+    patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in ids} if ids else {}
     recipe = make_recipe(plan, patches)
     system, arch = _machine_of(plan, format, system, arch)
     folder = out if format == "dockerfile" and out is not None and out.is_dir() else None
@@ -71,11 +71,11 @@ def _machine_of(plan: Plan, format: str, system: str | None, arch: str | None) -
     """System and CPU the plan was made for. It says so itself; what is given beside it must not contradict."""
     arch = cpu_arch(arch) if arch else None
     if plan.os is not None:
-        for flag, given, made in (("--os", system, plan.os.system), ("--arch", arch, plan.os.arch)):
-            if given not in (None, made):
+        for flag, value, planned in (("--os", system, plan.os.system), ("--arch", arch, plan.os.arch)):
+            if value not in (None, planned):
                 raise BadInput(
-                    f"this plan was made for {made}, and {flag} says {given}",
-                    remedy=f"make the plan with {flag} {given}",
+                    f"this plan was made for {planned}, and {flag} says {value}",
+                    remedy=f"make the plan with {flag} {value}",
                 )
         return plan.os.system, plan.os.arch
     if arch is None and format in _BY_ARCH:

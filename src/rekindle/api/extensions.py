@@ -44,17 +44,17 @@ def _with_tree(options: BuildOptions) -> BuildOptions:
     if options.source is not None or options.plan is not None or project not in PAIRED_PACKAGES:
         return options
     workspace = workspace_at(options.workspace)
-    found = sorted(path for path in workspace.source.glob(f"{project}*") if path.is_dir())
+    trees = sorted(path for path in workspace.source.glob(f"{project}*") if path.is_dir())
     release = _release_for(project, options, workspace)
-    if len(found) > 1:
-        found = [path for path in found if path.name == f"{project}-{release}"] or found
-    if len(found) == 1:
-        return msgspec.structs.replace(options, source=found[0])
+    if len(trees) > 1:
+        trees = [path for path in trees if path.name == f"{project}-{release}"] or trees
+    if len(trees) == 1:
+        return msgspec.structs.replace(options, source=trees[0])
     named = f" --workspace {pasted(str(workspace.root))}" if options.workspace else ""
     raise BadInput(
-        f"the workspace {workspace.root} holds {', '.join(path.name for path in found) or f'no {project} tree'}",
-        remedy=f"name one with --source {pasted(str(found[-1]))}"
-        if found
+        f"the workspace {workspace.root} holds {', '.join(path.name for path in trees) or f'no {project} tree'}",
+        remedy=f"name one with --source {pasted(str(trees[-1]))}"
+        if trees
         else f"rekindle source fetch --project {project} --release {release or 'VERSION'}{named}",
     )
 
@@ -77,15 +77,15 @@ def fetch_sources(
     """
     listener = progress or Silent()
     listener.stage("sources", package)
-    found = find_sdist(package, places or pip_places())
-    name = found.file.name
+    sdist = find_sdist(package, places or pip_places())
+    name = sdist.file.name
     tree = workspace.source / name.removesuffix(".zip").removesuffix(".tar.gz")
     if not tree.is_dir():
-        if found.file.url.startswith("file:"):
-            archive = Path(url2pathname(urlsplit(found.file.url).path))
+        if sdist.file.url.startswith("file:"):
+            archive = Path(url2pathname(urlsplit(sdist.file.url).path))
         else:
             archive = workspace.cache / "sdists" / name
-            download(found.file.url, archive, sha256=found.file.sha256, progress=listener)
+            download(sdist.file.url, archive, sha256=sdist.file.sha256, progress=listener)
         unpack(archive, tree, progress=listener)
     if find_extension(tree) is None:
         raise BadInput(
@@ -111,8 +111,8 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
                 "--gpu is for extensions of torch", remedy="rekindle plan --gpu … --build plans torch itself"
             )
         return options
-    told = options.against or options.as_is or options.gpus
-    if not told and _plans_a_build(workspace_at(options.workspace).plan):
+    explicit = options.against or options.as_is or options.gpus
+    if not explicit and _plans_a_build(workspace_at(options.workspace).plan):
         return options
     return msgspec.structs.replace(options, plan=own_plan(options))
 
@@ -127,48 +127,48 @@ def _against_torch(tree: Path) -> bool:
 def own_plan(options: BuildOptions) -> Plan:
     """A plan to build with the torch that was named, or that the given Python has."""
     host = LiveHost()
-    given = next(iter(options.pythons or ()), None)
-    told = torch_in(options.against)
-    python = told.python
-    if given:
-        interpreter = find_build_python(host, given)
+    requested = next(iter(options.pythons or ()), None)
+    torch = torch_in(options.against)
+    python = torch.python
+    if requested:
+        interpreter = find_build_python(host, requested)
         python = interpreter.short
         if options.as_is:
-            told = torch_of(host, interpreter.path)
+            torch = torch_of(host, interpreter.path)
     machine: Machine = this_machine()
     if gpus := options.gpus:
         machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=gpus).gpus)
-    cuda = _cuda_of(told, options, machine)
-    wish = Wish(build=True, torch=told.release, variant=told.flavour, cuda=cuda, python=python)
-    made = plan(machine, wish, wheelhouses=[])
-    if made.build is None:
+    cuda = _cuda_of(torch, options, machine)
+    wish = Wish(build=True, torch=torch.release, variant=torch.flavour, cuda=cuda, python=python)
+    planned = plan(machine, wish, wheelhouses=[])
+    if planned.build is None:
         # A wheel in place of the build: what spoke for the wheel is no answer to why there is no build.
-        against = next((one.why for one in made.changes if one.what == "build"), "")
-        whole = next((one.text for one in made.because if one.text.startswith(against)), against)
+        against = next((change.why for change in planned.changes if change.what == "build"), "")
+        whole = next((reason.text for reason in planned.because if reason.text.startswith(against)), against)
         raise BadInput(
             f"no build is possible here: {whole or 'nothing fits'}",
             remedy="rekindle plan --build says more; --plan FILE takes a plan of your own",
         )
-    if cuda and made.cuda and not same_prefix(made.cuda, cuda):
-        why = next((one.why for one in made.changes if one.what in ("cuda", "variant")), "")
+    if cuda and planned.cuda and not same_prefix(planned.cuda, cuda):
+        why = next((change.why for change in planned.changes if change.what in ("cuda", "variant")), "")
         raise BadInput(
-            f"that torch {told.release} is for CUDA {cuda}, and code for the same cannot be compiled here: {why}",
-            remedy=f"--against a torch for CUDA {'.'.join(made.cuda.split('.')[:2])} (rekindle plan says which there"
+            f"that torch {torch.release} is for CUDA {cuda}, and code for the same cannot be compiled here: {why}",
+            remedy=f"--against a torch for CUDA {'.'.join(planned.cuda.split('.')[:2])} (rekindle plan says which there"
             " are), or other cards with --gpu",
         )
-    return made
+    return planned
 
 
-def _cuda_of(told: Torch, options: BuildOptions, machine: Machine) -> str | None:
+def _cuda_of(torch: Torch, options: BuildOptions, machine: Machine) -> str | None:
     """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
     installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
-    row = load_facts().release(told.release or "")
+    row = load_facts().release(torch.release or "")
     platform = platform_of(machine.os)
     if row is None or platform is None or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):
         return None
-    plain = (options.against or "").endswith(f"=={told.release}")
-    flavour = told.flavour or (row.pypi.get(platform) if plain else None)
-    return next((one.cuda for one in load_facts().flavours(told.release or "") if one.name == flavour), None)
+    plain = (options.against or "").endswith(f"=={torch.release}")
+    flavour = torch.flavour or (row.pypi.get(platform) if plain else None)
+    return next((entry.cuda for entry in load_facts().flavours(torch.release or "") if entry.name == flavour), None)
 
 
 def _plans_a_build(path: Path) -> bool:

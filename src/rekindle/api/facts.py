@@ -48,15 +48,15 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
         raw = read_bounded(path, MAX_FILE_BYTES, "facts file")
         try:
             text = raw.decode("utf-8").replace("\r\n", "\n")
-            wanted = reformat(text)
+            canonical = reformat(text)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"{path} is not valid TOML: {error}") from error
         except ValueError as error:
             raise BadInput(f"{path}: {error}") from error
-        if wanted.encode() != raw:
+        if canonical.encode() != raw:
             changed.append(path.name)
             if write:
-                write_for_user(path, wanted)
+                write_for_user(path, canonical)
     return FactsFormat(files=tuple(path.name for path in chosen), changed=tuple(changed), written=write)
 
 

@@ -72,8 +72,8 @@ def graft(
     with place.lock("graft", kind="graft"):
         where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
         source = _wheel(wheel, place.root / "official", where, listener)
-        given = Path(wheel).is_file()
-        folder = out or (source.parent if given else place.wheels)
+        is_local = Path(wheel).is_file()
+        folder = out or (source.parent if is_local else place.wheels)
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is no directory", remedy="name one with --out DIR")
         opened = WheelZip(lambda: source.open("rb"), source.name)
@@ -141,8 +141,8 @@ def graft_apply(
     where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
     official = _wheel(str(wheel), place.root / "official", where, listener)
     file = _graft_file(str(graft_file), place.root / "grafts", listener)
-    given = Path(wheel).is_file()
-    return apply_file(official, file, out or (official.parent if given else place.wheels), listener)
+    is_local = Path(wheel).is_file()
+    return apply_file(official, file, out or (official.parent if is_local else place.wheels), listener)
 
 
 def _graft_file(target: str, folder: Path, progress: Progress) -> Path:
@@ -173,8 +173,8 @@ def _card(gpu: str) -> Sm | Gfx:
     """The architecture of a card by its name, or ``sm_120`` itself."""
     arch = machine_from_flags(gpu=[gpu]).gpus[0].arch
     if not isinstance(arch, Sm | Gfx):
-        told = f"{gpu} is {arch or 'not known'}; grafts are for NVIDIA's and AMD's cards"
-        raise BadInput(told, remedy="rekindle plan --gpu …")
+        message = f"{gpu} is {arch or 'not known'}; grafts are for NVIDIA's and AMD's cards"
+        raise BadInput(message, remedy="rekindle plan --gpu …")
     return arch
 
 
@@ -184,9 +184,9 @@ def _cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[st
         return None
     if name != "ccache":
         raise BadInput(f"{name} does not cache device code alone", remedy="--launcher ccache")
-    found = find_launcher(host, name, host.env, place.root, place.logs)
-    script = behind_one_name(found.env, place.root / "tools")["CMAKE_CUDA_COMPILER_LAUNCHER"]
-    return script, found.env
+    launcher = find_launcher(host, name, host.env, place.root, place.logs)
+    script = behind_one_name(launcher.env, place.root / "tools")["CMAKE_CUDA_COMPILER_LAUNCHER"]
+    return script, launcher.env
 
 
 def _wheel(target: str, folder: Path, where: _Where, progress: Progress) -> Path:
@@ -200,6 +200,6 @@ def _wheel(target: str, folder: Path, where: _Where, progress: Progress) -> Path
     places = pip_places()
     indexes = () if where.offline else (where.index,) if where.index else places.indexes
     places = replace(places, indexes=indexes, links=(*places.links, *where.links))
-    found = find_wheels(target, places, python=where.python, platform=where.platform)[0].file
-    progress.stage("downloading", found.name)
-    return download(found.url, folder / found.name, sha256=found.sha256, progress=progress)
+    file = find_wheels(target, places, python=where.python, platform=where.platform)[0].file
+    progress.stage("downloading", file.name)
+    return download(file.url, folder / file.name, sha256=file.sha256, progress=progress)

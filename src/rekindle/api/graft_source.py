@@ -65,8 +65,8 @@ def gather_sources(
     else:
         torch, include = _torch_include(checked, headers, place, progress)
     toolkit = Path(tools.nvcc).parent.parent
-    own = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
-    fetched = _headers(find_packages(torch, facts), own, place, progress)
+    includes = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
+    fetched = _headers(find_packages(torch, facts), includes, place, progress)
     return Sources(
         tree=tree,
         include=include,
@@ -90,14 +90,14 @@ def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
     banner = read_banner(usual.out) if usual and usual.ok else None
     if banner and takes_compiler(row, banner.kind, banner.version) is not False:
         return None
-    here = [one for one in build_compilers(list_compilers(Asking(host)), host.system) if one.kind == "gcc"]
-    for compiler in here:
+    gccs = [gcc for gcc in build_compilers(list_compilers(Asking(host)), host.system) if gcc.kind == "gcc"]
+    for compiler in gccs:
         if compiler.path and takes_compiler(row, "gcc", compiler.version):
             return cxx_compiler_of(compiler.path)
-    wanted = f"g++-{newest_compiler(row, 'gcc')}"
+    program = f"g++-{newest_compiler(row, 'gcc')}"
     raise MissingTool(
         f"nvcc of CUDA {release} takes {compiler_span(row, 'gcc') or 'no compiler that is known'}, and there is none",
-        remedy=f"{bring_compiler(host, wanted)}   # or name one: CUDAHOSTCXX=…",
+        remedy=f"{bring_compiler(host, program)}   # or name one: CUDAHOSTCXX=…",
     )
 
 
@@ -110,9 +110,9 @@ def _torch_include(
     if required is None:
         raise BadInput(f"{companion.what} does not say for which torch it was compiled", remedy="take its PTX alone")
     version = required[1]
-    given = next((folder for folder in headers if (folder / "ATen/ATen.h").is_file()), None)
-    if given is not None:
-        return version, given
+    include = next((folder for folder in headers if (folder / "ATen/ATen.h").is_file()), None)
+    if include is not None:
+        return version, include
     file = find_wheels(f"torch=={version}", pip_places(), python="3.12", platform="linux_x86_64")[0].file
     progress.stage("downloading", f"{file.name}, for its headers (--headers DIR names them elsewhere)")
     wheel = download(file.url, place.root / "official" / file.name, sha256=file.sha256, progress=progress)
@@ -145,14 +145,14 @@ def _headers(
     packages: Sequence[HeaderPackage], have: tuple[Path, ...], place: Workspace, progress: Progress
 ) -> tuple[Path, ...]:
     """Include folders of the packages whose headers are nowhere here: only their headers are fetched."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for package in packages:
         if not package.always and has_header(have, package.header):
             continue
         progress.stage("headers", f"{package.name} {package.version}")
         opened = functools.partial(_open, f"{package.name}=={package.version}")
-        found += take_headers(package, opened, place.cache / "headers")
-    return tuple(dict.fromkeys(found))
+        folders += take_headers(package, opened, place.cache / "headers")
+    return tuple(dict.fromkeys(folders))
 
 
 def _standins(recipe: GraftRecipe, tree: Path, folder: Path) -> tuple[Path, ...]:
@@ -177,8 +177,8 @@ def _generated(
     """The kernel files that the release's own generator writes, once."""
     if not recipe.generated:
         return None
-    made = {unit_name(path) for path in folder.rglob("*.cu")}
-    if set(recipe.generated) <= made:
+    units = {unit_name(path) for path in folder.rglob("*.cu")}
+    if set(recipe.generated) <= units:
         return folder
     progress.stage("generate", "kernel files that the release writes itself")
     folder.mkdir(parents=True, exist_ok=True)
@@ -187,10 +187,10 @@ def _generated(
         "--install_dir", str(folder), "--per-operator-headers", "--generate", "sources", "--backend_whitelist", "CUDA",
         *(str(folder / word) if not word.startswith("-") else word for word in recipe.generator),
     ]  # fmt: skip
-    said: list[str] = []
-    done = run_long(argv, cwd=tree, env={**host.env, "PYTHONPATH": str(tree)}, on_line=said.append)
+    output: list[str] = []
+    done = run_long(argv, cwd=tree, env={**host.env, "PYTHONPATH": str(tree)}, on_line=output.append)
     if not done.ok or not set(recipe.generated) <= {unit_name(path) for path in folder.rglob("*.cu")}:
-        last = [line for line in said if line.strip()][-1:] or ["it said nothing"]
+        last = [line for line in output if line.strip()][-1:] or ["it said nothing"]
         raise StageFailed(f"the generator of the tree failed: {last[0]}", remedy=f"is {tree} a whole source tree?")
     return folder
 

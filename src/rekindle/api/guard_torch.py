@@ -35,24 +35,24 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     exe = python or sys.executable
     host = LiveHost()
     records = ask_contents(host, exe, digests=FAMILY).packages
-    family = {one.name.lower(): one for one in records if one.name.lower() in FAMILY}
-    found = {name: one.version for name, one in family.items()}
+    family = {package.name.lower(): package for package in records if package.name.lower() in FAMILY}
+    versions = {name: package.version for name, package in family.items()}
     place = keep or kept_in(host, exe)
     if record:
-        if "torch" not in found:
+        if "torch" not in versions:
             raise BadInput(f"{exe} has no torch, so there is nothing to record", remedy="rekindle up installs one")
-        write_for_user(place, constraints_text(found, {name: one.contents for name, one in family.items()}))
-        return GuardReport(python=exe, kept=str(place), expected=found, found=found, written=True)
+        write_for_user(place, constraints_text(versions, {name: package.contents for name, package in family.items()}))
+        return GuardReport(python=exe, kept=str(place), expected=versions, found=versions, written=True)
     if not place.is_file():
         if keep is not None:
             raise BadInput(f"there is no {keep}", remedy="rekindle guard --record writes one")
-        return GuardReport(python=exe, found=found)
+        return GuardReport(python=exe, found=versions)
     expected, contents = read_kept(place)
     replaced = tuple(
-        msgspec.structs.replace(one, restore=restore_lines(exe, one.name, expected))
-        for one in find_replaced(expected, records, contents)
+        msgspec.structs.replace(package, restore=restore_lines(exe, package.name, expected))
+        for package in find_replaced(expected, records, contents)
     )
-    return GuardReport(python=exe, kept=str(place), expected=expected, found=found, replaced=replaced)
+    return GuardReport(python=exe, kept=str(place), expected=expected, found=versions, replaced=replaced)
 
 
 def kept_in(host: Host, python: str) -> Path:
@@ -87,5 +87,5 @@ def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[
 
 def _index_of(torch: str) -> list[str]:
     release, _, flavour = torch.partition("+")
-    row = next((one for one in load_facts().flavours(release) if one.name == flavour), None) if flavour else None
+    row = next((entry for entry in load_facts().flavours(release) if entry.name == flavour), None) if flavour else None
     return ["--index-url", row.index] if row is not None and row.index else []

@@ -38,14 +38,14 @@ def guide(name: str | None = None) -> Text:
         rows = [f"  rekindle guide {page:<13} {_title(page)}" for page in _CALLED]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
-    known = {called: page for page, others in _CALLED.items() for called in (page, *others)}
-    if word not in known and (page := _page_for(name)):
+    pages = {called: page for page, others in _CALLED.items() for called in (page, *others)}
+    if word not in pages and (page := _page_for(name)):
         return Text(text=_read(page))
-    if word not in known:
-        near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-        hint = f"did you mean 'rekindle guide {known[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
+    if word not in pages:
+        near = difflib.get_close_matches(word, pages, n=1, cutoff=0.7)
+        hint = f"did you mean 'rekindle guide {pages[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
         raise BadInput(f"there is no guide {name!r}", remedy=hint)
-    return Text(text=_read(known[word]))
+    return Text(text=_read(pages[word]))
 
 
 def _page_for(card: str) -> str | None:
@@ -54,12 +54,12 @@ def _page_for(card: str) -> str | None:
 
     facts = load_facts()
     try:
-        found = find_gpu(card, facts)
+        gpu = find_gpu(card, facts)
     except RekindleError:
         return None
-    if found.vendor != "nvidia":
-        return {"amd": "amd", "intel": "arc"}.get(found.vendor)
-    families = {facts.nvidia.chip[chip].family.lower() for chip in found.chips if chip in facts.nvidia.chip}
+    if gpu.vendor != "nvidia":
+        return {"amd": "amd", "intel": "arc"}.get(gpu.vendor)
+    families = {facts.nvidia.chip[chip].family.lower() for chip in gpu.chips if chip in facts.nvidia.chip}
     return next((page for page, called in _CALLED.items() if families & {page, *called}), None)
 
 

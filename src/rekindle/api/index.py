@@ -182,11 +182,11 @@ def index_check(
     """
     from rekindle.index.wheelhouse.checking import check_house
 
-    known = believed_keys(map(Path, keys))
+    believed = believed_keys(map(Path, keys))
     return check_house(
         root,
-        checker(known),
-        keys_known=bool(known),
+        checker(believed),
+        keys_known=bool(believed),
         seen=seen or _lists_seen(),
         new_house=new_house,
         now=datetime.now(UTC),
@@ -252,12 +252,12 @@ def index_search(root: str, options: SearchOptions | None = None, **choices: Any
     ()
     """
     chosen = msgspec.structs.replace(options or SearchOptions(), **choices)
-    wanted = wanted_from(chosen, [_gpu_arch(gpu) for gpu in chosen.gpus])
+    query = wanted_from(chosen, [_gpu_arch(gpu) for gpu in chosen.gpus])
     rows = load_wheels(root)
-    hits, refused = search(rows, wanted)
+    hits, refused = search(rows, query)
     return Found(
         root=root,
-        wanted=wanted.describe(),
+        wanted=query.describe(),
         matches=tuple(
             WheelMatch(wheel=row, verdict=verdict, command=paste_line(["pip", "install", location(root, row)]))
             for row, verdict in hits
@@ -269,8 +269,8 @@ def index_search(root: str, options: SearchOptions | None = None, **choices: Any
 
 def _gpu_arch(text: str) -> GpuArch:
     """A product name, ``sm_35`` or ``gfx1031``; a name that was sold with several chips must be told apart."""
-    found = find_gpu(text, load_facts())
-    if len(found.archs) != 1:
-        names = ", ".join(str(arch) for arch in found.archs)
-        raise BadInput(f"{found.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
-    return found.archs[0]
+    gpu = find_gpu(text, load_facts())
+    if len(gpu.archs) != 1:
+        names = ", ".join(str(arch) for arch in gpu.archs)
+        raise BadInput(f"{gpu.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
+    return gpu.archs[0]

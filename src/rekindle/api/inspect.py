@@ -153,7 +153,7 @@ def inspect_machine(where: str) -> Machine:
         for flags in ({"gpu": [where]}, {"cpu": where}):
             with contextlib.suppress(BadInput):
                 described.append((flags, machine_from_flags(**flags)))
-        known = [flags for flags, said in described if said.cpu.microarchitecture or any(gpu.arch for gpu in said.gpus)]
+        known = [flags for flags, spec in described if spec.cpu.microarchitecture or any(gpu.arch for gpu in spec.gpus)]
         if known:
             # The name of a CPU with graphics in it says both.
             return machine_from_flags(**{name: value for flags in known for name, value in flags.items()})

@@ -19,8 +19,8 @@ def holdings() -> Holdings:
     >>> all(item.bytes >= 0 for item in holdings().items)
     True
     """
-    found = sorted(find_holdings(), key=lambda item: (item.workspace or item.path, item.workspace is not None))
-    return Holdings(items=tuple(found), places=tuple(str(one) for one in made.own_directories()))
+    items = sorted(find_holdings(), key=lambda item: (item.workspace or item.path, item.workspace is not None))
+    return Holdings(items=tuple(items), places=tuple(str(folder) for folder in made.own_directories()))
 
 
 def clean(
@@ -40,41 +40,41 @@ def clean(
     True
     """
     chosen = _chosen(what, everything)
-    wanted = [one for one in chosen if one.age_seconds >= older_than_days * 86400]
-    if dry_run or not wanted:
-        return Cleaning(removed=tuple(wanted), dry_run=dry_run)
-    if confirm is not None and not confirm(wanted):
+    to_remove = [holding for holding in chosen if holding.age_seconds >= older_than_days * 86400]
+    if dry_run or not to_remove:
+        return Cleaning(removed=tuple(to_remove), dry_run=dry_run)
+    if confirm is not None and not confirm(to_remove):
         raise Declined("nothing was removed")
     removed: list[Holding] = []
     kept: list[Kept] = []
     # The innermost first: what a workspace counts as its own is what its parts do not.
-    for one in sorted(wanted, key=lambda each: -len(each.path)):
-        why = remove(one) if Path(one.path).exists() else None
+    for holding in sorted(to_remove, key=lambda each: -len(each.path)):
+        why = remove(holding) if Path(holding.path).exists() else None
         if why is None:
-            removed.append(one)
+            removed.append(holding)
         else:
-            kept.append(Kept(path=one.path, why=why))
+            kept.append(Kept(path=holding.path, why=why))
     return Cleaning(removed=tuple(removed), kept=tuple(kept))
 
 
-def _chosen(what: Sequence[str], everything: bool) -> list[Holding]:
+def _chosen(words: Sequence[str], everything: bool) -> list[Holding]:
     items = holdings().items
-    if everything and what:
+    if everything and words:
         raise BadInput("--all leaves nothing to name", remedy="name kinds or paths, or give --all alone")
-    if not what:
+    if not words:
         kinds = EVERYTHING if everything else AGAIN
-        return [one for one in items if one.kind in kinds]
+        return [item for item in items if item.kind in kinds]
     chosen: dict[str, Holding] = {}
-    for word in what:
+    for word in words:
         if word in (*EVERYTHING, "wheelhouse"):
-            chosen.update({one.path: one for one in items if one.kind == word})
+            chosen.update({item.path: item for item in items if item.kind == word})
             continue
         place = str(Path(word).expanduser().absolute())
-        found = [one for one in items if one.path == place or one.workspace == place]
-        if not found:
+        matches = [item for item in items if item.path == place or item.workspace == place]
+        if not matches:
             raise BadInput(
                 f"{word} is not among the things Rekindle made, so it is not touched",
                 remedy=f"'rekindle list' shows them; kinds are {', '.join(EVERYTHING)}",
             )
-        chosen.update({one.path: one for one in found})
+        chosen.update({item.path: item for item in matches})
     return list(chosen.values())

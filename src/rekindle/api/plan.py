@@ -57,32 +57,32 @@ def plan(
     >>> bool(made.because[0].text)
     True
     """
-    where = machine or this_machine()
+    target = machine or this_machine()
     wheels, silent = _house_supply(wheelhouses)
-    inputs = _inputs_for(where, wish, taken=taken)
+    inputs = _inputs_for(target, wish, taken=taken)
 
     def make(wanted: Wish | None) -> Plan:
-        return make_plan(where, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
+        return make_plan(target, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
 
     def make_beside(wanted: Wish) -> Plan:
         if not wanted.beside:
             return make(wanted)
         from rekindle.plan.companions import plan_companions
 
-        return plan_companions(where, wanted, load_facts(), make)
+        return plan_companions(target, wanted, load_facts(), make)
 
     if app is None:
-        return _with_proofs(make_beside(wish) if wish is not None else make(None), where, proofs)
+        return _with_proofs(make_beside(wish) if wish is not None else make(None), target, proofs)
     from rekindle.interpreters.app_folder import read_app_use
     from rekindle.plan.apps import plan_app
 
     use = read_app_use(app, load_facts()) if isinstance(app, str) else app
-    return _with_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), where, proofs)
+    return _with_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), target, proofs)
 
 
-def _with_proofs(made: Plan, machine: Machine, given: Sequence[str] | None) -> Plan:
+def _with_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Plan:
     """What shared records say of it; a configured list that does not answer is a warning."""
-    places = configured_places("REKINDLE_PROOFS") if given is None else given
+    places = configured_places("REKINDLE_PROOFS") if named is None else named
     archs = [str(gpu.arch) for gpu in machine.gpus if gpu.arch is not None]
     for place in places:
         from rekindle.api.proofs import weighed_from
@@ -91,7 +91,7 @@ def _with_proofs(made: Plan, machine: Machine, given: Sequence[str] | None) -> P
         try:
             made = speak_of_plan(made, archs, weighed_from(place), place)
         except BadInput as error:
-            if given is not None:
+            if named is not None:
                 raise
             silent = Reason(code="proofs-silent", text=f"The records at {place} were not read: {error.message}")
             made = msgspec.structs.replace(made, warnings=(*made.warnings, silent))
@@ -100,20 +100,19 @@ def _with_proofs(made: Plan, machine: Machine, given: Sequence[str] | None) -> P
 
 def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
     """What a plan for a machine described by hand took for granted, in words, with the flag that says otherwise."""
-    found = []
+    guesses = []
     if machine.os.arch is None and machine.cpu.microarchitecture is None:
         arch = Question(machine=machine, wish=wish, facts=load_facts()).arch
-        found.append(f"{'x86-64' if arch == 'x86_64' else arch} (--arch)")
+        guesses.append(f"{'x86-64' if arch == 'x86_64' else arch} (--arch)")
     if wish.python is None and not machine.pythons and made.python:
-        found.append(f"Python {made.python} (--python)")
-    return tuple(found)
+        guesses.append(f"Python {made.python} (--python)")
+    return tuple(guesses)
 
 
 def plan_many(asked: Iterable[tuple[Machine, Wish]], memory: PlanMemory | None = None) -> Iterator[Plan]:
     """The plan of each machine and wish, for who has thousands: what was found for one is of use for the next, most
     where machines that are alike follow each other. No wheelhouse is asked. ``memory`` keeps it for further calls."""
-    known = {} if memory is None else memory
-    yield from make_plans(asked, load_facts(), _inputs_for, known)
+    yield from make_plans(asked, load_facts(), _inputs_for, {} if memory is None else memory)
 
 
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:
@@ -168,11 +167,11 @@ def house_wheels(place: str) -> list[HouseWheel]:
     """The torch wheels of a wheelhouse that were looked into, as the planner wants them."""
     from rekindle.index.wheelhouse.catalogue import load_wheels, location
 
-    found = []
+    wheels = []
     for row in load_wheels(place):
         if row.project == "torch" and row.inspected and not row.yanked:
-            found += _house_wheels(row, location(place, row))
-    return found
+            wheels += _house_wheels(row, location(place, row))
+    return wheels
 
 
 def house_grafts(place: str) -> list[HouseGraft]:
@@ -308,15 +307,15 @@ def choose_torch(
     >>> choice.answer, choice.backend, choice.pip[0][0].startswith("torch==")
     ('install', 'cuda', True)
     """
-    where = machine or this_machine()
-    made = plan(where, wish, wheelhouses=wheelhouses)
+    target = machine or this_machine()
+    made = plan(target, wish, wheelhouses=wheelhouses)
     build = made.build if made.answer == "build" else None
     disk = None if made.answer == "none" else use_disk_gib(made.backend, load_facts())
     return TorchChoice(
         **shared_fields(made, TorchChoice),
         packages=made.requests,
         pip=pip_arguments(made.requests) if made.answer == "install" else (),
-        cpu=pip_without_card(where, wish) if made.answer != "install" else (),
+        cpu=pip_without_card(target, wish) if made.answer != "install" else (),
         disk_gib=build.disk_gib if build else disk,
         minutes=build.minutes if build else None,
         why=tuple(reason.text for reason in made.because),

@@ -53,20 +53,20 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
 
 def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
     """The record of a report; only what a record may hold is looked at."""
-    told = report.environment
-    digest = report.wheel_sha256 or _installed_digest(told.get("executable", ""))
+    env = report.environment
+    digest = report.wheel_sha256 or _installed_digest(env.get("executable", ""))
     if digest is None:
         raise BadInput(
             "this run names no wheel by its digest, so a record of it would be about no file",
             remedy="rekindle verify --wheel FILE --share RECORD.json",
         )
-    package = "torch" if "torch" in told else "spark"
+    package = "torch" if "torch" in env else "spark"
     redact = redactor_here().text
-    cards = [card for name, text in sorted(told.items()) if name[:3] == "gpu" and (card := card_of(text)) is not None]
-    elsewhere = "events" in told
+    cards = [card for name, text in sorted(env.items()) if name[:3] == "gpu" and (card := card_of(text)) is not None]
+    elsewhere = "events" in env
     return ProofRecord(
         package=package,
-        version=told.get(package, "0"),
+        version=env.get(package, "0"),
         wheel_sha256=digest,
         verdict=report.verdict,
         level=report.level,
@@ -81,15 +81,15 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
         ),
         crashes=tuple(_plain(trial.name) for trial in report.operators if trial.harms),
         system=machine.os.system,
-        arch=told.get("machine", machine.os.arch or "unknown").replace("AMD64", "x86_64"),
+        arch=env.get("machine", machine.os.arch or "unknown").replace("AMD64", "x86_64"),
         distro=None if elsewhere else machine.os.distro,
-        cpu=None if elsewhere else told.get("cpu") or machine.cpu.microarchitecture,
+        cpu=None if elsewhere else env.get("cpu") or machine.cpu.microarchitecture,
         cards=tuple(cards),
         driver=None if elsewhere else machine.drivers.nvidia or machine.drivers.amdgpu,
-        cuda=told.get("cuda"),
-        rocm=told.get("hip"),
-        python=".".join(told["python"].split(".")[:2]) if "python" in told else None,
-        tool=f"rekindle {told.get('rekindle', __version__)}",
+        cuda=env.get("cuda"),
+        rocm=env.get("hip"),
+        python=".".join(env["python"].split(".")[:2]) if "python" in env else None,
+        tool=f"rekindle {env.get('rekindle', __version__)}",
         day=datetime.now(UTC).strftime("%Y-%m-%d"),
     )
 
@@ -109,10 +109,10 @@ def _installed_digest(python: str) -> str | None:
     from rekindle.interpreters.packages import look_into
     from rekindle.model.journey import Installation
 
-    kept = load_kept(workspace_at(None).reports / "install.json", Installation)
-    if kept is None or kept.python != python or not kept.fingerprint:
+    install = load_kept(workspace_at(None).reports / "install.json", Installation)
+    if install is None or install.python != python or not install.fingerprint:
         return None
-    return kept.wheel_sha256 if look_into(LiveHost(), python).fingerprint == kept.fingerprint else None
+    return install.wheel_sha256 if look_into(LiveHost(), python).fingerprint == install.fingerprint else None
 
 
 def find_records(place: str) -> list[GivenRecord]:
@@ -153,12 +153,12 @@ def _split(place: str, raw: bytes) -> Iterator[GivenRecord]:
 
 
 def _once(records: Iterable[GivenRecord]) -> list[GivenRecord]:
-    found: dict[bytes, GivenRecord] = {}
+    unique: dict[bytes, GivenRecord] = {}
     for record in records:
-        found.setdefault(record.raw.strip(), record)
-        if len(found) > MAX_RECORDS:
+        unique.setdefault(record.raw.strip(), record)
+        if len(unique) > MAX_RECORDS:
             raise BadInput(f"there are more than {MAX_RECORDS} records", remedy="name a smaller list")
-    return list(found.values())
+    return list(unique.values())
 
 
 def weighed_from(place: str, keys: Sequence[Path] = ()) -> tuple[WeighedRecord, ...]:
@@ -177,5 +177,5 @@ def review_records(place: str, *, keys: Sequence[Path] = ()) -> RecordReview:
     """
     records = weighed_from(place, keys)
     return RecordReview(
-        place=place, good=all(one.standing in ("counts", "hearsay") for one in records), records=records
+        place=place, good=all(record.standing in ("counts", "hearsay") for record in records), records=records
     )

@@ -55,8 +55,8 @@ def rebuild(
     without it only the digest can be compared). A statement holds a plan: one that was not built here before is
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
-    found, signed = _read(statement)
-    kind, written = found.definition.get("buildType"), sub_table(found.definition, "internalParameters").get("plan")
+    parsed, signed = _read(statement)
+    kind, written = parsed.definition.get("buildType"), sub_table(parsed.definition, "internalParameters").get("plan")
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
         raise BadInput(
             f"{statement.name} is about a build of another kind ({kind!r})",
@@ -65,17 +65,17 @@ def rebuild(
     if kind == BUILD_TYPE and written is None:
         remedy = "it is from an older version"
         raise BadInput(f"{statement.name} holds no plan, so it cannot be repeated", remedy=remedy)
-    name, sha256 = _subject(found, statement)
+    name, sha256 = _subject(parsed, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
     if kind == GRAFT_TYPE:
-        return _rebuild_graft(found, statement, original, sha256, source=source, place=place, progress=progress)
-    here = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
-    plan = decode(json.dumps(fill_places(written, here)).encode(), Plan, origin=statement.name)
+        return _rebuild_graft(parsed, statement, original, sha256, source=source, place=place, progress=progress)
+    places = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
+    plan = decode(json.dumps(fill_places(written, places)).encode(), Plan, origin=statement.name)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
-    tree = _tree(found, plan, source, place)
+    tree = _tree(parsed, plan, source, place)
     # The miniature needs nothing but a compiler, unless its plan names packages of its own.
     as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
     with place.lock("rebuild"):
@@ -94,43 +94,43 @@ def rebuild(
 
 
 def _compared(
-    statement: Path, made: str, made_sha256: str, original: Path, claimed: str, doubts: Sequence[str]
+    statement: Path, new: str, new_sha256: str, original: Path, claimed: str, doubts: Sequence[str]
 ) -> Rebuilt:
     """The two wheels side by side; ``doubts`` are why they may differ, told where they do."""
-    answer = Rebuilt(statement=str(statement), wheel=made, sha256=made_sha256, claimed=claimed, verdict="identical")
-    if made_sha256 == claimed:
+    answer = Rebuilt(statement=str(statement), wheel=new, sha256=new_sha256, claimed=claimed, verdict="identical")
+    if new_sha256 == claimed:
         return answer
     if not original.is_file():
-        first = f"sha256 {made_sha256[:12]}…, not {claimed[:12]}…; the original is not here to look into"
+        first = f"sha256 {new_sha256[:12]}…, not {claimed[:12]}…; the original is not here to look into"
         return replace(answer, verdict="different", difference="; ".join([first, *doubts]))
-    found = compare_wheels(Path(made), original)
-    words = [*filter(None, [found.difference]), *doubts]
-    return replace(answer, verdict=found.verdict, rule=found.rule, difference="; ".join(words) or None)
+    comparison = compare_wheels(Path(new), original)
+    words = [*filter(None, [comparison.difference]), *doubts]
+    return replace(answer, verdict=comparison.verdict, rule=comparison.rule, difference="; ".join(words) or None)
 
 
 def _read(path: Path) -> tuple[Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
     remedy = "the .intoto.json beside a wheel"
     try:
-        found = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
+        statement = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}", remedy=remedy) from error
     except BadInput as error:
         raise BadInput(f"{path} is no provenance statement: {error.message}", remedy=remedy) from error
-    if "predicate" not in found.content:
+    if "predicate" not in statement.content:
         raise BadInput(f"{path} is no provenance statement", remedy=remedy)
-    if found.envelope is None:
-        return found, "nobody signed it"
-    is_statement = found.envelope.payload_type == IN_TOTO
-    name = signed_by(found.envelope, checker(believed_keys())) if is_statement else None
+    if statement.envelope is None:
+        return statement, "nobody signed it"
+    is_statement = statement.envelope.payload_type == IN_TOTO
+    name = signed_by(statement.envelope, checker(believed_keys())) if is_statement else None
     if name is not None:
-        return found, f"by {name}, whose key is believed here"
-    claimed = ", ".join(key_id or "no name" for key_id, _ in found.envelope.signatures)
-    return found, f"by no key that is believed here (it says {claimed})"
+        return statement, f"by {name}, whose key is believed here"
+    claimed = ", ".join(key_id or "no name" for key_id, _ in statement.envelope.signatures)
+    return statement, f"by no key that is believed here (it says {claimed})"
 
 
-def _subject(found: Statement, origin: Path) -> tuple[str, str]:
-    name, sha256 = next(iter(found.subjects.items()), (None, ""))
+def _subject(statement: Statement, origin: Path) -> tuple[str, str]:
+    name, sha256 = next(iter(statement.subjects.items()), (None, ""))
     if name is None:
         raise BadInput(f"{origin.name} names no wheel")
     if name != Path(name).name:
@@ -138,7 +138,7 @@ def _subject(found: Statement, origin: Path) -> tuple[str, str]:
     return name, sha256
 
 
-def _tree(found: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
+def _tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
         import shutil
@@ -156,12 +156,12 @@ def _tree(found: Statement, plan: Plan, source: Path | None, place: Workspace) -
             f"which source tree of {plan.project}?", remedy="--source DIR, at the commit the statement names"
         )
     tree = source_status(source)
-    materials = found.definition.get("resolvedDependencies")
-    wanted = sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
-    for kind, here in (("gitCommit", tree.commit), ("sha256", tree.digest)):
-        if kind in wanted and here is not None and here != wanted[kind]:
+    materials = statement.definition.get("resolvedDependencies")
+    digests = sub_table(materials[0], "digest") if isinstance(materials, list) and materials else {}
+    for kind, actual in (("gitCommit", tree.commit), ("sha256", tree.digest)):
+        if kind in digests and actual is not None and actual != digests[kind]:
             raise BadInput(
-                f"{source} is at {here[:12]}, the statement was made from {str(wanted[kind])[:12]}",
+                f"{source} is at {actual[:12]}, the statement was made from {str(digests[kind])[:12]}",
                 remedy="check out that commit, with the same patches",
             )
     return tree
@@ -182,24 +182,24 @@ def read_graft_statement(definition: Mapping[str, Any], origin: str) -> GraftSta
     """From the ``buildDefinition`` of a statement; a :class:`BadInput` where it says too little."""
     try:
         asked, settings = definition["externalParameters"], definition["internalParameters"]
-        said = {
+        fields = {
             "wheel": asked["wheel"],
             "wheel_sha256": definition["resolvedDependencies"][0]["digest"]["sha256"],
             "archs": asked["archs"],
             "without": asked.get("without", []),
             "tools": settings.get("tools", {}),
         }
-        found = msgspec.convert(said, GraftStatement)
-        parse_wheel_filename(found.wheel)
+        graft = msgspec.convert(fields, GraftStatement)
+        parse_wheel_filename(graft.wheel)
     except (KeyError, IndexError, TypeError, AttributeError, msgspec.ValidationError, InvalidWheelFilename) as error:
         raise BadInput(f"{origin} does not say what was grafted, so it cannot be repeated: {error}") from error
-    if not found.archs:
+    if not graft.archs:
         raise BadInput(f"{origin} names no architecture that was grafted")
-    return found
+    return graft
 
 
 def _rebuild_graft(
-    found: Statement,
+    parsed: Statement,
     statement: Path,
     original: Path,
     claimed: str,
@@ -212,12 +212,12 @@ def _rebuild_graft(
     wheel by its digest and cards, and the tools are those of this machine."""
     from rekindle.api.graft import graft  # needs NumPy, which a build does without
 
-    said = read_graft_statement(found.definition, statement.name)
-    beside = [statement.with_name(said.wheel), original.with_name(said.wheel)]
-    official = next((path for path in beside if path.is_file() and sha256_of(path) == said.wheel_sha256), None)
+    details = read_graft_statement(parsed.definition, statement.name)
+    beside = [statement.with_name(details.wheel), original.with_name(details.wheel)]
+    official = next((path for path in beside if path.is_file() and sha256_of(path) == details.wheel_sha256), None)
     # What one chip alone has (sm_90a) comes with its card.
-    cards = [arch for arch in said.archs if arch[-1].isdigit()] or list(said.archs)
-    project, version, _, tags = parse_wheel_filename(said.wheel)
+    cards = [arch for arch in details.archs if arch[-1].isdigit()] or list(details.archs)
+    project, version, _, tags = parse_wheel_filename(details.wheel)
     tag = next(iter(sorted(tags, key=str)))
     report = graft(
         str(official or f"{project}=={version}"),
@@ -227,27 +227,27 @@ def _rebuild_graft(
         python=f"{tag.interpreter[2]}.{tag.interpreter[3:]}" if tag.interpreter.startswith("cp") else None,
         platform=tag.platform,
         sources=str(source) if source else None,
-        without=said.without,
+        without=details.without,
         leave_out=True,
         progress=progress,
     )
-    if report.wheel_sha256 != said.wheel_sha256:
+    if report.wheel_sha256 != details.wheel_sha256:
         raise BadInput(
-            f"the statement is about {said.wheel} with SHA-256 {said.wheel_sha256[:12]}…, and what was found has"
+            f"the statement is about {details.wheel} with SHA-256 {details.wheel_sha256[:12]}…, and what was found has"
             f" {report.wheel_sha256[:12]}…",
             remedy="lay the official wheel beside the statement",
         )
     if report.out is None or report.sha256 is None:
         why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), "")
         raise StageFailed(f"nothing was grafted, so there is nothing to compare: {why}"[:400])
-    others = _other_tools(said.tools, report)
+    others = _other_tools(details.tools, report)
     return _compared(statement, report.out, report.sha256, original, claimed, others)
 
 
-def _other_tools(wanted: Mapping[str, str], report: GraftReport) -> Sequence[str]:
+def _other_tools(tools: Mapping[str, str], report: GraftReport) -> Sequence[str]:
     """Tools that are of another version here than the statement names: why the code may differ."""
     return [
         f"{name} {version} made it, and here is {report.tools.get(name, 'none')}"
-        for name, version in sorted(wanted.items())
+        for name, version in sorted(tools.items())
         if report.tools.get(name) != version
     ]

@@ -37,9 +37,9 @@ def source_fetch(
 
     chosen = msgspec.structs.replace(options or FetchOptions(), **choices)
     project, release, revision = chosen.project, chosen.release, chosen.revision
-    wish = load(chosen.plan, Plan) if chosen.plan else None
-    if wish and wish.torch:
-        torch = wish.torch.split("+")[0]
+    planned = load(chosen.plan, Plan) if chosen.plan else None
+    if planned and planned.torch:
+        torch = planned.torch.split("+")[0]
         release = release or (torch if project == "torch" else _companion(project, torch))
     if chosen.match is not None and project != "torch":
         from rekindle.source.origins import pinned_commit
@@ -48,8 +48,8 @@ def source_fetch(
         if revision is None:
             release = release or _companion(project, tree_version(chosen.match)[1])
     home = Workspace(chosen.workspace) if chosen.workspace else default_workspace()
-    place = chosen.place or (wish.build.origin if wish and wish.build else None)
-    wanted = fetch.Wanted(
+    place = chosen.place or (planned.build.origin if planned and planned.build else None)
+    order = fetch.Wanted(
         project=project,
         version=release,
         revision=revision,
@@ -58,10 +58,10 @@ def source_fetch(
         mirrors=tuple(checkout.parse_mirror(mirror) for mirror in chosen.mirrors),
         reference=chosen.reference,
         submodules=chosen.submodules,
-        filling=_filling(wish, chosen.find_links, chosen.offline),
+        filling=_filling(planned, chosen.find_links, chosen.offline),
     )
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
-    return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
+    return fetch.fetch(order, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
 
 
 def _filling(plan: Plan | None, find_links: Sequence[str], offline: bool) -> Filling:
@@ -80,24 +80,24 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
     """
     if given is not None or workspace is None:
         return given or Path()
-    found = sorted(mark.parent for mark in Workspace(workspace).source.glob("*/version.txt"))
-    if len(found) == 1:
-        return found[0]
+    trees = sorted(mark.parent for mark in Workspace(workspace).source.glob("*/version.txt"))
+    if len(trees) == 1:
+        return trees[0]
     raise BadInput(
-        f"the workspace {workspace} holds {', '.join(path.name for path in found) or 'no source tree'}",
-        remedy="name the tree with --source DIR" if found else "rekindle source fetch --workspace DIR",
+        f"the workspace {workspace} holds {', '.join(path.name for path in trees) or 'no source tree'}",
+        remedy="name the tree with --source DIR" if trees else "rekindle source fetch --workspace DIR",
     )
 
 
 def _companion(project: str, torch: str) -> str:
     """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
     row = load_facts().release(torch)
-    found = getattr(row, project, None)
-    if found is None:
+    version = getattr(row, project, None)
+    if version is None:
         raise BadInput(
             f"which {project} belongs to torch {torch} is not known", remedy="give it with --release or --revision"
         )
-    return str(found)
+    return str(version)
 
 
 def source_hipify(
@@ -200,9 +200,9 @@ def _patch_choices(
 
     root = root.resolve()
     project, version = tree_version(root)
-    wish = load(plan, Plan) if plan else None
-    check_wanted(root, version, wish.torch if wish and project in ("torch", wish.project) else None)
-    facts = context.gather(LiveHost(), root, version, plan=wish, python=python, given=given)
+    planned = load(plan, Plan) if plan else None
+    check_wanted(root, version, planned.torch if planned and project in ("torch", planned.project) else None)
+    facts = context.gather(LiveHost(), root, version, plan=planned, python=python, given=given)
     return context.choose_for(root, project, facts, only=only, folder=patches)
 
 

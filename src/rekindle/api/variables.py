@@ -21,15 +21,15 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
     >>> configure() == {}  # nothing is needed here
     True
     """
-    wanted = _left_here()
-    if wanted is None:
+    needed = _left_here()
+    if needed is None:
         try:
-            wanted = _planned()
+            needed = _planned()
         except RekindleError as error:
             if not quiet:
                 warnings.warn(f"rekindle set nothing: {error.message}", stacklevel=3)
             return {}
-    missing = {name: value for name, value in wanted.items() if name not in os.environ}
+    missing = {name: value for name, value in needed.items() if name not in os.environ}
     if missing and "torch" in sys.modules:
         names = ", ".join(f"{name}={value}" for name, value in missing.items())
         raise BadInput(
@@ -47,8 +47,8 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
 def _left_here() -> dict[str, str] | None:
     """The variables of the environment that runs us; constraints for installers are none of torch's."""
     try:
-        told = json.loads((Path(sys.prefix) / "rekindle" / "adopted.json").read_text(encoding="utf-8"))
-        env = {str(name): str(value) for name, value in told["env"].items()}
+        document = json.loads((Path(sys.prefix) / "rekindle" / "adopted.json").read_text(encoding="utf-8"))
+        env = {str(name): str(value) for name, value in document["env"].items()}
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None
     env.pop("UV_CONSTRAINT", None)

@@ -29,9 +29,9 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     >>> variant_environment(machine).variables["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"]
     '6.1'
     """
-    where = machine or this_machine()
+    target = machine or this_machine()
     facts = load_facts()
-    cards = [card.arch for card in where.gpus if isinstance(card.arch, Sm)]
+    cards = [card.arch for card in target.gpus if isinstance(card.arch, Sm)]
     if gpu is not None:
         cards = [arch for arch in find_gpu(gpu, facts).archs if isinstance(arch, Sm)]
     if not cards:
@@ -39,8 +39,8 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     chosen = min(cards)
     variables = {SM_VARIABLE: chosen.dotted}
     notes = [*_limits(chosen, cards, first_visible_arch()), *_old_uv()]
-    driver = where.drivers.nvidia
-    cuda = newest_cuda(driver, driver_side(where.os), facts) if driver else None
+    driver = target.drivers.nvidia
+    cuda = newest_cuda(driver, driver_side(target.os), facts) if driver else None
     if cuda:
         variables[DRIVER_VARIABLE] = cuda
     else:

@@ -63,7 +63,7 @@ def supported_by(machine: Machine) -> list[Config]:
     codes = [Sm(int(number[:-1]), int(number[-1])) for number in every]
     running = [number for number, code in zip(every, codes, strict=True) if _any(code, cards)]
     gfx = sorted({gpu.arch.name for gpu in machine.gpus if isinstance(gpu.arch, Gfx)})
-    found = [Config("sm", running, True), Config("gfx", gfx, True)]
+    configs = [Config("sm", running, True), Config("gfx", gfx, True)]
     if machine.os.arch in (None, "x86_64", "amd64") and machine.cpu.features:
         lacking = missing(CHOOSING, machine.cpu.features)
         levels: list[str] = []
@@ -71,9 +71,9 @@ def supported_by(machine: Machine) -> list[Config]:
             if set(needs) & set(lacking):
                 break
             levels.insert(0, level)
-        found.append(Config("x86_64_level", levels))
-        found += [Config(_feature(isa), ["on"]) for isa in CHOOSING if isa not in lacking]
-    return [config for config in found if config.values]
+        configs.append(Config("x86_64_level", levels))
+        configs += [Config(_feature(isa), ["on"]) for isa in CHOOSING if isa not in lacking]
+    return [config for config in configs if config.values]
 
 
 def _levels() -> dict[str, tuple[str, ...]]:

@@ -146,9 +146,9 @@ def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
 
     progress.stage("reading", "which code asks nothing of the CPU")
     # The interpreter that the checks will run in, and no other that happens to have the package.
-    found = options.python or usual_python(LiveHost())
+    python = options.python or usual_python(LiveHost())
     try:
-        report = inspect(str(wheel) if wheel else package, python=None if wheel else found, progress=progress)
+        report = inspect(str(wheel) if wheel else package, python=None if wheel else python, progress=progress)
     except RekindleError:
         # What cannot be read is refused by the run itself, with its own words.
         return Audit(suspects=usual_suspects(package, arch, features))
