@@ -61,16 +61,16 @@ class Asking:
         """Seconds a command may take: its own limit or what the deadline leaves."""
         return max(0.05, min(at_most, self._deadline - _TO_END_S - time.monotonic()))
 
-    def _note(self, asked: str, said: object) -> None:
-        text = " ".join(str(said).split()) if said not in (None, "", {}) else "nothing"
+    def _note(self, asked: str, answer: object) -> None:
+        text = " ".join(str(answer).split()) if answer not in (None, "", {}) else "nothing"
         self.evidence.append(ProbeEvidence(probe=self._probe, asked=asked, said=text[:_SAID_CHARACTERS]))
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         done = self._host.run(argv, timeout=timeout, env=env)
         self.record.runs.append(done)
         ending = "timed out" if done.timed_out else "" if done.ok else f"exit {done.code}"
-        said = done.out.strip() or done.err.strip()
-        self._note(" ".join(argv), f"{ending}: {said}" if ending else said)
+        output = done.out.strip() or done.err.strip()
+        self._note(" ".join(argv), f"{ending}: {output}" if ending else output)
         return done
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:

@@ -106,8 +106,8 @@ def render_capture(record: Record) -> str:
         if key is not None:
             table(f"registry.{toml_key(name)}", {"values": dict(key.values), "keys": list(key.keys)})
     for run in record.runs:
-        said = {"argv": list(run.argv), "code": run.code, "timed_out": run.timed_out or None}
-        parts.append(f"\n[[run]]\n{render_table({**said, 'out': run.out or None, 'err': run.err or None})}")
+        outcome = {"argv": list(run.argv), "code": run.code, "timed_out": run.timed_out or None}
+        parts.append(f"\n[[run]]\n{render_table({**outcome, 'out': run.out or None, 'err': run.err or None})}")
     for path, raw in record.files.items():
         if raw is not None:
             parts.append(f"\n[[file]]\n{render_table({'path': path, **_content(raw)})}")
@@ -203,23 +203,23 @@ class RecordedHost:
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         key = tuple(argv)
-        found = self._runs.get(key) or self._by_name.get((_name(key[0]), *key[1:]))
-        return found or Completed(argv=key, code=None, err="not in the capture")
+        recorded = self._runs.get(key) or self._by_name.get((_name(key[0]), *key[1:]))
+        return recorded or Completed(argv=key, code=None, err="not in the capture")
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         raw = self._files.get(self._fold(path))
         return None if raw is None else raw[:limit]
 
     def glob(self, pattern: str) -> tuple[str, ...]:
-        wanted = _SLASHES.split(self._fold(pattern))
+        patterns = _SLASHES.split(self._fold(pattern))
         if not any(mark in pattern for mark in "*?["):
             return (pattern,) if self._fold(pattern) in self._known else ()
-        found = []
+        paths = []
         for folded, path in self._known.items():
             parts = _SLASHES.split(folded)
-            if len(parts) == len(wanted) and all(map(_matches, parts, wanted)):
-                found.append(path)
-        return tuple(sorted(found))
+            if len(parts) == len(patterns) and all(map(_matches, parts, patterns)):
+                paths.append(path)
+        return tuple(sorted(paths))
 
     def which(self, name: str) -> str | None:
         return next(iter(self.which_all(name)), None)

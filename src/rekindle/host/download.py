@@ -74,17 +74,17 @@ def download(
         )
     if sha256 is not None and (got := sha256_of(part)) != sha256.lower():
         part.unlink()
-        _note(part).unlink(missing_ok=True)
+        _note_path(part).unlink(missing_ok=True)
         raise StageFailed(f"{url} has SHA-256 {got}, not {sha256.lower()}; it was thrown away")
     part.replace(target)
-    _note(part).unlink(missing_ok=True)
+    _note_path(part).unlink(missing_ok=True)
     return target
 
 
 def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext | None) -> bool:
     """One connection: from where the part ends to the end. False where it was cut."""
     have = _size(part)
-    known = _remembered(part, url) if have else {}
+    known = _read_note(part, url) if have else {}
     validator = known.get("etag") or known.get("modified")
     if have and not validator:
         have = 0
@@ -113,7 +113,7 @@ def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext 
         etag, modified = answer.headers.get("ETag"), answer.headers.get("Last-Modified")
         # A weak validator may not be used for ranges.
         note = {"url": url, "etag": etag if etag and not etag.startswith("W/") else None, "modified": modified}
-        write_atomically(_note(part), json.dumps(note | {"length": total}))
+        write_atomically(_note_path(part), json.dumps(note | {"length": total}))
         done = start
         begun = time.monotonic()
         with part.open("ab" if resumed else "wb") as file:
@@ -138,13 +138,13 @@ def _size(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
 
 
-def _note(part: Path) -> Path:
+def _note_path(part: Path) -> Path:
     return part.with_name(part.name + ".json")
 
 
-def _remembered(part: Path, url: str) -> dict[str, Any]:
+def _read_note(part: Path, url: str) -> dict[str, Any]:
     try:
-        note = json.loads(_note(part).read_bytes())
+        note = json.loads(_note_path(part).read_bytes())
     except (OSError, ValueError):
         return {}
     return note if isinstance(note, dict) and note.get("url") == url else {}
@@ -168,12 +168,12 @@ def why_unreachable(url: str, *, timeout: float = ASK_SECONDS) -> str | None:
         # A proxy in between answers for a place it cannot reach itself.
         return f"a gateway on the way says {error.code}" if error.code in (502, 504) else None
     except urllib.error.URLError as error:
-        return _words(error.reason, timeout)
+        return _describe_reason(error.reason, timeout)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return _words(error, timeout)
+        return _describe_reason(error, timeout)
 
 
-def _words(reason: object, timeout: float) -> str | None:
+def _describe_reason(reason: object, timeout: float) -> str | None:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return None  # somebody answers; whether to believe them is the installer's to decide and to say
     if isinstance(reason, socket.gaierror):

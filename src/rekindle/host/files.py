@@ -50,10 +50,10 @@ def sweep_left_behind(folder: Path, pattern: str = "*") -> None:
 def file_state(path: Path) -> tuple[int, ...]:
     """The same as long as nobody changes, replaces or moves the file, not even for a moment; empty where none is."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 def refuse_changed(path: Path, state: tuple[int, ...], doing: str = "verified") -> None:

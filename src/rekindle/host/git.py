@@ -98,11 +98,11 @@ class Git:
             )
         done = self.host.run(["git", *self.place, "config", *_LIST, "--show-scope"], timeout=60.0, env=quiet)
         words = done.out.split("\0")
-        found = dict.fromkeys(zip(words[::2], words[1::2], strict=False))
+        keys = dict.fromkeys(zip(words[::2], words[1::2], strict=False))
         for path in sorted((home / "modules").rglob("config"))[:_MAX_MODULES] if modules else ():
             done = self.host.run(["git", "config", "--file", str(path), "--includes", *_LIST], timeout=60.0, env=quiet)
-            found.update(dict.fromkeys(("local", key) for key in done.out.split("\0") if key))
-        return list(found)
+            keys.update(dict.fromkeys(("local", key) for key in done.out.split("\0") if key))
+        return list(keys)
 
     def ask(self, *args: str, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> Completed:
         """A question about what is here: nothing is fetched for it, from nowhere."""

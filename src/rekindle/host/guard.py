@@ -51,13 +51,13 @@ def descendants(root: int) -> list[int]:
         fields = _fields(name)
         if fields and fields[0] not in (b"Z", b"X"):
             children.setdefault(int(fields[1]), []).append(int(name))
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [root]
     while waiting:
         for pid in children.get(waiting.pop(), ()):
-            found.append(pid)
+            pids.append(pid)
             waiting.append(pid)
-    return found
+    return pids
 
 
 def is_stopped(pid: int) -> bool:

@@ -65,14 +65,14 @@ def new_key(name: str, folder: Path | None = None) -> PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     place = folder or key_folder()
-    private, public = place / f"{_checked(name)}.key", place / f"{name}.pub"
+    private, public = place / f"{_check_name(name)}.key", place / f"{name}.pub"
     if private.exists() or public.exists():
         raise BadInput(
             f"there is a key {name!r} in {place} already", remedy="choose another name: what it signed still needs it"
         )
-    made = Ed25519PrivateKey.generate()
-    secret = made.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    open_text = made.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    key = Ed25519PrivateKey.generate()
+    secret = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    open_text = key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
     try:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Private from its first byte on, and never half there.
@@ -90,7 +90,7 @@ def new_key(name: str, folder: Path | None = None) -> PublicKey:
 def trust(path: Path, name: str | None = None, folder: Path | None = None) -> PublicKey:
     """Put somebody's public key among those that are believed."""
     read = read_public(path)
-    place = (folder or key_folder()) / f"{_checked(name or path.stem)}.pub"
+    place = (folder or key_folder()) / f"{_check_name(name or path.stem)}.pub"
     if place.exists() and read_public(place).id != read.id:
         raise BadInput(f"another key is trusted under the name {place.stem!r}", remedy="give a name: --name NAME")
     write_atomically(place, path.read_bytes())
@@ -113,7 +113,7 @@ def read_public(path: Path) -> PublicKey:
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    key = _parsed(path, forms.load_pem_public_key, "is no public key", "a .pub file made by: rekindle key new")
+    key = _parse_key(path, forms.load_pem_public_key, "is no public key", "a .pub file made by: rekindle key new")
     if not isinstance(key, Ed25519PublicKey):
         raise BadInput(f"{path} is no Ed25519 key", remedy="a .pub file made by: rekindle key new")
     return PublicKey(name=path.stem, id=_identity(key), path=path, _key=key)
@@ -124,18 +124,18 @@ def read_private(name: str, folder: Path | None = None) -> PrivateKey:
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    path = Path(name) if name.endswith(".key") else (folder or key_folder()) / f"{_checked(name)}.key"
+    path = Path(name) if name.endswith(".key") else (folder or key_folder()) / f"{_check_name(name)}.key"
     if not path.exists():
         raise BadInput(f"there is no signing key {name!r} ({path})", remedy=f"rekindle key new --name {path.stem}")
     read = functools.partial(forms.load_pem_private_key, password=None)
-    key = _parsed(path, read, "is no private key that can be read", "a .key file of: rekindle key new")
+    key = _parse_key(path, read, "is no private key that can be read", "a .key file of: rekindle key new")
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInput(f"{path} is no Ed25519 key", remedy="rekindle key new makes one")
     public = PublicKey(name=path.stem, id=_identity(key.public_key()), path=path, _key=key.public_key())
     return PrivateKey(name=path.stem, id=public.id, sign=key.sign, public=public)
 
 
-def _parsed(path: Path, read: Callable[[bytes], object], words: str, remedy: str) -> object:
+def _parse_key(path: Path, read: Callable[[bytes], object], words: str, remedy: str) -> object:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -149,10 +149,10 @@ def _parsed(path: Path, read: Callable[[bytes], object], words: str, remedy: str
 
 def checker(keys: Iterable[PublicKey]) -> Callable[[str, bytes, bytes], str | None]:
     """Which of these keys made a signature; the id in the envelope only says which to try first."""
-    known = tuple(keys)
+    tried = tuple(keys)
 
     def check(key_id: str, signature: bytes, message: bytes) -> str | None:
-        for key in sorted(known, key=lambda believed: believed.id != key_id):
+        for key in sorted(tried, key=lambda believed: believed.id != key_id):
             if key.signed(signature, message):
                 return key.name
         return None
@@ -167,7 +167,7 @@ def _identity(key: Any) -> str:
     return "ed25519:" + hashlib.sha256(raw).hexdigest()[:32]
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name!r} is no name for a key", remedy="letters, digits, dots, dashes; 64 at the most")
     return name

@@ -54,16 +54,16 @@ class LiveHost:
         return shutil.which(name)
 
     def which_all(self, name: str) -> tuple[str, ...]:
-        found: dict[str, None] = {}
+        paths: dict[str, None] = {}
         for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
             path = shutil.which(name, path=place) if place else None
             # On Windows the current directory is searched too; what lies there is no installation.
             if path and Path(path).parent == Path(place):
-                found[path] = None
-        if not found and name == "python" and sys.executable:
+                paths[path] = None
+        if not paths and name == "python" and sys.executable:
             # Windows seldom has Python on PATH (the py launcher, embedded ones); the one that runs us is there.
-            found[sys.executable] = None
-        return tuple(found)
+            paths[sys.executable] = None
+        return tuple(paths)
 
     def realpath(self, path: str) -> str:
         return os.path.realpath(path)
@@ -207,10 +207,10 @@ def question_text(name: str) -> str:
 def ask_python(host: Host, python: str, script: str, *words: str, timeout: float = 30.0) -> tuple[Any, str]:
     """What a script prints in a Python without the user's packages, as JSON on its last line; None with the last line
     of its complaint where it has no answer."""
-    said = host.run([python, "-I", "-c", script, *words], timeout=timeout)
+    done = host.run([python, "-I", "-c", script, *words], timeout=timeout)
     with contextlib.suppress(ValueError, IndexError):
-        return json.loads(said.out.strip().splitlines()[-1]) if said.ok else None, last_line(said.err, "no message")
-    return None, last_line(said.err, "no message")
+        return json.loads(done.out.strip().splitlines()[-1]) if done.ok else None, last_line(done.err, "no message")
+    return None, last_line(done.err, "no message")
 
 
 def read_answer(out: str) -> dict[str, Any] | None:

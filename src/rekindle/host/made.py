@@ -104,7 +104,7 @@ def _is_marked(book: str, digest: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noted:
+class NotedFolder:
     """A folder on the list. ``kind`` is workspace, wheelhouse or environment; it may be gone by now."""
 
     kind: str
@@ -117,11 +117,11 @@ def note_made(kind: str, folder: Path) -> None:
         write_atomically(folder / MARK, f"{kind}, made by rekindle {time.strftime('%Y-%m-%d', time.gmtime())}\n")
         write_atomically(_note_of(folder), json.dumps({"kind": kind, "path": str(folder.absolute())}))
         if len(list(list_folder().iterdir())) > _TIDY_FROM:
-            for gone in [note for note in noted() if not note.path.exists()]:
+            for gone in [note for note in noted_folders() if not note.path.exists()]:
                 forget(gone.path)
 
 
-def noted() -> Iterator[Noted]:
+def noted_folders() -> Iterator[NotedFolder]:
     """Every folder on the list; what cannot be read is no entry."""
     try:
         notes = sorted(list_folder().glob("*.json"))[:_MAX_NOTES]
@@ -132,7 +132,7 @@ def noted() -> Iterator[Noted]:
             if note.stat().st_size > _MAX_NOTE_BYTES:
                 continue
             row = json.loads(note.read_text(encoding="utf-8"))
-            yield Noted(kind=str(row["kind"]), path=Path(str(row["path"])))
+            yield NotedFolder(kind=str(row["kind"]), path=Path(str(row["path"])))
         except (OSError, ValueError, KeyError, TypeError):
             continue
 

@@ -65,7 +65,7 @@ def _group_levels(fs: Path) -> tuple[tuple[int, str], ...]:
 
 
 def _limits(fs: Path) -> list[MemoryNow]:
-    read, found = _reader(fs), []
+    read, limits = _reader(fs), []
     for version, place in _group_levels(fs):
         limit = memory_limit(read, version, place)
         if limit is None:
@@ -73,7 +73,7 @@ def _limits(fs: Path) -> list[MemoryNow]:
         name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
         held = text_of(read(f"{place}/{name}")).strip()
         used = (int(held) if held.isdigit() else 0) - _reclaimable(text_of(read(f"{place}/memory.stat")), prefix)
-        found.append(
+        limits.append(
             MemoryNow(
                 total=limit,
                 available=max(0, limit - used),
@@ -81,7 +81,7 @@ def _limits(fs: Path) -> list[MemoryNow]:
                 pressure=_pressure(text_of(read(f"{place}/memory.pressure"))),
             )
         )
-    return found
+    return limits
 
 
 def _reader(fs: Path) -> Callable[[str], bytes | None]:
@@ -130,8 +130,8 @@ def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
 def memory_limit(read: Read, version: int, place: str) -> int | None:
     """What this one group allows, in bytes; None where it sets no limit."""
     names = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
-    found = [int(text) for name in names if (text := text_of(read(f"{place}/{name}")).strip()).isdigit()]
-    return min((value for value in found if value < _NO_LIMIT), default=None)
+    limits = [int(text) for name in names if (text := text_of(read(f"{place}/{name}")).strip()).isdigit()]
+    return min((value for value in limits if value < _NO_LIMIT), default=None)
 
 
 def _upwards(root: str, below: str) -> list[str]:
@@ -141,7 +141,7 @@ def _upwards(root: str, below: str) -> list[str]:
 
 def _mounts(read: Read) -> dict[str, tuple[str, str]]:
     """Controller ("" for the unified tree) → where it is mounted, and which part of it is the mounted root."""
-    found: dict[str, tuple[str, str]] = {}
+    mounts: dict[str, tuple[str, str]] = {}
     for line in lines_of(read("/proc/self/mountinfo")):
         left, mark, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
@@ -149,8 +149,8 @@ def _mounts(read: Read) -> dict[str, tuple[str, str]]:
             continue
         place = fields[4].replace("\\040", " ")
         if kind[0] == "cgroup2":
-            found.setdefault("", (place, fields[3]))
+            mounts.setdefault("", (place, fields[3]))
         elif kind[0] == "cgroup":
             for name in kind[-1].split(","):
-                found.setdefault(name, (place, fields[3]))
-    return found
+                mounts.setdefault(name, (place, fields[3]))
+    return mounts

@@ -83,7 +83,7 @@ class ObjectStore:
         listed: dict[str, tuple[str, int]] = {}
         asked = {"Bucket": self.place.bucket, "Prefix": lead}
         while True:
-            with self._told("the list"):
+            with self._our_errors("the list"):
                 answer = self._client.list_objects_v2(**asked)
                 before = len(listed)
                 for row in answer.get("Contents", ()):
@@ -96,9 +96,9 @@ class ObjectStore:
 
     def digest(self, name: str) -> str | None:
         """The SHA-256 that was written beside an object when it was sent."""
-        with self._told(name, unless=("404", "NoSuchKey")):
-            found: str | None = self._client.head_object(**self._object(name)).get("Metadata", {}).get("sha256")
-            return found
+        with self._our_errors(name, unless=("404", "NoSuchKey")):
+            sha256: str | None = self._client.head_object(**self._object(name)).get("Metadata", {}).get("sha256")
+            return sha256
         return None
 
     def put(
@@ -117,7 +117,7 @@ class ObjectStore:
         are not there yet are sent.
         """
         about = {_ARGUMENTS[header]: value for header, value in headers.items()} | {"Metadata": {"sha256": sha256}}
-        with self._told(name), path.open("rb") as file:
+        with self._our_errors(name), path.open("rb") as file:
             if path.stat().st_size <= self.part_bytes:
                 answer = self._client.put_object(**self._object(name), **about, Body=file)
                 return str(answer.get("ETag", "")).strip('"')
@@ -137,7 +137,7 @@ class ObjectStore:
 
     def remove(self, name: str) -> None:
         """One object; one that is not there is no fault."""
-        with self._told(name, unless=("404", "NoSuchKey")):
+        with self._our_errors(name, unless=("404", "NoSuchKey")):
             self._client.delete_object(**self._object(name))
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class ObjectStore:
         say: then all of it is sent again."""
         there: dict[int, str] = {}
         marker = 0
-        with self._told(name, unless=("404", "405", "501", "NoSuchUpload", "NotImplemented", "MethodNotAllowed")):
+        with self._our_errors(name, unless=("404", "405", "501", "NoSuchUpload", "NotImplemented", "MethodNotAllowed")):
             while True:
                 answer = self._client.list_parts(**self._object(name), UploadId=upload, PartNumberMarker=marker)
                 there |= {int(row["PartNumber"]): row["ETag"].strip('"') for row in answer.get("Parts", ())}
@@ -164,7 +164,7 @@ class ObjectStore:
         return {"Bucket": self.place.bucket, "Key": f"{self.place.prefix}/{name}" if self.place.prefix else name}
 
     @contextlib.contextmanager
-    def _told(self, name: str, *, unless: tuple[str, ...] = ()) -> Iterator[None]:
+    def _our_errors(self, name: str, *, unless: tuple[str, ...] = ()) -> Iterator[None]:
         """Botocore's errors in our words; ``unless`` are answers that are none."""
         from botocore.exceptions import BotoCoreError, ClientError
 

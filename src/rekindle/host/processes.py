@@ -33,25 +33,25 @@ def tree_of(root: int) -> list[Proc]:
     if first is None:
         return _tree_by_psutil(root)
     # From the root downwards: a build has tens of processes, a machine hundreds.
-    found: list[Proc] = []
+    processes: list[Proc] = []
     waiting = first
     while waiting:
         pid = waiting.pop()
-        if process := _read(pid):
-            found.append(process)
+        if process := _read_process(pid):
+            processes.append(process)
         waiting += _children(pid) or ()
-    return found
+    return processes
 
 
 def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
     """Every process below one of them."""
-    found: list[Proc] = []
+    processes: list[Proc] = []
     waiting = [root]
     while waiting:
         for process in children.get(waiting.pop(), ()):
-            found.append(process)
+            processes.append(process)
             waiting.append(process.pid)
-    return found
+    return processes
 
 
 def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
@@ -62,7 +62,7 @@ def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
     return children
 
 
-def _read(pid: str, proc: str = "/proc") -> Proc | None:
+def _read_process(pid: str, proc: str = "/proc") -> Proc | None:
     try:
         # Plain strings and descriptors: this runs for every process of the machine, four times a second.
         handle = os.open(f"{proc}/{pid}/stat", os.O_RDONLY)
@@ -84,14 +84,14 @@ def _read(pid: str, proc: str = "/proc") -> Proc | None:
 
 def _children(pid: str) -> list[str] | None:
     """The kernel's own lists of a process's children, one per thread; None where it was built without them."""
-    found: list[str] = []
+    children: list[str] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 (as above)
-                found += file.read().decode().split()
+                children += file.read().decode().split()
     except OSError:
         return None
-    return found
+    return children
 
 
 def name_of(process: "psutil.Process") -> str:
@@ -105,14 +105,14 @@ def name_of(process: "psutil.Process") -> str:
 def _tree_by_psutil(root: int) -> list[Proc]:
     import psutil
 
-    found = []
+    processes = []
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(root).children(recursive=True):
             with contextlib.suppress(psutil.Error), child.oneshot():
                 rss, begun = child.memory_info().rss, child.create_time()
                 stopped = child.status() == psutil.STATUS_STOPPED
-                found.append(Proc(child.pid, child.ppid(), name_of(child), begun, rss, stopped))
-    return found
+                processes.append(Proc(child.pid, child.ppid(), name_of(child), begun, rss, stopped))
+    return processes
 
 
 def peak_rss(pid: int) -> int:
@@ -136,7 +136,7 @@ def process_mark(pid: int) -> str | None:
     at which it began; None where it is gone."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{process.started:.0f}" if (process := _read(str(pid))) else None
+        return f"{boot}/{process.started:.0f}" if (process := _read_process(str(pid))) else None
     return None
 
 
@@ -151,20 +151,20 @@ def command_line(pid: int) -> list[str]:
 
 def pause(pids: list[int]) -> None:
     """Stop them where they are; their memory stays, but grows no more."""
-    _each(pids, "suspend")
+    _call_each(pids, "suspend")
 
 
 def go_on(pids: list[int]) -> None:
     """Let them run again."""
-    _each(pids, "resume")
+    _call_each(pids, "resume")
 
 
 def kill(pids: list[int]) -> None:
     """End them at once."""
-    _each(pids, "kill")
+    _call_each(pids, "kill")
 
 
-def _each(pids: list[int], method: str) -> None:
+def _call_each(pids: list[int], method: str) -> None:
     import psutil
 
     for pid in pids:
@@ -183,7 +183,7 @@ def processes_of(folder: Path) -> list[Proc]:
     import psutil
 
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found = []
+    processes = []
     for process in psutil.process_iter():
         if process.pid in own:
             continue
@@ -192,5 +192,5 @@ def processes_of(folder: Path) -> list[Proc]:
             # The interpreter of an environment is a link: only how it was called tells whose it is.
             called = [Path(process.cwd()) / word for word in words if "/" in word or "\\" in word]
             if any(Path(os.path.normpath(path)).is_relative_to(folder) for path in (*called, Path(process.exe()))):
-                found.append(Proc(process.pid, process.ppid(), name_of(process), process.create_time(), 0))
-    return found
+                processes.append(Proc(process.pid, process.ppid(), name_of(process), process.create_time(), 0))
+    return processes

@@ -22,18 +22,18 @@ _PART = re.compile(r"<<(\w+)>>")
 _TABLE = read_beside(__file__, "redact.toml", dict[str, Any])
 
 
-def _compiled(rows: Iterable[Mapping[str, str]]) -> tuple[tuple[re.Pattern[str], str], ...]:
+def _compile_rules(rows: Iterable[Mapping[str, str]]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """Patterns, and what stands there instead."""
-    return tuple((re.compile(_with_parts(row["pattern"])), row["new"]) for row in rows)
+    return tuple((re.compile(_expand_parts(row["pattern"])), row["new"]) for row in rows)
 
 
-def _with_parts(pattern: str) -> str:
-    return _PART.sub(lambda match: _with_parts(_TABLE["parts"][match[1]]), pattern)
+def _expand_parts(pattern: str) -> str:
+    return _PART.sub(lambda match: _expand_parts(_TABLE["parts"][match[1]]), pattern)
 
 
-SECRETS = _compiled(_TABLE["secret"])
-_IDENTITY = _compiled(_TABLE["identity"])
-_ON_PAGES = SECRETS + _compiled(row for row in _TABLE["identity"] if row.get("on_pages", True))
+SECRETS = _compile_rules(_TABLE["secret"])
+_IDENTITY = _compile_rules(_TABLE["identity"])
+_ON_PAGES = SECRETS + _compile_rules(row for row in _TABLE["identity"] if row.get("on_pages", True))
 _IN_ADDRESS = re.compile(_TABLE["parts"]["in_address"])
 USER = "user"
 # Names that say nothing about a person, or that are also words tools use.
@@ -63,11 +63,11 @@ def without_password(text: str) -> str:
 def all_without_secrets(value: Any) -> Any:
     """The same for all text in lists and mappings; what a mapping calls a token is one, whatever it looks like."""
     if isinstance(value, Mapping):
-        named = {name: f"{name}={one}" if isinstance(one, str) else one for name, one in value.items()}
-        clean = {name: all_without_secrets(one) for name, one in named.items()}
-        return {name: one.removeprefix(f"{name}=") if isinstance(one, str) else one for name, one in clean.items()}
+        named = {name: f"{name}={part}" if isinstance(part, str) else part for name, part in value.items()}
+        clean = {name: all_without_secrets(part) for name, part in named.items()}
+        return {name: part.removeprefix(f"{name}=") if isinstance(part, str) else part for name, part in clean.items()}
     if isinstance(value, list | tuple):
-        return [all_without_secrets(one) for one in value]
+        return [all_without_secrets(part) for part in value]
     return without_secrets(value)
 
 
@@ -118,12 +118,12 @@ class Redactor:
         # By its name too: a token alone looks like nothing.
         clean.env = {name: self.text(f"{name}={value}").partition("=")[2] for name, value in record.env.items()}
         clean.files = {
-            self.text(path): None if raw is None else self.data(_less(path, raw)) for path, raw in record.files.items()
+            self.text(path): None if raw is None else self.data(_prune(path, raw)) for path, raw in record.files.items()
         }
         return clean
 
 
-def _less(path: str, raw: bytes) -> bytes:
+def _prune(path: str, raw: bytes) -> bytes:
     """The list of mounts names private places; only the control groups in it are anybody's business."""
     if path != "/proc/self/mountinfo":
         return raw

@@ -54,22 +54,22 @@ class Sandbox:
         inside |= {"HOME": str(work / "home"), "TMPDIR": "/tmp", "USER": "rekindle", "LOGNAME": "rekindle"}  # noqa: S108
         words = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
         for name in _SYSTEM:
-            words += _as_it_is(Path(name))
+            words += _bind_or_link(Path(name))
         for pattern in _ETC:
-            words += [word for path in sorted(Path("/etc").glob(pattern)) for word in _read_only(path)]
+            words += [word for path in sorted(Path("/etc").glob(pattern)) for word in _bind_read_only(path)]
         home = _home()
         if any(home.is_relative_to(name) for name in _SYSTEM):
             words += ["--tmpfs", str(home)]
         words += ["--proc", "/proc", "--dev", "/dev"]
-        words += _read_only(Path("/sys")) if self.gpu else _read_only(Path("/sys/devices/system"))
+        words += _bind_read_only(Path("/sys")) if self.gpu else _bind_read_only(Path("/sys/devices/system"))
         if self.gpu:
             for path in sorted(path for pattern in _GPU_NODES for path in Path("/dev").glob(pattern)):
                 words += ["--dev-bind", str(path), str(path)]
         words += ["--bind", str(work / "tmp"), "/tmp"]  # noqa: S108
-        for path in _outermost([*self.shown, *shown, *_named_folders(inside)], home):
-            words += _read_only(path)
+        for path in _outermost_paths([*self.shown, *shown, *_named_folders(inside)], home):
+            words += _bind_read_only(path)
         words += ["--bind", str(work), str(work), "--remount-ro", "/", "--chdir", str(work)]
-        return [*_limited(), self.program, *words, "--", *argv], inside
+        return [*_limit_files(), self.program, *words, "--", *argv], inside
 
 
 def find_sandbox(
@@ -102,11 +102,11 @@ def parts_of(prefix: Path) -> list[Path]:
 
 def links_of(path: Path) -> list[Path]:
     """Each file a link leads over, one after the other."""
-    found: list[Path] = []
-    while path.is_symlink() and len(found) < 40:
+    files: list[Path] = []
+    while path.is_symlink() and len(files) < 40:
         path = path.parent / path.readlink()
-        found.append(path)
-    return found
+        files.append(path)
+    return files
 
 
 def _trouble(box: Sandbox, probe: Sequence[str], work: Path) -> str | None:
@@ -119,35 +119,35 @@ def _trouble(box: Sandbox, probe: Sequence[str], work: Path) -> str | None:
         return f"bubblewrap does not start: {error}"
     if done.returncode == 0:
         return None
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return f"bubblewrap cannot work here: {said[-1] if said else f'exit code {done.returncode}'}"
+    errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return f"bubblewrap cannot work here: {errors[-1] if errors else f'exit code {done.returncode}'}"
 
 
-def _limited() -> list[str]:
+def _limit_files() -> list[str]:
     """No file of its own, and no log it fills through us, grows past ``FILE_BYTES``."""
     program = shutil.which("prlimit")
     return [program, f"--fsize={FILE_BYTES}:{FILE_BYTES}", "--"] if program else []
 
 
-def _as_it_is(path: Path) -> list[str]:
+def _bind_or_link(path: Path) -> list[str]:
     """A top-level folder, or the link that stands in its place on merged systems."""
     if path.is_symlink():
         return ["--symlink", str(path.readlink()), str(path)]
-    return _read_only(path)
+    return _bind_read_only(path)
 
 
-def _read_only(path: Path) -> list[str]:
+def _bind_read_only(path: Path) -> list[str]:
     return ["--ro-bind", str(path), str(path)] if path.exists() else []
 
 
-def _outermost(paths: Iterable[Path], home: Path) -> list[Path]:
+def _outermost_paths(paths: Iterable[Path], home: Path) -> list[Path]:
     """Without what lies in another of them, or in the system: nothing can be mounted inside what is read-only."""
-    found: list[Path] = []
+    outermost: list[Path] = []
     for path in sorted(paths, key=lambda path: len(path.parts)):
-        seen = any(path.is_relative_to(name) for name in _SYSTEM) and not path.is_relative_to(home)
-        if not seen and not any(path.is_relative_to(other) for other in found):
-            found.append(path)
-    return found
+        is_system = any(path.is_relative_to(name) for name in _SYSTEM) and not path.is_relative_to(home)
+        if not is_system and not any(path.is_relative_to(other) for other in outermost):
+            outermost.append(path)
+    return outermost
 
 
 def _named_folders(env: Mapping[str, str]) -> list[Path]:

@@ -31,12 +31,12 @@ def last_line(text: str, otherwise: str = "") -> str:
 
 def key_values(text: str, separator: str = "=") -> dict[str, str]:
     """``KEY=value`` lines, quotes taken off; the first of several wins."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in text.splitlines():
         key, mark, value = line.partition(separator)
         if mark and key.strip() and not key.lstrip().startswith("#"):
-            found.setdefault(key.strip(), value.strip().strip("\"'"))
-    return found
+            values.setdefault(key.strip(), value.strip().strip("\"'"))
+    return values
 
 
 def memory_sizes(meminfo: bytes | None) -> dict[str, int]:

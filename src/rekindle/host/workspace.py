@@ -142,39 +142,39 @@ def find_holdings() -> Iterator[Holding]:
     data, cache = made.own_directories()
     books = made.BOOKS
     workspaces = [folder for folder in _folders(data) if folder.name not in books]
-    noted = [note for note in made.noted() if note.path.is_dir() and made.is_ours(note.path)]
+    noted = [note for note in made.noted_folders() if note.path.is_dir() and made.is_ours(note.path)]
     workspaces += [note.path for note in noted if note.kind == "workspace" and note.path not in workspaces]
     for root in workspaces:
-        yield from _workspace(root, when)
+        yield from _workspace_parts(root, when)
     for note in noted:
         if note.kind == "environment" and not any(note.path.is_relative_to(root) for root in workspaces):
-            yield _holding("environment", note.path, when)
+            yield _make_holding("environment", note.path, when)
         elif note.kind == "wheelhouse":
-            yield _holding("wheelhouse", note.path, when, note="wheels others may install from")
+            yield _make_holding("wheelhouse", note.path, when, note="wheels others may install from")
     for each in _folders(cache):
-        yield _holding("cache", each, when)
+        yield _make_holding("cache", each, when)
 
 
-def _workspace(root: Path, now: float) -> Iterator[Holding]:
+def _workspace_parts(root: Path, now: float) -> Iterator[Holding]:
     counted = 0
     for name, kind, single in _PARTS:
         folder = root / name
         parts = _folders(folder) if single else [folder] if folder.is_dir() and not folder.is_symlink() else []
         for part in parts:
             note = _TREE if kind == "source" else _WHEELS if kind == "wheels" else None
-            found = _holding(kind, part, now, workspace=root, note=note)
-            counted += found.bytes
-            if found.bytes:
-                yield found
-    whole = _holding("workspace", root, now, note="the plan, and all that is listed under it")
+            holding = _make_holding(kind, part, now, workspace=root, note=note)
+            counted += holding.bytes
+            if holding.bytes:
+                yield holding
+    whole = _make_holding("workspace", root, now, note="the plan, and all that is listed under it")
     yield replace(whole, bytes=max(0, whole.bytes - counted))
 
 
-def _holding(
+def _make_holding(
     kind: HoldingKind, path: Path, now: float, *, workspace: Path | None = None, note: str | None = None
 ) -> Holding:
     name = str(path.relative_to(workspace)) if workspace else str(path)
-    age = max(0.0, now - _changed(path, now))
+    age = max(0.0, now - _last_change(path, now))
     inside = str(workspace) if workspace else None
     size, seconds = disk_bytes(path), round(age)
     return Holding(kind=kind, name=name, path=str(path), bytes=size, age_seconds=seconds, workspace=inside, note=note)
@@ -182,16 +182,16 @@ def _holding(
 
 def _folders(folder: Path) -> list[Path]:
     try:
-        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+        return sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:
         return []
 
 
-def _changed(path: Path, default: float) -> float:
+def _last_change(path: Path, default: float) -> float:
     times = []
     with contextlib.suppress(OSError):
         times.append(path.lstat().st_mtime)
-        times += [one.stat(follow_symlinks=False).st_mtime for one in os.scandir(path)]
+        times += [entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(path)]
     return max(times, default=default)
 
 
@@ -258,4 +258,4 @@ def _is_in_use(path: Path) -> bool:
     running = [Path(sys.prefix), Path(__file__)]
     if active := os.environ.get("VIRTUAL_ENV"):
         running.append(Path(active))
-    return any(one.resolve().is_relative_to(there) for one in running)
+    return any(place.resolve().is_relative_to(there) for place in running)

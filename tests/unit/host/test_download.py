@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import BadInput, Interrupted, StageFailed
-from rekindle.host.download import _speed, _words, download
+from rekindle.host.download import _describe_reason, _speed, download
 
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -299,4 +299,4 @@ def test_more_than_any_source_is_not_fetched(server: Server, tmp_path: Path, mon
     ],
 )
 def test_why_a_place_cannot_be_reached_in_words(reason: object, words: str | None) -> None:
-    assert _words(reason, 8.0) == words
+    assert _describe_reason(reason, 8.0) == words

@@ -94,7 +94,7 @@ def test_by_default_only_what_can_be_made_again_goes(workspace: Workspace) -> No
 def test_a_workspace_goes_whole_and_off_the_list(workspace: Workspace) -> None:
     done = api.clean([str(workspace.root)])
     assert not workspace.root.exists() and not done.kept and list(find_holdings()) == []
-    assert list(made.noted()) == []
+    assert list(made.noted_folders()) == []
 
 
 def test_everything_goes_but_a_wheelhouse(workspace: Workspace, tmp_path: Path) -> None:

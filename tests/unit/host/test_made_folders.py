@@ -23,9 +23,9 @@ def test_a_new_workspace_is_ours_and_on_the_list(tmp_path: Path) -> None:
     with Workspace(root).lock("test"):
         pass
     assert made.is_ours(root)
-    assert [(one.kind, one.path) for one in made.noted()] == [("workspace", root)]
+    assert [(one.kind, one.path) for one in made.noted_folders()] == [("workspace", root)]
     made.forget(root)
-    assert list(made.noted()) == []
+    assert list(made.noted_folders()) == []
 
 
 def test_a_folder_that_held_something_is_not(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_a_folder_that_held_something_is_not(tmp_path: Path) -> None:
     (root / "thesis.txt").write_text("years of work")
     with Workspace(root).lock("test"):
         pass
-    assert not made.is_ours(root) and list(made.noted()) == []
+    assert not made.is_ours(root) and list(made.noted_folders()) == []
 
 
 def test_our_own_directories_are_ours_but_not_the_root_itself(home: Path, tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ def test_a_damaged_list_costs_only_its_entry(tmp_path: Path) -> None:
     made.note_made("environment", tmp_path / "env")
     (made.list_folder() / "bad.json").write_text("{")
     (made.list_folder() / "odd.json").write_text("[]")
-    assert [one.kind for one in made.noted()] == ["environment"]
+    assert [one.kind for one in made.noted_folders()] == ["environment"]

@@ -81,7 +81,7 @@ def test_names_with_brackets(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     fields = "S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0"
     (tmp_path / "7/stat").write_text(f"7 (a (odd) name) {fields}\n")
-    found = processes._read("7", str(tmp_path))
+    found = processes._read_process("7", str(tmp_path))
     assert found is not None
     assert (found.name, found.parent, found.started) == ("a (odd) name", 1, 555.0)
 
@@ -92,15 +92,15 @@ def test_what_a_process_is_by_its_fields(tmp_path: Path) -> None:
     def read(state: str, fields: int = 23) -> processes.Proc | None:
         words = f"{state} 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0".split()[:fields]
         (tmp_path / "7/stat").write_text(f"7 (name) {' '.join(words)}\n")
-        return processes._read("7", str(tmp_path))
+        return processes._read_process("7", str(tmp_path))
 
     running, stopped = read("S"), read("T")
     assert running and not running.stopped and running.rss == 3 * os.sysconf("SC_PAGE_SIZE")
     assert stopped and stopped.stopped
     assert read("Z") is None and read("X") is None and read("S", 21) is None and read("S", 22) is not None
     (tmp_path / "7/stat").write_text("S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0")
-    assert processes._read("7", str(tmp_path)) is None, "without a name it is none"
-    assert processes._read("8", str(tmp_path)) is None
+    assert processes._read_process("7", str(tmp_path)) is None, "without a name it is none"
+    assert processes._read_process("8", str(tmp_path)) is None
 
 
 def test_everything_below_one_of_them() -> None:

@@ -45,23 +45,23 @@ def device(nvml, index):
     code = nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle))
     if code:
         return {"index": index, "error": message(nvml, code), "code": code}
-    found = {"index": index, "name": text(nvml.nvmlDeviceGetName, handle)}
+    card = {"index": index, "name": text(nvml.nvmlDeviceGetName, handle)}
     major, minor = ctypes.c_int(), ctypes.c_int()
     if nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) == 0:
-        found["compute_capability"] = "%d.%d" % (major.value, minor.value)
+        card["compute_capability"] = "%d.%d" % (major.value, minor.value)
     memory = Memory()
     if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0:
-        found["memory"] = memory.total
+        card["memory"] = memory.total
     pci = Pci()
     if nvml.nvmlDeviceGetPciInfo_v3(handle, ctypes.byref(pci)) == 0:
         # Low half vendor, high half device, as in configuration space.
-        found["pci_id"] = "%04x:%04x" % (pci.pci_device_id & 0xFFFF, pci.pci_device_id >> 16)
-        found["pci_slot"] = pci.bus_id.decode("ascii", "replace").lower()
+        card["pci_id"] = "%04x:%04x" % (pci.pci_device_id & 0xFFFF, pci.pci_device_id >> 16)
+        card["pci_slot"] = pci.bus_id.decode("ascii", "replace").lower()
     current, pending = ctypes.c_int(), ctypes.c_int()
     if hasattr(nvml, "nvmlDeviceGetDriverModel"):
         if nvml.nvmlDeviceGetDriverModel(handle, ctypes.byref(current), ctypes.byref(pending)) == 0:
-            found["driver_model"] = {0: "WDDM", 1: "TCC", 2: "MCDM"}.get(current.value)
-    return found
+            card["driver_model"] = {0: "WDDM", 1: "TCC", 2: "MCDM"}.get(current.value)
+    return card
 
 
 def message(nvml, code):

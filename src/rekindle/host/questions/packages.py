@@ -20,11 +20,11 @@ except ImportError:
 TO_READ = [name for word in sys.argv[1:] if word.startswith("digests=") for name in word[len("digests=") :].split(",")]
 
 
-def when(found):
+def when(dist):
     # pip writes INSTALLER and REQUESTED last; either dates the install.
     for name in ("INSTALLER", "RECORD", "METADATA"):
         try:
-            return os.stat(os.path.join(str(found._path), name)).st_mtime
+            return os.stat(os.path.join(str(dist._path), name)).st_mtime
         except (AttributeError, OSError):
             continue
     return 0.0
@@ -55,10 +55,10 @@ def contents(record, folder, read_files):
         listed = sorted(brought(record))
     except csv.Error:
         listed = []
-    found = [(name, digest_in_record(os.path.join(folder, name))) for name, _ in listed] if read_files else listed
-    edited = [name for (name, digest), (_, now) in zip(listed, found) if digest != now]
-    lines = "".join("%s %s\n" % row for row in found)
-    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest() if found else "", edited
+    current = [(name, digest_in_record(os.path.join(folder, name))) for name, _ in listed] if read_files else listed
+    edited = [name for (name, digest), (_, now) in zip(listed, current) if digest != now]
+    lines = "".join("%s %s\n" % row for row in current)
+    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest() if current else "", edited
 
 
 def came_from(text):
@@ -87,10 +87,10 @@ def row(name, version, folder, read, requires, date):
     }
 
 
-def reader(found):
+def reader(dist):
     def read(name):
         try:
-            return found.read_text(name)
+            return dist.read_text(name)
         except UnicodeError:
             return ""
 
@@ -99,19 +99,19 @@ def reader(found):
 
 def distributions():
     if metadata is None:
-        for found in pkg_resources.working_set:
-            read = lambda name: found.get_metadata(name) if found.has_metadata(name) else None
-            requires = [str(wanted) for wanted in found.requires()]
-            yield row(found.project_name, found.version, found.location, read, requires, 0.0)
+        for dist in pkg_resources.working_set:
+            read = lambda name: dist.get_metadata(name) if dist.has_metadata(name) else None
+            requires = [str(requirement) for requirement in dist.requires()]
+            yield row(dist.project_name, dist.version, dist.location, read, requires, 0.0)
         return
-    for found in metadata.distributions():
+    for dist in metadata.distributions():
         try:
-            name, version, requires = found.metadata["Name"], found.version, list(found.requires or [])
+            name, version, requires = dist.metadata["Name"], dist.version, list(dist.requires or [])
         except UnicodeError:  # one package that cannot be read hides no other
-            name, _, version = os.path.basename(str(found._path)).rpartition(".")[0].partition("-")
+            name, _, version = os.path.basename(str(dist._path)).rpartition(".")[0].partition("-")
             requires = []
         if name:
-            yield row(name, version, str(found.locate_file("")), reader(found), requires, when(found))
+            yield row(name, version, str(dist.locate_file("")), reader(dist), requires, when(dist))
 
 
 def about_torch():
@@ -124,13 +124,13 @@ def about_torch():
             text = file.read()
     except (OSError, UnicodeError):
         text = ""
-    said = {}
+    versions = {}
     for name in ("__version__", "cuda", "hip"):
         match = re.search(r"^%s(?:\s*:[^=\n]+)?\s*=\s*['\"]([^'\"]+)['\"]" % name, text, re.MULTILINE)
-        said[name] = match.group(1) if match else None
+        versions[name] = match.group(1) if match else None
     if "files" in sys.argv[1:]:
-        said["files"] = digest_of(home)
-    return said
+        versions["files"] = digest_of(home)
+    return versions
 
 
 def digest_of(home):

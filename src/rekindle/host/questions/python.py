@@ -19,7 +19,7 @@ def config(name):
 def packages():
     """Versions of what matters to torch, read from the names of metadata directories (no import)."""
     wanted = ("torch", "torchvision", "torchaudio", "numpy", "triton", "pytorch_triton", "mkl", "intel_openmp")
-    found = {}
+    versions = {}
     for place in sys.path:
         try:
             names = os.listdir(place or ".")
@@ -31,8 +31,8 @@ def packages():
             parts = name.rsplit(".", 1)[0].split("-")
             key = parts[0].lower().replace("-", "_")
             if len(parts) >= 2 and (key in wanted or key.startswith(("nvidia_", "rocm_", "rocm"))):
-                found.setdefault(key, {"version": parts[1], "path": place})
-    return found
+                versions.setdefault(key, {"version": parts[1], "path": place})
+    return versions
 
 
 def include():
