@@ -52,26 +52,27 @@ def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Ad
     facts = load_facts()
     if not options.dry_run and finish_restoring(options.folder.expanduser().absolute(), facts):
         progress.note("putting an environment back was cut short: it is as it was before its adoption")
-    found = find_app(options.folder, facts)
-    python = options.python or (str(found.python) if found.python else None)
+    app_folder = find_app(options.folder, facts)
+    python = options.python or (str(app_folder.python) if app_folder.python else None)
     if python is None:
-        places = ", ".join(found.app.pythons)
+        places = ", ".join(app_folder.app.pythons)
         raise BadInput(
-            f"{found.words} in {found.root} has no Python yet (looked for {places})",
-            remedy=f"run its own installer once, or name its interpreter with --python EXE. Does it run in a container,"
-            f" put after its own lines in the Dockerfile: RUN with the pip line of rekindle plan --for {found.name}",
+            f"{app_folder.words} in {app_folder.root} has no Python yet (looked for {places})",
+            remedy="run its own installer once, or name its interpreter with --python EXE. Does it run in a"
+            " container, put after its own lines in the Dockerfile: RUN with the pip line of rekindle"
+            f" plan --for {app_folder.name}",
         )
-    progress.stage("recognise", f"{found.words} with {python}")
+    progress.stage("recognise", f"{app_folder.words} with {python}")
     interpreter = ask_interpreter(LiveHost(), python)
-    root = own_root(interpreter, found)
+    root = own_root(interpreter, app_folder)
     if not options.undo:
         refuse_unwritable(root)
     if not options.dry_run:
-        refuse_running(root, found)
+        refuse_running(root, app_folder)
         if recover_environment(root):
             progress.note("an earlier adoption was cut short: the environment is as it was before it")
     adopting = _Adopting(
-        options=options, found=found, interpreter=interpreter, root=root, progress=progress, confirm=confirm
+        options=options, found=app_folder, interpreter=interpreter, root=root, progress=progress, confirm=confirm
     )
     return adopting.undo() if options.undo else adopting.run()
 
@@ -222,13 +223,13 @@ class _Adopting:
 
     def _moves(self) -> tuple[tuple[str, str], ...]:
         """The folders of extensions that are to be left out, and their names when the application passes them over."""
-        known = {name: file.parent for name, file in extension_files(self.found)}
+        folders = {name: file.parent for name, file in extension_files(self.found)}
         moves = []
         for name in self.options.leave_out:
-            if name not in known or self.found.app.disabled is None:
-                have = ", ".join(sorted(known)) or "none that states requirements"
+            if name not in folders or self.found.app.disabled is None:
+                have = ", ".join(sorted(folders)) or "none that states requirements"
                 raise BadInput(f"--leave-out {name}: no such extension can be left out", remedy=f"there are: {have}")
-            moves.append((str(known[name]), f"{known[name]}{self.found.app.disabled}"))
+            moves.append((str(folders[name]), f"{folders[name]}{self.found.app.disabled}"))
         return tuple(moves)
 
     def _files_in_words(self) -> tuple[str, ...]:

@@ -99,13 +99,13 @@ class SwapForecast:
     @functools.cached_property
     def coming(self) -> dict[str, str]:
         """torch and what is requested with it, by name."""
-        named = {str(canonicalize_name(one.name)): version_of(one) for one in self.requests}
+        named = {str(canonicalize_name(request.name)): version_of(request) for request in self.requests}
         return {name: version for name, version in named.items() if version}
 
     def changes(self) -> Iterator[AdoptionChange]:
         """Each package that is replaced, comes or goes."""
         there = self.held.versions
-        reasons = {str(canonicalize_name(one.name)): one.why for one in self.requests}
+        reasons = {str(canonicalize_name(request.name)): request.why for request in self.requests}
         for name, version in self.coming.items():
             if there.get(name) != version:
                 yield AdoptionChange(name=name, from_=there.get(name), to=version, why=reasons[name])
@@ -140,12 +140,12 @@ class SwapForecast:
         return tuple(map(self._spoken, conflicts_with((*stated, *self._stated_by_packages()), self.coming)))
 
     def _stated_by_packages(self) -> Iterator[Wanted]:
-        exchanged = {self.beside.get(one.name) for one in self.plan.companions if comes(one)}
-        for one in self.held.packages:
-            name = str(canonicalize_name(one.name))
+        exchanged = {self.beside.get(companion.name) for companion in self.plan.companions if comes(companion)}
+        for package in self.held.packages:
+            name = str(canonicalize_name(package.name))
             if name not in self.coming and name not in self.goes and name not in exchanged:
-                for wish in named_packages(one.requires, self.coming, self._marker_values):
-                    yield Wanted(requirement=str(wish), file=_INSTALLED, extension=f"{one.name} {one.version}")
+                for wish in named_packages(package.requires, self.coming, self._marker_values):
+                    yield Wanted(requirement=str(wish), file=_INSTALLED, extension=f"{package.name} {package.version}")
 
     def _spoken(self, wanted: Wanted) -> str:
         who = wanted.extension or self.found.app.title

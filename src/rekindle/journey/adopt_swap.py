@@ -116,17 +116,17 @@ class Swap:
         how = (self.workspace, Within(self.progress), self.forecast.installer)
         installed = installing.install(host, self.python, self.plan, requests, foreseen, *how)
         beside = self.forecast.beside
-        staying = [one for one in self.plan.companions if one.name in beside and comes(one)]
+        staying = [companion for companion in self.plan.companions if companion.name in beside and comes(companion)]
         plan = msgspec.structs.replace(self.plan, companions=tuple(staying))
         installed = installing.install_companions(host, self.python, plan, requests, installed, *how)
         now = self._now()
         pins = pinned(requests, installed.packages)
-        pins |= {name: now.versions[name] for one in staying if (name := beside[one.name]) in now.versions}
+        pins |= {name: now.versions[name] for companion in staying if (name := beside[companion.name]) in now.versions}
         return Keeping(
             root=self.root,
             site=package_places(host, self.python)[0],
             pins=pins,
-            contents={one.name.lower(): one.contents for one in now.packages},
+            contents={package.name.lower(): package.contents for package in now.packages},
             env=self.plan.env,
             undo=self.undo_line,
         )
@@ -135,8 +135,9 @@ class Swap:
         self.progress.stage("prove", f"does it really work there? ({self.forecast.options.level})")
         file = self.workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
-        there = self._now().versions
-        names = [one.name for one in self.plan.companions if comes(one) and self.forecast.beside.get(one.name) in there]
+        beside, there = self.forecast.beside, self._now().versions
+        coming = filter(comes, self.plan.companions)
+        names = [companion.name for companion in coming if beside.get(companion.name) in there]
         return verify(
             python=self.python,
             level=self.forecast.options.level,
@@ -169,20 +170,20 @@ def finish_restoring(folder: Path, facts: Facts) -> bool:
     return any([recover_environment(place) for place in places if not place.exists()])
 
 
-def own_root(interpreter: Interpreter, found: AppFolder) -> Path:
+def own_root(interpreter: Interpreter, app_folder: AppFolder) -> Path:
     """The environment as a folder that is the application's own; refused where it is the system's or ours."""
     root = Path(interpreter.prefix or "")
-    inside = root.is_relative_to(found.root) or root.is_relative_to(found.root.parent)
+    inside = root.is_relative_to(app_folder.root) or root.is_relative_to(app_folder.root.parent)
     alone = (root / "pyvenv.cfg").is_file() or (root / "conda-meta").is_dir() or any(root.glob("python*._pth"))
     if not interpreter.prefix or not (alone or inside) or interpreter.externally_managed:
         raise NotReady(
-            f"{interpreter.path} belongs to the system, not to {found.app.title}",
+            f"{interpreter.path} belongs to the system, not to {app_folder.app.title}",
             remedy="give the application an environment of its own (python3 -m venv venv in its folder), start its"
             " installer once, and adopt that",
         )
     if root == Path(sys.prefix):
         raise NotReady(
-            f"this Rekindle runs inside the environment of {found.app.title}, which is about to be exchanged",
+            f"this Rekindle runs inside the environment of {app_folder.app.title}, which is about to be exchanged",
             remedy="install Rekindle elsewhere (pipx install . in its clone) and run the same command again",
         )
     return root
@@ -198,9 +199,9 @@ def refuse_unwritable(root: Path) -> None:
             )
 
 
-def refuse_running(root: Path, found: AppFolder) -> None:
+def refuse_running(root: Path, app_folder: AppFolder) -> None:
     """A program that runs holds the old torch, and writes into what is being exchanged."""
     running = processes_of(root)
     if running:
         names = ", ".join(f"{process.name} (process {process.pid})" for process in running[:3])
-        raise NotReady(f"{found.app.title} is running: {names}", remedy="close it and run the same command again")
+        raise NotReady(f"{app_folder.app.title} is running: {names}", remedy="close it and run the same command again")

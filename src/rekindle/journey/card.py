@@ -49,14 +49,14 @@ def make_card(
     """
     build = plan.build if plan.answer == "build" else None
     graft = plan.graft
-    known = [one.bytes for one in packages or () if one.bytes is not None]
+    sizes = [package.bytes for package in packages or () if package.bytes is not None]
     free = free_bytes(target.folder or Path(target.python))
     return Card(
         what=_what(plan, requests, companions),
         places=tuple(map(without_password, places)),
         packages=None if packages is None else len(packages),
-        download_bytes=sum(known) if packages is not None and (known or not packages) else None,
-        download_unknown=len(packages or ()) - len(known),
+        download_bytes=sum(sizes) if packages is not None and (sizes or not packages) else None,
+        download_unknown=len(packages or ()) - len(sizes),
         largest=largest(packages or ()),
         disk_gib=build.disk_gib
         if build
@@ -71,7 +71,7 @@ def make_card(
         network=network,
         reachable=tuple(reachable),
         wont=(*(graft.losses if graft else ()), *(warning.text for warning in plan.warnings if not warning.handled)),
-        others=tuple(_other(one) for one in plan.alternatives[:_SHOWN]),
+        others=tuple(_other(other) for other in plan.alternatives[:_SHOWN]),
     )
 
 
@@ -134,10 +134,10 @@ def _what(plan: Plan, requests: Sequence[Request], companions: Sequence[str]) ->
         name = f"torch {plan.torch}" + (f" for {' '.join(plan.arch_list)}" if plan.arch_list else "")
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         return (f"{name}{kit}, compiled here", *companions)
-    found = [f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests]
+    names = [f"{request.name} {request.version or request.specifier or ''}".strip() for request in requests]
     if plan.graft is not None:
-        found[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_by(plan.graft)}"
-    return tuple(found)
+        names[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_by(plan.graft)}"
+    return tuple(names)
 
 
 def _by(graft: GraftOutline) -> str:
@@ -182,10 +182,10 @@ def _newest_way(wheels: list[IndexWheel], machine: Machine, how: str) -> tuple[s
     for torch, flavour, python in dict.fromkeys(_named(wheels[:_MOST_WHEELS], machine)):
         wish = Wish(torch=f"=={torch}", variant=flavour, python=python)
         try:
-            made = make_plan(machine, wish, wheelhouses=())
+            plan = make_plan(machine, wish, wheelhouses=())
         except BadInput:  # a release or flavour that the tables do not have
             continue
-        if made.answer == "install" and made.torch == torch and not made.changes:
+        if plan.answer == "install" and plan.torch == torch and not plan.changes:
             return flavour, f"rekindle up --torch {torch} --variant {flavour} --python {python}{how}"
     return None
 

@@ -57,36 +57,36 @@ def want_companion(project: str, plan: Plan) -> CompanionToBuild:
 
 def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion, ...]:
     """Each that was built against the wheel ``torch``, or why not."""
-    found = []
-    for one in wanted_companions(builds.plan, builds.options):
+    results = []
+    for companion in wanted_companions(builds.plan, builds.options):
         try:
-            made = _make(builds, torch, one)
+            result = _make(builds, torch, companion)
         except RekindleError as error:
             if isinstance(error, Interrupted) and not isinstance(error, _NotFetched):
                 raise
             # No network after a night of compiling: the torch is still installed and proven.
-            made = BuiltCompanion(name=one.project, version=one.version, why=error.message)
-        if made.why:
-            builds.progress.note(f"{one.project} {one.version or ''}".rstrip() + f" is not built: {made.why}")
-        found.append(made)
-    return tuple(found)
+            result = BuiltCompanion(name=companion.project, version=companion.version, why=error.message)
+        if result.why:
+            builds.progress.note(f"{result.name} {result.version or ''}".rstrip() + f" is not built: {result.why}")
+        results.append(result)
+    return tuple(results)
 
 
 class _NotFetched(Interrupted):
     """The sources could not be had this time."""
 
 
-def _make(builds: SourceBuilds, torch: Path, one: CompanionToBuild) -> BuiltCompanion:
-    project, version = one.project, one.version
-    if one.why or version is None:
-        return BuiltCompanion(name=project, version=version, why=one.why)
+def _make(builds: SourceBuilds, torch: Path, companion: CompanionToBuild) -> BuiltCompanion:
+    project, version = companion.project, companion.version
+    if companion.why or version is None:
+        return BuiltCompanion(name=project, version=version, why=companion.why)
 
     def fetch() -> SourceTree:
         try:
             return source_fetch(
                 project=project,
                 release=version,
-                place=one.place,
+                place=companion.place,
                 workspace=builds.workspace.root,
                 progress=builds.progress,
             )

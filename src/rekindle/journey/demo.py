@@ -131,30 +131,30 @@ def _forget(workspace: Workspace) -> None:
 
 
 def _plan(examined: Examination, use_cuda: bool, cmake: str | None) -> Plan:
-    found = find_usable_cuda(LiveHost()) if use_cuda else UsableCuda(why_not="CUDA was left out (--no-cuda).")
+    cuda = find_usable_cuda(LiveHost()) if use_cuda else UsableCuda(why_not="CUDA was left out (--no-cuda).")
     return plan_spark(
         examined.machine,
         version=spark.tree_version(),
         python=platform.python_version(),
-        cuda=found.toolkit,
-        emits=found.emits,
-        why_no_cuda=found.why_not,
-        patches=tuple(one.patch.id for one in choose_spark_patches(cmake) if one.verdict == "needed"),
+        cuda=cuda.toolkit,
+        emits=cuda.emits,
+        why_no_cuda=cuda.why_not,
+        patches=tuple(choice.patch.id for choice in choose_spark_patches(cmake) if choice.verdict == "needed"),
     )
 
 
 def _unpack(root: Path) -> bool:
     """Unpack unless this very tree is there; the stamp is written last."""
     stamp = root.with_name("spark.unpacked")
-    wanted = spark.tree_digest()
-    if root.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
+    digest_now = spark.tree_digest()
+    if root.is_dir() and stamp.is_file() and stamp.read_text() == digest_now:
         return False
     stamp.unlink(missing_ok=True)
     if root.exists():
         shutil.rmtree(root)
     root.parent.mkdir(parents=True, exist_ok=True)
     spark.unpack(root)
-    write_atomically(stamp, wanted)
+    write_atomically(stamp, digest_now)
     return True
 
 

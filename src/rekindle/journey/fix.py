@@ -177,7 +177,7 @@ def _nothing() -> None:
 
 def _same_cause(before: Diagnosis, after: Diagnosis) -> bool:
     """Is it the very same failure, or did the command get further?"""
-    firsts = [found.matches[0] if found.matches else None for found in (before, after)]
+    firsts = [diagnosis.matches[0] if diagnosis.matches else None for diagnosis in (before, after)]
     return len({(first.id, first.evidence) if first else None for first in firsts}) == 1
 
 
@@ -204,8 +204,8 @@ def prepare(action: Action, call: Call, host: Host) -> Fix | None:
             return _constrain(action, call)
         case AddOption():
             changed = call.saying(*action.words)
-            known = _installs(call.command) and not set(action.words) <= set(call.command)
-            return Fix(shown=(f"run: {changed.line}",), call=changed) if known else None
+            applies = _installs(call.command) and not set(action.words) <= set(call.command)
+            return Fix(shown=(f"run: {changed.line}",), call=changed) if applies else None
         case SetVariable():
             changed = call.setting(**{name: _at_home(value) for name, value in action.variables.items()})
             return Fix(shown=(f"run: {changed.line}",), call=changed)
@@ -249,7 +249,8 @@ def _constrain(action: ConstrainBuild, call: Call) -> Fix | None:
     if not _installs(call.command):
         return None
     # The file must live as long as the user repeats the command with the variable.
-    file = own_directories()[1] / "constraints" / f"{'-'.join(map(_plain, action.packages))}.txt"
+    name = "-".join(re.sub(r"[^\w.]+", "_", package) for package in action.packages)
+    file = own_directories()[1] / "constraints" / f"{name}.txt"
     names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
     changed = call.setting(**dict.fromkeys(names, str(file)))
     lines = "\n".join(action.packages)
@@ -259,10 +260,6 @@ def _constrain(action: ConstrainBuild, call: Call) -> Fix | None:
         return lambda: file.unlink(missing_ok=True), _nothing
 
     return Fix(shown=(f"write {file}: {', '.join(action.packages)}", f"run: {changed.line}"), call=changed, do=do)
-
-
-def _plain(requirement: str) -> str:
-    return re.sub(r"[^\w.]+", "_", requirement)
 
 
 def _at_home(value: str) -> str:
@@ -280,9 +277,9 @@ def _set_cmake(action: SetCMake, call: Call) -> Fix:
 
 def fewer_jobs(call: Call) -> Fix | None:
     """Half as many compilers as the command, its variables or the processors say."""
-    said = [match[1] for word in call.command if (match := _JOBS.match(word))]
-    said += [value for name in _JOB_VARIABLES if (value := call.env.get(name, "")).isdecimal()]
-    jobs = (min(map(int, said)) if said else os.cpu_count() or 2) // 2
+    counts = [match[1] for word in call.command if (match := _JOBS.match(word))]
+    counts += [value for name in _JOB_VARIABLES if (value := call.env.get(name, "")).isdecimal()]
+    jobs = (min(map(int, counts)) if counts else os.cpu_count() or 2) // 2
     if jobs < 1:
         return None
     command = tuple(_JOBS.sub(lambda match: match[0].replace(match[1], str(jobs)), word) for word in call.command)
@@ -312,9 +309,9 @@ def _cache_places(cache: str, call: Call) -> list[Path]:
         ]
         folders = [Path(name) for name in named or _BUILD_FOLDERS]
         return [folder / name for folder in folders for name in ("CMakeCache.txt", "CMakeFiles")]
-    known = read_beside(__file__, "caches.toml", dict[str, dict[str, str]])[cache]
+    row = read_beside(__file__, "caches.toml", dict[str, dict[str, str]])[cache]
     user = call.env.get("USER") or call.env.get("USERNAME") or "root"
-    place = call.env.get(known["variable"]) or known["usual"].format(tmp=tempfile.gettempdir(), user=user)
+    place = call.env.get(row["variable"]) or row["usual"].format(tmp=tempfile.gettempdir(), user=user)
     return [Path(place).expanduser()]
 
 

@@ -159,9 +159,9 @@ def build_with_repairs(
         repaired = repair_build(built, chosen, root)
         if repaired is None or repaired[1] in repairs or len(repairs) == MOST_FIXES:
             return built
-        chosen, said = repaired
-        repairs.add(said)
-        progress.note(f"{said}; the build goes on")
+        chosen, repair = repaired
+        repairs.add(repair)
+        progress.note(f"{repair}; the build goes on")
 
 
 def again_if_changed(chosen: BuildOptions, may_clean: bool, progress: Progress) -> BuildResult | BuildFailure:
@@ -235,18 +235,18 @@ def wheel_is_there(built: BuildResult) -> bool:
 
 def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:
     """Raise where pip cannot bring what setup.py will ask for in the wheel: before the hours of compiling."""
-    wanted = named_requirements(root)
-    if not wanted:
+    needed = named_requirements(root)
+    if not needed:
         return
     pip = pip_of(host, python)
     with tempfile.TemporaryDirectory(prefix="rekindle-wheels-") as folder:
         words = ("download", "--disable-pip-version-check", "--no-input", "--dest", folder)
-        said = host.run([*pip, *words, *installer.places, *wanted], timeout=_SECONDS)
+        done = host.run([*pip, *words, *installer.places, *needed], timeout=_SECONDS)
     # Only pip's own no counts: no pip, one that knows no such option, or no time is no answer.
-    lacking = next((line for line in telling_lines(said.err) if any(word in line for word in _LACKING)), None)
-    if said.ok or lacking is None:
+    lacking = next((line for line in telling_lines(done.err) if any(word in line for word in _LACKING)), None)
+    if done.ok or lacking is None:
         return
-    line = paste_line(wanted, windows=host.system == "windows")
+    line = paste_line(needed, windows=host.system == "windows")
     raise BadInput(
         f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}",
         remedy=f"where there is a network: pip download -d wheels {line}",
@@ -259,16 +259,13 @@ def named_requirements(root: Path) -> tuple[str, ...]:
         tree = ast.parse(read_head(root / "setup.py", _MAX_BYTES).decode("utf-8", "replace"))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    found: list[str] = []
+    words: list[str] = []
     for node in ast.walk(tree):
-        named = isinstance(node, ast.Assign) and any(_is_named(target) for target in node.targets)
-        given = isinstance(node, ast.keyword) and node.arg == "install_requires"
-        value = getattr(node, "value", None) if named or given else None
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        is_assigned = "install_requires" in [getattr(target, "id", None) for target in targets]
+        is_keyword = isinstance(node, ast.keyword) and node.arg == "install_requires"
+        value = getattr(node, "value", None) if is_assigned or is_keyword else None
         if isinstance(value, ast.List | ast.Tuple):
-            found += [one.value for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            words += [elt.value for elt in value.elts if isinstance(elt, ast.Constant) and isinstance(elt.value, str)]
     # A word with an address would be fetched from there, index or not.
-    return tuple(dict.fromkeys(word for word in found if word and not word.startswith("-") and "@" not in word))
-
-
-def _is_named(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and target.id == "install_requires"
+    return tuple(dict.fromkeys(word for word in words if word and not word.startswith("-") and "@" not in word))

@@ -33,10 +33,10 @@ def graft_requests(
     progress: Progress,
 ) -> tuple[Path, tuple[Request, ...]]:
     """The grafted wheel, and the requests with it in the place of the official one."""
-    official = next(one for one in requests if one.name == "torch")
+    official = next(request for request in requests if request.name == "torch")
     wheel = graft_torch(walk, workspace, plan, official, options, progress)
     grafted = Request(name="torch", url=str(wheel), why="the official wheel, grafted")
-    return wheel, (grafted, *(one for one in requests if one.name != "torch"))
+    return wheel, (grafted, *(request for request in requests if request.name != "torch"))
 
 
 def graft_torch(

@@ -61,17 +61,17 @@ def wanted_from(
 
 def index_places(requests: Sequence[Request]) -> tuple[str, ...]:
     """Where pip would fetch them from: indexes and pages of files, its own index where none is named."""
-    places = dict.fromkeys(one.links or one.index for one in requests if not one.url and one.version)
-    own = read_pip_settings(LiveHost()).index if None in places else None
-    return tuple(place or own or "" for place in places if place or own)
+    urls = dict.fromkeys(request.links or request.index for request in requests if not request.url and request.version)
+    own = read_pip_settings(LiveHost()).index if None in urls else None
+    return tuple(url or own or "" for url in urls if url or own)
 
 
 def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:
     """A virtual environment, made once, with our mark in it."""
     exe = python_of(folder)
     if not exe.exists():
-        made = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
-        _refuse_failed(made, log)
+        outcome = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
+        _refuse_failed(outcome, log)
         note_made("environment", folder)
     return exe
 
@@ -95,8 +95,8 @@ def foresee(
 
 def all_packages(foreseen: Sequence[tuple[Package, ...] | None]) -> tuple[Package, ...] | None:
     """What all groups bring; None where the installer cannot tell of one of them."""
-    known = [group for group in foreseen if group is not None]
-    return tuple(one for group in known for one in group) if len(known) == len(foreseen) else None
+    groups = [group for group in foreseen if group is not None]
+    return tuple(package for group in groups for package in group) if len(groups) == len(foreseen) else None
 
 
 def install(
@@ -117,21 +117,21 @@ def install(
         for words in _commands(group, packages, brought, log, installer):
             run_logged(installer.command(host, python, words), log, progress)
     after = look_into(host, python)
-    told = all_packages([*foreseen, brought])
-    if told is not None:
+    announced = all_packages([*foreseen, brought])
+    if announced is not None:
         # A later group may name a package again (a limit for NumPy): the last word counts.
-        told = tuple({one.name: one for one in told}.values())
-    wrong = disagreements(plan, requests, told, before, after)
+        announced = tuple({package.name: package for package in announced}.values())
+    wrong = disagreements(plan, requests, announced, before, after)
     if wrong:
         raise StageFailed(
             f"what was installed is not what was planned: {'; '.join(wrong[:4])}",
             remedy=f"nothing is kept of this; the whole log: {log}",
         )
-    sha256 = next((one.sha256 for one in told or brought if one.name == plan.project), None)
+    sha256 = next((package.sha256 for package in announced or brought if package.name == plan.project), None)
     return Installation(
         python=python,
         packages=after.versions,
-        told=told,
+        told=announced,
         wheel_sha256=sha256,
         fingerprint=after.fingerprint,
         log=str(log),
@@ -168,21 +168,21 @@ def _commands(
     same = "==" if installer.uv else "==="
     if packages is None:
         return [[*(exact(request) for request in group), *place]]
-    own = {str(canonicalize_name(request.name)) for request in group if request.url}
-    listed = [one for one in packages if one.name not in own]
+    our_names = {str(canonicalize_name(request.name)) for request in group if request.url}
+    listed = [package for package in packages if package.name not in our_names]
     commands = []
-    if listed and all(one.sha256 for one in listed):
+    if listed and all(package.sha256 for package in listed):
         lock = log.with_name(f"{log.stem}-{len(listed)}-packages.txt")
         write_atomically(lock, lock_lines(listed, same=same))
         commands.append(["--no-deps", "--require-hashes", "-r", str(lock), *place])
     elif listed:
-        commands.append(["--no-deps", *(f"{one.name}{same}{one.version}" for one in listed), *place])
+        commands.append(["--no-deps", *(f"{package.name}{same}{package.version}" for package in listed), *place])
     # A wheel of ours goes in by its place, over whatever bears its name.
     again = ["--reinstall"] if installer.uv else ["--force-reinstall"]
-    for one in brought:
-        if one.name in own:
-            lock = log.with_name(f"{log.stem}-{one.name}.txt")
-            write_atomically(lock, f"{one.name} @ {one.url} --hash=sha256:{one.sha256}\n")
+    for package in brought:
+        if package.name in our_names:
+            lock = log.with_name(f"{log.stem}-{package.name}.txt")
+            write_atomically(lock, f"{package.name} @ {package.url} --hash=sha256:{package.sha256}\n")
             commands.append(["--no-deps", *again, "--require-hashes", "-r", str(lock)])
     return commands
 
@@ -215,8 +215,8 @@ def _run_logged(argv: Sequence[str], log: Path, progress: Progress | None) -> In
 def _refuse_failed(done: InstallerRun, log: Path) -> None:
     if not done.ok:
         slow = gave_up_waiting(done.lines)
-        known = WAIT_LONGER if slow else remedy_for("\n".join(done.lines)) or done.remedy
-        remedy = f"{known}; the whole log: {log}" if known else f"the whole log: {log}"
+        advice = WAIT_LONGER if slow else remedy_for("\n".join(done.lines)) or done.remedy
+        remedy = f"{advice}; the whole log: {log}" if advice else f"the whole log: {log}"
         raise CommandFailed(done.argv, done.code, [*done.lines, done.reason], remedy=remedy)
 
 
@@ -232,11 +232,11 @@ def install_companions(
 ) -> Installation:
     """The installation with every companion of the plan that has a wheel, and NumPy, without which torch warns when it
     is imported; the rest is told."""
-    wanted = [one for one in plan.companions if one.requests and one.answer in ("runs", "last")]
-    torch = next((one for one in requests if one.name == "torch" and "numpy" not in installed.packages), None)
-    for one in plan.companions:
-        if one not in wanted and one.name not in {request.name for request in requests}:
-            progress.note(f"{one.name} is not installed ({one.answer}): {one.why}")
+    wanted = [companion for companion in plan.companions if companion.requests and companion.answer in ("runs", "last")]
+    torch = next((row for row in requests if row.name == "torch" and "numpy" not in installed.packages), None)
+    for companion in plan.companions:
+        if companion not in wanted and companion.name not in {request.name for request in requests}:
+            progress.note(f"{companion.name} is not installed ({companion.answer}): {companion.why}")
     if not wanted and torch is None:
         return installed
     log = workspace.new_log("companions")
@@ -246,11 +246,12 @@ def install_companions(
     lines = []
     if torch is not None:
         lines.append(("NumPy", [f"numpy{plan.numpy or ''}", *place_words(torch, installer)]))
-    for one in wanted:
-        for request in one.requests:
+    for companion in wanted:
+        name = f"{companion.name} {companion.version}"
+        for request in companion.requests:
             index = ["--extra-index-url", request.index] if request.index else []
             page = ["-f", request.links] if request.links else []
-            lines.append((f"{one.name} {one.version}", [request.requirement, *index, *page, *installer.places]))
+            lines.append((name, [request.requirement, *index, *page, *installer.places]))
     for name, words in lines:
         try:
             run_logged(installer.command(host, python, ["-c", str(limits), *words]), log, progress)
@@ -267,11 +268,11 @@ def install_companions(
 
 
 def disagreements(
-    plan: Plan, requests: Sequence[Request], told: Sequence[Package] | None, before: Contents, after: Contents
+    plan: Plan, requests: Sequence[Request], announced: Sequence[Package] | None, before: Contents, after: Contents
 ) -> list[str]:
     """Everything that is not as planned and told, in words; empty where installed = planned."""
     wrong: list[str] = []
-    expected = {one.name: one.version for one in told or ()}
+    expected = {package.name: package.version for package in announced or ()}
     for name, version in expected.items():
         if after.versions.get(name) != version:
             wrong.append(f"{name} is {after.versions.get(name) or 'missing'}, {version} was announced")
@@ -279,19 +280,19 @@ def disagreements(
         name = str(canonicalize_name(request.name))
         if name in expected or request.version is None:
             continue
-        found = after.versions.get(name)
-        if found not in _acceptable(request, told):
-            wrong.append(f"{name} is {found or 'missing'}, {request.version} was planned")
-    if told is not None:
+        installed = after.versions.get(name)
+        if installed not in _acceptable(request, announced):
+            wrong.append(f"{name} is {installed or 'missing'}, {request.version} was planned")
+    if announced is not None:
         wrong += _behind_our_back(expected, before, after)
     return [*wrong, *_torch(plan, requests, after)]
 
 
-def _acceptable(request: Request, told: Sequence[Package] | None) -> set[str | None]:
+def _acceptable(request: Request, announced: Sequence[Package] | None) -> set[str | None]:
     """What a request that was met already, or that no report tells about, may be called."""
     version = request.version or ""
     # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
-    return {version, version.partition("+")[0]} if told is None or request.index else {version}
+    return {version, version.partition("+")[0]} if announced is None or request.index else {version}
 
 
 def _behind_our_back(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
@@ -320,12 +321,12 @@ def _torch(plan: Plan, requests: Sequence[Request], after: Contents) -> list[str
     # XPU builds say nothing in version.py that others do not; their name does.
     if plan.variant == "xpu" and not name.endswith("+xpu"):
         wrong.append(f"torch calls itself {name}, the build for Intel's GPUs (+xpu) was planned")
-    for what, planned in (("cuda", plan.cuda), ("hip", plan.rocm)):
-        found = after.torch.get(what)
-        if planned is None and plan.variant == "cpu" and found:
-            wrong.append(f"torch was built for {what.upper()} {found}, a CPU build was planned")
-        elif planned and _minor(found) != _minor(planned):
-            wrong.append(f"torch was built for {what.upper()} {found or 'nothing'}, {planned} was planned")
+    for kind, planned in (("cuda", plan.cuda), ("hip", plan.rocm)):
+        toolkit = after.torch.get(kind)
+        if planned is None and plan.variant == "cpu" and toolkit:
+            wrong.append(f"torch was built for {kind.upper()} {toolkit}, a CPU build was planned")
+        elif planned and _minor(toolkit) != _minor(planned):
+            wrong.append(f"torch was built for {kind.upper()} {toolkit or 'nothing'}, {planned} was planned")
     return wrong
 
 

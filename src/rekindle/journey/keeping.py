@@ -70,9 +70,9 @@ def environment_files(keeping: Keeping) -> dict[Path, str]:
 
 def start_files(keeping: Keeping, more: Mapping[str, str] | None = None) -> dict[Path, str]:
     """What sets variables whenever this Python starts, before any program can load torch."""
-    told = {"env": {**keeping.env, **(more or {})}, "why": keeping.why if keeping.pins else ""}
+    settings = {"env": {**keeping.env, **(more or {})}, "why": keeping.why if keeping.pins else ""}
     return {
-        keeping.root / "rekindle" / "adopted.json": json.dumps(told, indent=1) + "\n",
+        keeping.root / "rekindle" / "adopted.json": json.dumps(settings, indent=1) + "\n",
         keeping.site / f"{MODULE}.py": question_text("adopted"),
         keeping.site / f"{MODULE}.pth": f"import {MODULE}\n",
     }
@@ -104,12 +104,12 @@ def with_constraint(text: str, address: str) -> str:
     return "\n".join([*lines[:start], f"constraint = {address}", *lines[start:]]) + "\n"
 
 
-def app_files(found: AppFolder, keeping: Keeping, torch_words: Iterable[str], system: str) -> dict[Path, str | bytes]:
+def app_files(app_folder: AppFolder, keeping: Keeping, pip_args: Iterable[str], system: str) -> dict[Path, str | bytes]:
     """Outside the environment: uv's settings in the folder, the manager's list, the launcher's settings."""
     return {
-        **_uv_settings(found.root, keeping),
-        **_manager_lists(found, keeping),
-        **_launcher_settings(found, keeping, torch_words, system),
+        **_uv_settings(app_folder.root, keeping),
+        **_manager_lists(app_folder, keeping),
+        **_launcher_settings(app_folder, keeping, pip_args, system),
     }
 
 
@@ -127,10 +127,10 @@ def _uv_settings(root: Path, keeping: Keeping) -> dict[Path, str]:
     return {own: f"# {NOTE}\nconstraint-dependencies = [{pins}]\n"}
 
 
-def _manager_lists(found: AppFolder, keeping: Keeping) -> dict[Path, str]:
+def _manager_lists(app_folder: AppFolder, keeping: Keeping) -> dict[Path, str]:
     """An extension manager installs none of the packages on its list, whatever an extension asks for."""
     files = {}
-    for file in [found.root / name for name in found.app.never_installed]:
+    for file in [app_folder.root / name for name in app_folder.app.never_installed]:
         if not file.parent.is_dir():
             continue
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
@@ -140,21 +140,21 @@ def _manager_lists(found: AppFolder, keeping: Keeping) -> dict[Path, str]:
 
 
 def _launcher_settings(
-    found: AppFolder, keeping: Keeping, torch_words: Iterable[str], system: str
+    app_folder: AppFolder, keeping: Keeping, pip_args: Iterable[str], system: str
 ) -> dict[Path, bytes]:
     """The command by which the launcher brings torch, and the variables, at the end of the file it reads first."""
-    name = found.app.settings.get(system)
-    file = found.root / name if name else None
+    name = app_folder.app.settings.get(system)
+    file = app_folder.root / name if name else None
     if file is None or not file.is_file():
         return {}
     values = dict(keeping.env)
-    if found.app.torch_variable:
-        values[found.app.torch_variable] = " ".join(("pip", "install", *torch_words))
+    if app_folder.app.torch_variable:
+        values[app_folder.app.torch_variable] = " ".join(("pip", "install", *pip_args))
     text = file.read_bytes()
     if file.suffix == ".bat":
         added = "".join(f'set "{key}={value.replace("%", "%%")}"\r\n' for key, value in values.items())
         # What follows the line that starts the program is only read when it has ended.
-        start = text.find((found.app.start_line or "\0").encode())
+        start = text.find((app_folder.app.start_line or "\0").encode())
         place = start if start >= 0 else len(text)
         return {file: text[:place] + f"rem {NOTE}\r\n{added}".encode() + text[place:]}
     added = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in values.items())

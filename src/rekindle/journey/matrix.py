@@ -125,13 +125,13 @@ def _chosen(lock: MatrixLock, only: Sequence[str]) -> list[Cell]:
     """Cells by id, by name or by a part of the name; what is named must be there."""
     if not only:
         return list(lock.cells)
-    found: dict[str, Cell] = {}
+    ids: set[str] = set()
     for text in only:
         matching = [cell for cell in lock.cells if cell.id.startswith(text) or text in cell.name]
         if not matching:
             raise BadInput(f"no cell is called {text!r}", remedy="'rekindle matrix status' lists them")
-        found |= {cell.id: cell for cell in matching}
-    return [cell for cell in lock.cells if cell.id in found]
+        ids |= {cell.id for cell in matching}
+    return [cell for cell in lock.cells if cell.id in ids]
 
 
 def matrix_run(
@@ -167,7 +167,8 @@ def matrix_run(
     if chosen.trace is not None:
         join_traces(chosen.trace, [(cell.name, ledger.folder(cell).trace) for cell in cells])
     status = _status(lock, cells, fresh_run=False)
-    own = sum(_spent(row.state, before[row.cell]) for row in status.rows)
+    attempts = [attempt for row in status.rows for attempt in row.state.attempts[before[row.cell] :]]
+    own = sum((attempt.ended or attempt.started) - attempt.started for attempt in attempts)
     report = Path(lock.root) / "report.html"
     return MatrixRun(
         engine=chosen.engine,
@@ -179,10 +180,6 @@ def matrix_run(
         overhead_seconds=round(max(0.0, tally.busy_seconds - own) / max(1, tally.started), 3),
         report=str(report),
     )
-
-
-def _spent(state: CellState, before: int) -> float:
-    return sum((a.ended or a.started) - a.started for a in state.attempts[before:])
 
 
 @contextlib.contextmanager

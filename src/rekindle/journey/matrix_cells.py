@@ -43,26 +43,26 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
     refused: list[RefusedCell] = []
     for number, axes in enumerate(rows):
         progress.step(number, len(rows), cell_name(axes, table.project))
-        made = planner.cell(axes)
-        if isinstance(made, RefusedCell):
-            refused.append(made)
+        cell = planner.cell(axes)
+        if isinstance(cell, RefusedCell):
+            refused.append(cell)
             continue
-        cells.setdefault(made.id, made)
+        cells.setdefault(cell.id, cell)
         for project in table.companions:
-            companion = planner.companion(made, project)
+            companion = planner.companion(cell, project)
             if isinstance(companion, RefusedCell):
                 refused.append(companion)
             else:
                 cells.setdefault(companion.id, companion)
-    found = tuple(cells.values())
+    frozen = tuple(cells.values())
     return MatrixLock(
         rekindle=__version__,
         table=str(table_file),
         table_sha256=hashlib.sha256(table_file.read_bytes()).hexdigest(),
         root=str(root),
-        cells=found,
+        cells=frozen,
         refused=tuple(refused),
-        cost=_cost(found),
+        cost=_cost(frozen),
         defaults=defaults,
     )
 
@@ -101,19 +101,19 @@ class _Planner:
         self._cuda: UsableCuda | None = None
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
-        made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
-        if isinstance(made, tuple):
-            return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=made)
-        return self._frozen(made, axes, self._table.project, made.torch)
+        plan = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
+        if isinstance(plan, tuple):
+            return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=plan)
+        return self._frozen(plan, axes, self._table.project, plan.torch)
 
     def companion(self, torch: Cell, project: str) -> Cell | RefusedCell:
         """The companion of a torch cell is compiled against that cell's wheel, by that cell's plan."""
-        wanted = want_companion(project, torch.plan)
-        if wanted.why or wanted.version is None:
-            why = Reason(code="no-companion", text=sentence(wanted.why or "its release is not known"))
+        companion = want_companion(project, torch.plan)
+        if companion.why or companion.version is None:
+            why = Reason(code="no-companion", text=sentence(companion.why or "its release is not known"))
             return RefusedCell(name=cell_name(torch.axes, project), axes=torch.axes, because=(why,))
-        made = self._frozen(torch.plan, torch.axes, project, wanted.version)
-        return msgspec.structs.replace(made, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
+        cell = self._frozen(torch.plan, torch.axes, project, companion.version)
+        return msgspec.structs.replace(cell, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
 
     def _frozen(self, plan: Plan, axes: dict[str, str], project: str, release: str | None) -> Cell:
         recipe = plan.build
@@ -160,23 +160,23 @@ class _Planner:
 
     def _spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         variant = axes.get("variant", "cpu")
-        found = self._usable_cuda() if variant != "cpu" else None
+        cuda = self._usable_cuda() if variant != "cpu" else None
         archs: tuple[str, ...] = ()
-        if found is not None:
-            why = _spark_refusal(variant, axes.get("archs", ""), found)
+        if cuda is not None:
+            why = _spark_refusal(variant, axes.get("archs", ""), cuda)
             if why:
                 return (Reason(code="spark-toolkit", text=why),)
             archs = tuple(axes["archs"].split(";"))
         baseline = {"SPARK_BASELINE_FLAGS": f"-march={axes['cpu']}"} if "cpu" in axes else {}
-        made = plan_spark(
+        plan = plan_spark(
             self._machine,
             version=tree_version(),
             python=axes["python"],
-            cuda=found.toolkit if found and archs else None,
+            cuda=cuda.toolkit if cuda and archs else None,
             archs=archs,
             settings=baseline | self._defaults.settings,
         )
-        return _named_for_cpu(made, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
+        return _named_for_cpu(plan, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
 
     def _usable_cuda(self) -> UsableCuda:
         if self._cuda is None:
@@ -190,10 +190,10 @@ class _Planner:
             cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
         plans = []
         for card in cards:
-            made = self._planned(card, axes)
-            if isinstance(made, tuple):
-                return made
-            plans.append(made)
+            plan = self._planned(card, axes)
+            if isinstance(plan, tuple):
+                return plan
+            plans.append(plan)
         return plans[0]
 
     def _planned(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
@@ -211,25 +211,25 @@ class _Planner:
         )
         archs = tuple(axes["archs"].split(";")) if axes.get("archs") else ()
         try:
-            made = plan_build(machine, msgspec.structs.replace(asked, **toolkit), arch_list=archs)
+            plan = plan_build(machine, msgspec.structs.replace(asked, **toolkit), arch_list=archs)
         except BadInput as error:
             return (Reason(code="no-source", text=error.message),)
-        if why := _astray(made, axes, toolkit):
+        if why := _astray(plan, axes, toolkit):
             return why
-        assert made.build is not None
-        return _named_for_cpu(made, made.build.env["PYTORCH_BUILD_VERSION"], "PYTORCH_BUILD_VERSION", axes)
+        assert plan.build is not None
+        return _named_for_cpu(plan, plan.build.env["PYTORCH_BUILD_VERSION"], "PYTORCH_BUILD_VERSION", axes)
 
     def _target(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
         system, _, arch = axes.get("system", self._here).partition("-")
-        made = machine_from_flags(
+        target = machine_from_flags(
             gpu=[card or "none"], cpu=axes.get("cpu"), os=system, arch=arch or None, python=axes["python"]
         )
         if axes.get("system", self._here) != self._here:
-            return made
+            return target
         here = self._machine
         return msgspec.structs.replace(
-            made,
+            target,
             os=here.os,
             memory_gib=here.memory_gib,
             toolkits=here.toolkits,
@@ -239,15 +239,15 @@ class _Planner:
         )
 
 
-def _named_for_cpu(made: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
+def _named_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
     """Wheels for several CPUs need names of their own: the version says which CPU it is for."""
-    recipe = made.build
+    recipe = plan.build
     assert recipe is not None
     if "cpu" not in axes:
-        return made
+        return plan
     part = re.sub("[^a-z0-9]+", ".", axes["cpu"].lower()).strip(".")
     return msgspec.structs.replace(
-        made, build=msgspec.structs.replace(recipe, env=recipe.env | {variable: f"{version}-{part}"})
+        plan, build=msgspec.structs.replace(recipe, env=recipe.env | {variable: f"{version}-{part}"})
     )
 
 
@@ -265,33 +265,33 @@ def _toolkit(variant: str | None) -> dict[str, str]:
     return {}
 
 
-def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> tuple[Reason, ...]:
+def _astray(plan: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> tuple[Reason, ...]:
     """The reasons, where the planner would do something else than the table asks."""
-    if made.answer != "build" or made.build is None:
-        return made.because or (Reason(code="no-plan", text="No plan builds this."),)
+    if plan.answer != "build" or plan.build is None:
+        return plan.because or (Reason(code="no-plan", text="No plan builds this."),)
     wanted = (
-        ("torch", axes["torch"], made.torch),
-        ("CUDA", toolkit.get("cuda"), made.cuda),
-        ("ROCm", toolkit.get("rocm"), made.rocm),
-        ("Python", axes["python"], made.python),
+        ("torch", axes["torch"], plan.torch),
+        ("CUDA", toolkit.get("cuda"), plan.cuda),
+        ("ROCm", toolkit.get("rocm"), plan.rocm),
+        ("Python", axes["python"], plan.python),
     )
     for what, want, got in wanted:
         if want is not None and not f"{got}.".startswith(f"{want}."):
             variant = flavour_name(got if what == "CUDA" else None, got)
             axis, value = {"torch": ("torch", got), "Python": ("python", got)}.get(what, ("variant", variant))
-            why = next((sentence(change.why) for change in made.changes if change.what == what.lower()), "")
+            why = next((sentence(change.why) for change in plan.changes if change.what == what.lower()), "")
             text = (
                 f'{why} Write {axis} = ["{value}"], which the planner would take instead of {want}, or leave the'
                 " combination out with [[exclude]]."
             )
-            return (Reason(code="other-plan", text=text.strip()), *made.because)
+            return (Reason(code="other-plan", text=text.strip()), *plan.because)
     return ()
 
 
-def _spark_refusal(variant: str, archs: str, found: UsableCuda) -> str | None:
-    toolkit = found.toolkit
+def _spark_refusal(variant: str, archs: str, cuda: UsableCuda) -> str | None:
+    toolkit = cuda.toolkit
     if toolkit is None:
-        return found.why_not or "No CUDA toolkit with nvcc was found."
+        return cuda.why_not or "No CUDA toolkit with nvcc was found."
     have = flavour_name(toolkit.version or "0", None)
     if have != variant:
         return f"This machine's toolkit is {have}, the table asks for {variant}."
@@ -299,9 +299,9 @@ def _spark_refusal(variant: str, archs: str, found: UsableCuda) -> str | None:
         return f"{variant} needs the axis 'archs'."
     for arch in archs.split(";"):
         try:
-            known = parse_sm(arch.removesuffix("+PTX")) in found.emits
+            compiles = parse_sm(arch.removesuffix("+PTX")) in cuda.emits
         except (BadInput, ValueError):
             return f"{arch!r} is no architecture."
-        if not known:
+        if not compiles:
             return f"CUDA {toolkit.version} does not compile for {arch}."
     return None

@@ -47,23 +47,23 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
     """The fewest wheels for these machines: names of cards or profiles, doctor's files, CSV files with a header of
     gpu, driver, os, python and more. ``python`` counts where a machine does not say which.
 
-    >>> found = matrix_propose(["GTX 1080", "Tesla K40c"])
-    >>> list(found.official), [wheel.serves for wheel in found.wheels]
+    >>> proposal = matrix_propose(["GTX 1080", "Tesla K40c"])
+    >>> list(proposal.official), [wheel.serves for wheel in proposal.wheels]
     (['GTX 1080'], [('Tesla K40c',)])
     """
     official: dict[str, str] = {}
     unserved: dict[str, str] = {}
     groups: dict[tuple[str, str], dict[str, tuple[_Machine, Plan]]] = {}
-    for one in _read_machines(machines, python):
-        made = plan(one.machine, one.wish, wheelhouses=())
+    for entry in _read_machines(machines, python):
+        made = plan(entry.machine, entry.wish, wheelhouses=())
         if made.answer == "install":
-            official[one.name] = made.commands[-1]
+            official[entry.name] = made.commands[-1]
             continue
-        built = plan_build(one.machine, msgspec.structs.replace(one.wish, build=True))
+        built = plan_build(entry.machine, msgspec.structs.replace(entry.wish, build=True))
         if built.answer != "build" or built.python is None:
-            unserved[one.name] = next((reason.text for reason in made.because), "no torch is known for it")
+            unserved[entry.name] = next((reason.text for reason in made.because), "no torch is known for it")
             continue
-        groups.setdefault((one.system, one.wish.python or built.python), {})[one.name] = (one, built)
+        groups.setdefault((entry.system, entry.wish.python or built.python), {})[entry.name] = (entry, built)
     wheels = [wheel for place, members in groups.items() for wheel in _fewest(*place, members)]
     table = table_text(wheels)
     path = out if wheels else None
@@ -79,7 +79,7 @@ def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]])
     for _, built in members.values():
         build = (built.torch or "", built.cuda, built.rocm)
         if build not in served:
-            served[build] = [name for name, (one, _) in members.items() if _takes(one, build, python)]
+            served[build] = [name for name, (entry, _) in members.items() if _takes(entry, build, python)]
     left = set(members)
     while left:
         torch, cuda, rocm = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
@@ -100,16 +100,16 @@ def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]])
         )
 
 
-def _built_as(one: _Machine, build: tuple[str, str | None, str | None], python: str) -> Plan:
+def _built_as(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> Plan:
     torch, cuda, rocm = build
     wish = Wish(torch=torch, cuda=cuda, rocm=rocm, python=python, build=True)
-    return plan_build(one.machine, wish)
+    return plan_build(entry.machine, wish)
 
 
-def _takes(one: _Machine, build: tuple[str, str | None, str | None], python: str) -> bool:
+def _takes(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> bool:
     """Can this very build be made for the machine, and does its driver run it?"""
-    made = _built_as(one, build, python)
-    return made.answer == "build" and not made.changes and (made.torch, made.cuda, made.rocm) == build
+    built = _built_as(entry, build, python)
+    return built.answer == "build" and not built.changes and (built.torch, built.cuda, built.rocm) == build
 
 
 def _weakest(cpus: Sequence[str]) -> str | None:
@@ -142,18 +142,18 @@ def table_text(wheels: Sequence[ProposedWheel]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _read_machines(given: Sequence[str], python: str | None) -> list[_Machine]:
-    found: dict[str, _Machine] = {}
-    for one in (machine for word in given for machine in _read(word, python)):
-        name = one.name
-        while name in found:  # three machines of one kind are three machines
-            name = f"{one.name} ({1 + sum(each.startswith(one.name) for each in found)})"
-        found[name] = msgspec.structs.replace(one, name=name)
-        if len(found) > _MAX_MACHINES:
+def _read_machines(words: Sequence[str], python: str | None) -> list[_Machine]:
+    entries: dict[str, _Machine] = {}
+    for entry in (machine for word in words for machine in _read(word, python)):
+        name = entry.name
+        while name in entries:  # three machines of one kind are three machines
+            name = f"{entry.name} ({1 + sum(each.startswith(entry.name) for each in entries)})"
+        entries[name] = msgspec.structs.replace(entry, name=name)
+        if len(entries) > _MAX_MACHINES:
             raise BadInput(f"more than {_MAX_MACHINES} machines", remedy="propose for one kind of them at a time")
-    if not found:
+    if not entries:
         raise BadInput("no machine is named", remedy='rekindle matrix propose "GTX 1080" lab.csv machine.json')
-    return list(found.values())
+    return list(entries.values())
 
 
 def _read(word: str, python: str | None) -> Iterable[_Machine]:
@@ -178,12 +178,12 @@ def _csv_machines(path: Path, python: str | None) -> Iterator[_Machine]:
         raise BadInput(f"{path}: no column is called {unknown[0]!r}", remedy=f"columns are {', '.join(_COLUMNS)}")
     for number, row in enumerate(rows, 2):
         cells = {heads[head]: text.strip() for head, text in row.items() if head in heads and text}
-        told: dict[str, Any] = {head: text for head, text in cells.items() if text}
-        name = told.pop("name", None) or told.get("gpu") or f"line {number}"
-        cards = [card.strip() for card in told.pop("gpu", "none").split("+")]
-        told.setdefault("python", python)
+        flags: dict[str, Any] = {head: text for head, text in cells.items() if text}
+        name = flags.pop("name", None) or flags.get("gpu") or f"line {number}"
+        cards = [card.strip() for card in flags.pop("gpu", "none").split("+")]
+        flags.setdefault("python", python)
         try:
-            machine = machine_from_flags(gpu=cards, **told)
+            machine = machine_from_flags(gpu=cards, **flags)
         except BadInput as error:
             raise BadInput(f"{path}, line {number}: {error.message}", remedy=error.remedy) from error
-        yield _Machine(name, machine, Wish(python=told["python"]))
+        yield _Machine(name, machine, Wish(python=flags["python"]))

@@ -102,7 +102,7 @@ def _installable(plan: Plan, options: PackOptions) -> Plan:
         if not options.wheel.is_file():
             raise BadInput(f"there is no wheel {options.wheel}")
         taken = Request(name=plan.project, url=str(options.wheel.absolute()), why="built before")
-        others = tuple(one for one in plan.requests if one.name != plan.project)
+        others = tuple(request for request in plan.requests if request.name != plan.project)
         version = str(parse_wheel_filename(options.wheel.name)[1])
         return msgspec.structs.replace(
             plan, answer="install", torch=version, build=None, graft=None, requests=(taken, *others)
@@ -163,9 +163,9 @@ class _Packing:
 
     def resolve(self) -> tuple[Package, ...]:
         """The whole closure for that machine; what is chosen first is kept by what comes later."""
-        limits = [one.requirement for one in self.requests if one.version is None and not one.url]
+        limits = [request.requirement for request in self.requests if request.version is None and not request.url]
         chosen: dict[str, Package] = {}
-        for group in groups_of([one for one in self.requests if one.version or one.url]):
+        for group in groups_of([request for request in self.requests if request.version or request.url]):
             self.add(chosen, group, limits)
         for companion in self.plan.companions:
             wheels = companion.requests if companion.answer in ("runs", "last") else ()
@@ -177,7 +177,7 @@ class _Packing:
                 except StageFailed as error:
                     self.left_out.append(f"{companion.name} {companion.version}: {error.message}")
         # Torch asks for no NumPy, and nobody can fetch one there later.
-        limited = [one for one in self.requests if one.version is None and not one.url and one.name != "numpy"]
+        limited = [row for row in self.requests if row.version is None and not row.url and row.name != "numpy"]
         numpy = Request(name="numpy", specifier=self.plan.numpy, why="what this torch can use")
         self.add(chosen, [*limited, numpy, Request(name="pip", why="installs the others")], limits, beside=True)
         return tuple(sorted(chosen.values(), key=lambda package: package.name))
@@ -189,10 +189,10 @@ class _Packing:
         and what it asks for also from where torch lies."""
         installer = self.installer
         if beside:
-            indexes = tuple(dict.fromkeys(one.index for one in self.requests if one.index))
-            links = tuple(dict.fromkeys(one.links for one in self.requests if one.links))
+            indexes = tuple(dict.fromkeys(request.index for request in self.requests if request.index))
+            links = tuple(dict.fromkeys(request.links for request in self.requests if request.links))
             installer = dataclasses.replace(installer, indexes=indexes, links=(*installer.links, *links))
-        found = resolve(
+        packages = resolve(
             LiveHost(),
             sys.executable,
             group,
@@ -200,16 +200,16 @@ class _Packing:
             substituted=self.options.index is not None,
             installer=installer,
             elsewhere=self.other,
-            limits=[*limits, *(f"{one.name}=={one.version}" for one in chosen.values())],
+            limits=[*limits, *(f"{package.name}=={package.version}" for package in chosen.values())],
         )
-        if found is None:
+        if packages is None:
             raise MissingTool("the pip beside Rekindle cannot resolve", remedy=f"{sys.executable} -m ensurepip -U")
-        for package in found:
+        for package in packages:
             chosen.setdefault(package.name, package)
 
     def card(self, packages: Sequence[Package]) -> Card:
         """What a yes means."""
-        places = tuple(dict.fromkeys(one.index or one.links or "" for one in self.requests if not one.url))
+        places = dict.fromkeys(request.index or request.links or "" for request in self.requests if not request.url)
         own = None if self.options.offline else self.settings.index
         target = InstallTarget(python="", folder=self.out, exists=False)
         card = make_card(
@@ -262,7 +262,7 @@ class _Packing:
             arch=self.other.arch,
             glibc=self.other.glibc,
             proof=proof,
-            packages=tuple(msgspec.structs.replace(one, url=without_password(one.url)) for one in packages),
+            packages=tuple(msgspec.structs.replace(package, url=without_password(package.url)) for package in packages),
             left_out=tuple(self.left_out),
             notes=notes,
             tool=f"rekindle {__version__}",

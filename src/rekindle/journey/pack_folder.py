@@ -151,11 +151,11 @@ def _signer(folder: Path, keys: Sequence[PublicKey] | None) -> tuple[str | None,
 
 def pack_links(places: Sequence[str]) -> tuple[tuple[str, ...], Pack | None]:
     """Where installers find wheels: of a pack among ``places`` its folder of wheels, after it was checked; the pack."""
-    found: list[str] = []
+    links: list[str] = []
     packed: Pack | None = None
     for place in places:
         if not (Path(place) / "pack.json").is_file():
-            found.append(place)
+            links.append(place)
             continue
         checked = pack_check(Path(place))
         if not checked.good:
@@ -164,8 +164,8 @@ def pack_links(places: Sequence[str]) -> tuple[tuple[str, ...], Pack | None]:
                 remedy="copy it again from where it was made; rekindle pack check says all that is wrong",
             )
         packed = packed or load(Path(place) / "pack.json", Pack)
-        found.append(str(Path(place).absolute() / WHEELS))
-    return tuple(found), packed
+        links.append(str(Path(place).absolute() / WHEELS))
+    return tuple(links), packed
 
 
 def up_from_pack(options: UpOptions) -> UpOptions:

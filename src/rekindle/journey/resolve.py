@@ -95,10 +95,10 @@ def resolve(
         raise _refusal(group, done.err, python, installer)
     try:
         rows = json.loads(report)["install"]
-        found = tuple(_package(row) for row in rows)
+        packages = tuple(_package(row) for row in rows)
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
-    return tuple(msgspec.structs.replace(one, bytes=size_of(one.url)) for one in found)
+    return tuple(msgspec.structs.replace(package, bytes=size_of(package.url)) for package in packages)
 
 
 def _is_enough(done: Completed, report: bytes) -> bool:
@@ -178,26 +178,26 @@ def _package(row: dict[str, Any]) -> Package:
     )
 
 
-def _digest(told: object) -> str | None:
+def _digest(digest: object) -> str | None:
     """The digest an index tells, which becomes a line that pip reads: a digest or a refusal, never more words."""
-    if told is None or (isinstance(told, str) and re.fullmatch(r"[0-9a-fA-F]{64}", told)):
-        return told
-    raise ValueError(f"{str(told)[:80]!r} is no SHA-256")
+    if digest is None or (isinstance(digest, str) and re.fullmatch(r"[0-9a-fA-F]{64}", digest)):
+        return digest
+    raise ValueError(f"{str(digest)[:80]!r} is no SHA-256")
 
 
 def _refusal(
     group: Sequence[Request],
-    said: str,
+    stderr: str,
     python: str,
     installer: Installer = Installer(),  # noqa: B008 (frozen)
 ) -> StageFailed:
     where = _asked_place(group[0], installer)
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     # Where the index was never reached (no name, no proxy, no trust) pip also says that it has no such version.
-    known = advice_on(said)
-    if known and known.id not in _ABOUT_VERSIONS:
-        remedy = f"{known.title}: {known.fix[0]}" if known.fix else known.title
-        return CommandFailed([f"{python} -m pip"], 1, [*lines, known.evidence], remedy=remedy)
+    advice = advice_on(stderr)
+    if advice and advice.id not in _ABOUT_VERSIONS:
+        remedy = f"{advice.title}: {advice.fix[0]}" if advice.fix else advice.title
+        return CommandFailed([f"{python} -m pip"], 1, [*lines, advice.evidence], remedy=remedy)
     for request in group:
         wanted = exact(request)
         if any(wanted in line and "No matching distribution" in line for line in lines):
@@ -217,7 +217,7 @@ def _refusal(
                 "this index has with --torch and --variant",
             )
     errors = [line for line in lines if "error" in line.lower()] or lines
-    return CommandFailed([f"{python} -m pip"], 1, errors[:1], remedy=remedy_for(said))
+    return CommandFailed([f"{python} -m pip"], 1, errors[:1], remedy=remedy_for(stderr))
 
 
 def size_of(url: str) -> int | None:
@@ -240,11 +240,11 @@ def spoken_packages(packages: Sequence[Package]) -> str:
     """One line for people: how many, how much, and the large ones by name."""
     if not packages:
         return "nothing new is needed"
-    known = [one.bytes for one in packages if one.bytes is not None]
-    unknown = len(packages) - len(known)
+    sizes = [package.bytes for package in packages if package.bytes is not None]
+    unknown = len(packages) - len(sizes)
     size = (
-        spoken_bytes(sum(known)) + (f" and {unknown} of unknown size" if unknown else "")
-        if known
+        spoken_bytes(sum(sizes)) + (f" and {unknown} of unknown size" if unknown else "")
+        if sizes
         else "of unknown size"
     )
     names = largest(packages)
@@ -254,10 +254,10 @@ def spoken_packages(packages: Sequence[Package]) -> str:
 
 def largest(packages: Sequence[Package]) -> tuple[str, ...]:
     """The four largest by name, with their sizes where they are known."""
-    rows = sorted(packages, key=lambda one: -(one.bytes or 0))[:4]
-    return tuple(f"{one.name} {one.version}" + (f" ({spoken_bytes(one.bytes)})" if one.bytes else "") for one in rows)
+    rows = sorted(packages, key=lambda row: -(row.bytes or 0))[:4]
+    return tuple(f"{row.name} {row.version}" + (f" ({spoken_bytes(row.bytes)})" if row.bytes else "") for row in rows)
 
 
 def lock_lines(packages: Sequence[Package], *, same: str = "===") -> str:
     """A requirements file that names each package by its digest: what is installed is what was told."""
-    return "".join(f"{one.name}{same}{one.version} --hash=sha256:{one.sha256}\n" for one in packages)
+    return "".join(f"{package.name}{same}{package.version} --hash=sha256:{package.sha256}\n" for package in packages)

@@ -69,16 +69,16 @@ def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
     """The interpreter that a new environment is made with, or how to get one."""
     if options.python is not None and not is_version(options.python):
         return options.python
-    wanted = options.python or planned
-    if wanted is None:
+    version = options.python or planned
+    if version is None:
         return sys.executable
-    found = next(search_version(host, wanted, ours_first=True), None)
-    if found is None:
+    base = next(search_version(host, version, ours_first=True), None)
+    if base is None:
         raise MissingTool(
-            f"the plan wants Python {wanted}, and none is on this machine",
-            remedy=f"{_get_python(host, wanted)}; or choose another with --python",
+            f"the plan wants Python {version}, and none is on this machine",
+            remedy=f"{_get_python(host, version)}; or choose another with --python",
         )
-    return found.path
+    return base.path
 
 
 def _release(version: str) -> str:
@@ -107,8 +107,9 @@ def write_keeps(folder: Path, requests: Sequence[Request], installed: Installati
     pins = pinned(requests, installed.packages)
     if not pins:
         return ()
+    contents = {package.name.lower(): package.contents for package in held.packages}
     files = {
-        "constraints.txt": constraints_text(pins, {one.name.lower(): one.contents for one in held.packages}),
+        "constraints.txt": constraints_text(pins, contents),
         "requirements.txt": requirements_text(pins, requests),
         "pyproject.toml": pyproject_text(pins, requests),
     }

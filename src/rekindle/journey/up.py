@@ -113,7 +113,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
 
 def _is_installed(companion: Companion, installed: Installation) -> bool:
     names = {str(canonicalize_name(request.name)) for request in companion.requests}
-    return names <= installed.packages.keys()
+    return bool(names) and names <= installed.packages.keys()
 
 
 @dataclass(kw_only=True)
@@ -204,7 +204,7 @@ class _PlannedUp:
             places=places or self.options.find_links or self._archive(),
             network=network,
             installer=self.installer.name,
-            companions=[f"{one.project} {one.version}" for one in self.companions_to_build],
+            companions=[f"{companion.project} {companion.version}" for companion in self.companions_to_build],
             reachable=self._reachable() if network and self.plan.answer == "install" else (),
         )
 
@@ -231,7 +231,7 @@ class _PlannedUp:
             return ()
         trees = [("torch", (self.plan.torch or "").split("+")[0])]
         if self.options.wheel:
-            trees = [(one.project, one.version or "") for one in self.companions_to_build]
+            trees = [(companion.project, companion.version or "") for companion in self.companions_to_build]
         return tuple(
             upstream(name).git for name, version in trees if not (self.workspace.source / f"{name}-{version}").exists()
         )
@@ -241,7 +241,7 @@ class _PlannedUp:
         if requests not in self._foreseen:
             there = self.target.exists
             python = self.python if there else self.base
-            found = installing.foresee(
+            foreseen = installing.foresee(
                 LiveHost(),
                 python,
                 requests,
@@ -250,15 +250,16 @@ class _PlannedUp:
                 substituted=self.options.index is not None,
                 progress=self.progress,
             )
-            if not there and any(group is None for group in found):
-                return found  # the environment's own pip may know more
-            self._foreseen[requests] = found
+            if not there and any(group is None for group in foreseen):
+                return foreseen  # the environment's own pip may know more
+            self._foreseen[requests] = foreseen
         return self._foreseen[requests]
 
     @functools.cached_property
     def companions_to_build(self) -> tuple[CompanionToBuild, ...]:
         """Those that can be had."""
-        return tuple(one for one in wanted_companions(self.plan, self.options) if one.version and not one.why)
+        wanted = wanted_companions(self.plan, self.options)
+        return tuple(companion for companion in wanted if companion.version and not companion.why)
 
     @functools.cached_property
     def base(self) -> str:
@@ -280,9 +281,9 @@ class _PlannedUp:
         place = self.workspace.root
         # Whatever was installed for a build before is kept; a first one asks before sources are fetched.
         fresh = not (place / "python").is_dir()
-        found: tuple[Check, ...] = ()
+        checks: tuple[Check, ...] = ()
         if self.options.wheel is None:
-            found = build_checks(
+            checks = build_checks(
                 self.plan,
                 python=self.build_python,
                 place=place,
@@ -290,13 +291,13 @@ class _PlannedUp:
                 installs=fresh,
                 places=self._later_places(),
             )
-        for one in self.companions_to_build:
-            assert one.version is not None
+        for companion in self.companions_to_build:
+            assert companion.version is not None
             whole = self.options.wheel is not None
-            found += companion_checks(
-                self.plan, one.project, one.version, python=self.build_python, place=place, whole=whole
+            checks += companion_checks(
+                self.plan, companion.project, companion.version, python=self.build_python, place=place, whole=whole
             )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(checks))
 
     def _later_places(self) -> dict[DiskPhase, Path]:
         """Where the phases after the build write; a build of a single target has none."""
@@ -323,7 +324,7 @@ class _PlannedUp:
         self.built_companions = build_companions(self.builds, wheel)
         wheels = [
             (self.plan.project, wheel),
-            *((one.name, Path(one.wheel)) for one in self.built_companions if one.wheel),
+            *((companion.name, Path(companion.wheel)) for companion in self.built_companions if companion.wheel),
         ]
         ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels)
         if len(wheels) > 1 and "<" in (self.plan.numpy or ""):
@@ -404,22 +405,22 @@ class _PlannedUp:
             still_good=lambda kept: kept.good,
         )
         self._unchanged(installed, wheel)
-        several = [one for one in self.built_companions if one.wheel]
-        names = " and ".join([f"torch {self.plan.torch}", *(f"{one.name} {one.version}" for one in several)])
+        several = [f"{companion.name} {companion.version}" for companion in self.built_companions if companion.wheel]
+        names = " and ".join([f"torch {self.plan.torch}", *several])
         verdict = f"{names} run{'' if several else 's'} on this machine: {proof.passed} checks passed"
         if not proof.good:
             are = "are" if several else "is"
             verdict = f"{names} {are} installed, but not proven to work: {summarise_proof(proof)}"
         else:
             write_atomically(self._arrived, self.inputs)
-        for one in self.built_companions:
-            if one.why:
-                verdict += f"; {' '.join(filter(None, (one.name, one.version)))} was not built: {one.why}"
+        for companion in self.built_companions:
+            if why := companion.why:
+                verdict += f"; {' '.join(filter(None, (companion.name, companion.version)))} was not built: {why}"
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
-        there = [one.name for one in self.plan.companions if one.requests and _is_installed(one, installed)]
-        there += [one.name for one in self.built_companions if one.wheel and one.name not in there]
+        there = [companion.name for companion in self.plan.companions if _is_installed(companion, installed)]
+        built = [companion.name for companion in self.built_companions if companion.wheel]
         # A torch with GPU code that was taken for a machine without a GPU: nobody claims anything about one.
         apart = self.options.wheel is not None and not (self.plan.cuda or self.plan.rocm)
         proof = verify(
@@ -427,7 +428,7 @@ class _PlannedUp:
             level=self.options.level,
             plan=self.workspace.plan,
             gpu=False if apart else None,
-            beside=tuple(provable(there)),
+            beside=tuple(provable([*dict.fromkeys((*there, *built))])),
             progress=Within(self.progress),
         )
         return msgspec.structs.replace(
