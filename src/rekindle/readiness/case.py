@@ -37,16 +37,16 @@ def load_fixes() -> Mapping[str, Any]:
 
 def find_managers(host: Host) -> tuple[str, ...]:
     """The package managers this system has, the system's own first."""
-    found = [row.name for row in managers() if row.system == host.system and host.which(row.install.split()[0])]
+    names = [row.name for row in managers() if row.system == host.system and host.which(row.install.split()[0])]
     if host.env.get("CONDA_PREFIX") or host.which("conda"):
         # An activated environment is where the user wants things.
-        found.insert(0 if host.env.get("CONDA_PREFIX") else len(found), "conda")
+        names.insert(0 if host.env.get("CONDA_PREFIX") else len(names), "conda")
     if "ID=ubuntu" in (host.read("/etc/os-release") or b"").decode("utf-8", "replace").splitlines():
-        found.insert(0, "ubuntu")
+        names.insert(0, "ubuntu")
     if host.system == "windows":
         # Not every Windows has winget; what is said then must still be about Windows.
-        found.append("windows")
-    return ("root", *found) if is_root(host) else tuple(found)
+        names.append("windows")
+    return ("root", *names) if is_root(host) else tuple(names)
 
 
 def fix_for(topic: str, managers: tuple[str, ...]) -> str | None:
@@ -205,8 +205,9 @@ def wheel_version(plan: Plan, tree: SourceTree) -> str:
     archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]
     if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
         parts += archs
-    told = (value for name, value in (plan.build.env if plan.build else {}).items() if name.endswith("BUILD_VERSION"))
-    parts.append(next(told, "").partition("+")[2].partition("-")[2])
+    env = plan.build.env if plan.build else {}
+    version = next((value for name, value in env.items() if name.endswith("BUILD_VERSION")), "")
+    parts.append(version.partition("+")[2].partition("-")[2])
     local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
     return f"{public}+{local}"
 

@@ -77,7 +77,7 @@ def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
         return misfits
     if reason := _no_host_compiler(machine, toolkit, row):
         misfits.append(Misfit(toolkit=toolkit, why=reason))
-    cards = _nvidia(machine)
+    cards = _nvidia_cards(machine)
     answers = [
         compiles_for(toolkit.version or "", gpu.arch, load_facts(), gpu.name)
         for gpu in cards
@@ -91,7 +91,7 @@ def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
     return misfits
 
 
-def _nvidia(machine: Machine) -> list[Gpu]:
+def _nvidia_cards(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
 
 
@@ -145,8 +145,8 @@ def _find_planned_cuda(host: Host, wanted: str, settings: Mapping[str, str], com
 
 def _refuse_host_compiler(host: Host, cuda: str, compiler: str) -> None:
     row = load_facts().toolkit(cuda)
-    said = host.run([compiler, "--version"], timeout=20.0)
-    banner = read_banner(said.out) if said.ok else None
+    done = host.run([compiler, "--version"], timeout=20.0)
+    banner = read_banner(done.out) if done.ok else None
     if row is None or banner is None or banner.kind not in ("gcc", "clang"):
         return
     kind, version = banner
@@ -174,47 +174,47 @@ def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
     nvcc = find_nvcc(host, settings, plan.cuda)
     if nvcc is None:
         return  # the compiler check has said so
-    yield from _targets(host, nvcc, plan.arch_list)
+    yield from _check_targets(host, nvcc, plan.arch_list)
     if plan.project != "torch":
         return  # what follows is what torch links
     home = settings.get("CUDA_HOME") or str(Path(nvcc).parent.parent)
-    yield from _driver_stub(host, home)
+    yield from _check_stub(host, home)
     # What the package index will bring with the sources cannot be looked at before.
     awaited = {row.name for row in build.from_index} if build.tree is None else set()
     if settings.get("USE_CUDNN", "1") not in ("0", "OFF") and "cudnn" not in awaited:
-        yield from _cudnn(host, settings, home, plan.cudnn)
+        yield from _check_cudnn(host, settings, home, plan.cudnn)
     system_nccl = settings.get("USE_NCCL", "0") in ("1", "ON") and settings.get("USE_SYSTEM_NCCL") in ("1", "ON")
     if system_nccl and "nccl" not in awaited:
-        yield from _nccl(host, settings)
+        yield from _check_nccl(host, settings)
 
 
-def _targets(host: Host, nvcc: str, wanted: Sequence[str]) -> Checks:
+def _check_targets(host: Host, nvcc: str, archs: Sequence[str]) -> Checks:
     """``nvcc --list-gpu-code`` names what it can emit (since CUDA 11)."""
-    said = host.run([nvcc, "--list-gpu-code"], timeout=20.0)
-    known = set(re.findall(r"sm_\d+[af]?", said.out)) if said.ok else set()
-    if not known:
+    done = host.run([nvcc, "--list-gpu-code"], timeout=20.0)
+    targets = set(re.findall(r"sm_\d+[af]?", done.out)) if done.ok else set()
+    if not targets:
         return
-    names = [f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in wanted]
-    lacks = [name for name in names if name not in known]
+    names = [f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs]
+    lacks = [name for name in names if name not in targets]
     if lacks:
         raise BadInput(
-            f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {min(known, key=_order)} to"
-            f" {max(known, key=_order)}",
+            f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {min(targets, key=_arch_number)} to"
+            f" {max(targets, key=_arch_number)}",
             remedy=f"rekindle plan --build --gpu {lacks[0]}",
         )
     yield build_check("nvcc-targets", "ok", ", ".join(names) or "as torch chooses")
 
 
-def _order(name: str) -> int:
+def _arch_number(name: str) -> int:
     return int(re.sub(r"\D", "", name))
 
 
-def _driver_stub(host: Host, home: str) -> Checks:
+def _check_stub(host: Host, home: str) -> Checks:
     """torch links libcuda; a machine without a driver needs the toolkit's stub."""
     places = [*(str(PurePosixPath(home, folder)) for folder in _STUBS), "/usr/lib/*-linux-gnu", "/usr/lib64"]
     for place in places:
-        if found := host.glob(str(PurePosixPath(place, "libcuda.so*"))):
-            yield build_check("libcuda", "ok", found[0])
+        if paths := host.glob(str(PurePosixPath(place, "libcuda.so*"))):
+            yield build_check("libcuda", "ok", paths[0])
             return
     raise BadInput(
         f"there is no libcuda.so and no stub of it below {home}",
@@ -224,7 +224,7 @@ def _driver_stub(host: Host, home: str) -> Checks:
     )
 
 
-def _cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str | None) -> Checks:
+def _check_cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str | None) -> Checks:
     """Headers and library must be of one version: a mismatch compiles for hours and fails at the first convolution."""
     roots = [
         settings.get("CUDNN_ROOT", ""),
@@ -265,14 +265,13 @@ def _header_version(host: Host, root: str) -> str | None:
 def _library_version(host: Host, root: str) -> str | None:
     """From the file's own name: libcudnn.so.8.9.2 (the number after .so may only be the major)."""
     for folder in LIBRARY_FOLDERS:
-        found = host.glob(str(PurePosixPath(root, folder, "libcudnn.so.*")))
-        if found:
-            names = [PurePosixPath(host.realpath(path)).name.partition(".so.")[2] for path in found]
+        if paths := host.glob(str(PurePosixPath(root, folder, "libcudnn.so.*"))):
+            names = [PurePosixPath(host.realpath(path)).name.partition(".so.")[2] for path in paths]
             return max(names, key=len)
     return None
 
 
-def _nccl(host: Host, settings: Mapping[str, str]) -> Checks:
+def _check_nccl(host: Host, settings: Mapping[str, str]) -> Checks:
     need = SupplyNeed(
         name="NCCL",
         torch=">=1.0",
@@ -328,7 +327,7 @@ def cudnn_misfits(machine: Machine) -> list[Misfit]:
 def cudnn_cards(machine: Machine) -> list[Misfit]:
     """cuDNNs that have no code for a card of this machine."""
     misfits = []
-    cards = _nvidia(machine)
+    cards = _nvidia_cards(machine)
     for toolkit in (t for t in machine.toolkits if t.kind == "cudnn" and not _from_pip(t)):
         made_for = re.search(r"for CUDA (\d+(?:\.\d+)?)", toolkit.note or "")
         if made_for is None or not toolkit.version:
@@ -347,10 +346,10 @@ def _from_pip(toolkit: Toolkit) -> bool:
 
 def driver_misfit(machine: Machine, cuda: str | None, *, ptx: bool = False) -> str | None:
     """Does the driver not run programs of this CUDA here (None: not drive the cards at all)? Too old, or too new."""
-    sms = [gpu.arch for gpu in _nvidia(machine) if isinstance(gpu.arch, Sm)]
+    sms = [gpu.arch for gpu in _nvidia_cards(machine) if isinstance(gpu.arch, Sm)]
     driver = machine.drivers.nvidia
     if driver is None or is_board(machine.os, sms, load_facts()):
         return None
-    names = [f"{gpu.name or 'the card'} ({gpu.arch})" for gpu in _nvidia(machine) if isinstance(gpu.arch, Sm)]
+    names = [f"{gpu.name or 'the card'} ({gpu.arch})" for gpu in _nvidia_cards(machine) if isinstance(gpu.arch, Sm)]
     answer = driver_runs(driver, cuda, sms, driver_side(machine.os), load_facts(), ptx=ptx, names=names)
     return answer.text if answer.kind == "no" else None

@@ -127,47 +127,48 @@ def check_release(plan: Plan, interpreter: Interpreter) -> Checks:
     published = [key(version) for versions in row.pythons.values() for version in versions] if row else []
     short = interpreter.short
     if published and key(short) > max(published):
-        told = f"torch {plan.torch} was never published for Python {short}; its sources may not compile with it"
-        yield build_check("python-release", "warn", told)
+        text = f"torch {plan.torch} was never published for Python {short}; its sources may not compile with it"
+        yield build_check("python-release", "warn", text)
     if plan.python and plan.python != short:
-        told = f"the plan is for Python {plan.python}; the wheel will be for {short}"
-        yield build_check("python-version", "warn", told)
+        text = f"the plan is for Python {plan.python}; the wheel will be for {short}"
+        yield build_check("python-version", "warn", text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PythonTools:
     """What setuptools compiles and links extensions with unless it is told otherwise; ``missing`` are not here."""
 
-    told: dict[str, str]
+    commands: dict[str, str]
     missing: dict[str, str]
 
     def overrides(self, cc: str, cxx: str) -> dict[str, str]:
         """Variables that put the build's compilers in the place of missing ones, with the same arguments."""
         return {
-            name: shlex.join([cxx if "CXX" in name else cc, *shlex.split(self.told[name])[1:]]) for name in self.missing
+            name: shlex.join([cxx if "CXX" in name else cc, *shlex.split(self.commands[name])[1:]])
+            for name in self.missing
         }
 
 
 def python_tools(host: Host, python: str) -> PythonTools:
     """Ask a Python for its compiler and linker, and look for them here."""
     answer, _ = ask_python(host, python, _ASK_TOOLS)
-    told = {name: value for name, value in (answer or {}).items() if isinstance(value, str) and value.strip()}
-    programs = {name: shlex.split(value)[0] for name, value in told.items()}
+    commands = {name: value for name, value in (answer or {}).items() if isinstance(value, str) and value.strip()}
+    programs = {name: shlex.split(value)[0] for name, value in commands.items()}
     missing = {name: path for name, path in programs.items() if host.which(path) is None and not host.glob(path)}
-    return PythonTools(told=told, missing=missing)
+    return PythonTools(commands=commands, missing=missing)
 
 
 def check_linker(host: Host, interpreter: Interpreter) -> Checks:
     """Python's own linker: a wheel's last step fails after everything is compiled where it is not here."""
     tools = python_tools(host, interpreter.path) if host.system != "windows" else None
-    if tools is None or not tools.told:
+    if tools is None or not tools.commands:
         return
     if not tools.missing:
-        yield build_check("python-linker", "ok", tools.told.get("LDSHARED"))
+        yield build_check("python-linker", "ok", tools.commands.get("LDSHARED"))
         return
     words = ", ".join(f"{name} names {program}" for name, program in sorted(tools.missing.items()))
-    told = f"{words}, which is not on this machine; the build's own compiler is used instead"
-    yield build_check("python-linker", "warn", told)
+    text = f"{words}, which is not on this machine; the build's own compiler is used instead"
+    yield build_check("python-linker", "warn", text)
 
 
 def compiler_of_machine(case: ExaminedMachine) -> Checks:
@@ -207,21 +208,21 @@ def judge_compiler(host: Host, plan: Plan, compiler: Tool) -> Checks:
     planned, _, number = (plan.build.compiler or "").partition("-")
     same = planned == kind and number.split(".")[0] == version.split(".")[0]
     if planned in ("gcc", "clang") and number and not same:
-        told = f"the plan is for {plan.build.compiler}; {path} is {kind} {version}"
-        yield build_check("compiler-version", "warn", told, want=plan.build.compiler)
+        text = f"the plan is for {plan.build.compiler}; {path} is {kind} {version}"
+        yield build_check("compiler-version", "warn", text, want=plan.build.compiler)
     if plan.project != "torch" or not plan.torch:
         return
     # Nobody asks for the CPU's features and the cards here: what is known of those was the planner's to judge.
     machine = Surroundings(system=host.system, arch=cpu_arch(host.machine), glibc=find_libc(host)[1])
-    made = _combination(host, plan, f"{kind}-{version}")
+    planned_torch = _combination(host, plan, f"{kind}-{version}")
     for hazard in load_facts().hazards.hazard:
         if hazard.concerns not in ("build", "both") or not (hazard.compiler or hazard.glibc):
             continue  # neither the compiler nor the C library: the planner has judged it
         # What the planned compiler is known for was the planner's to judge; here it may be another, or another machine.
-        if (hazard.compiler and same) or _cured(hazard, plan):
+        if (hazard.compiler and same) or _is_cured(hazard, plan):
             continue
-        if machine_meets(hazard, machine) and torch_meets(hazard, made):
-            fix = f"rekindle plan --build --torch {made.torch} --json > plan.json   # {hazard.remedy}"
+        if machine_meets(hazard, machine) and torch_meets(hazard, planned_torch):
+            fix = f"rekindle plan --build --torch {planned_torch.torch} --json > plan.json   # {hazard.remedy}"
             yield build_check(hazard.id, "fail" if hazard.effect == "breaks" else "warn", hazard.text, fix=fix)
 
 
@@ -240,14 +241,14 @@ def _combination(host: Host, plan: Plan, compiler: str) -> Combination:
     )
 
 
-def _cured(hazard: Hazard, plan: Plan) -> bool:
+def _is_cured(hazard: Hazard, plan: Plan) -> bool:
     """Has the plan done something about it?"""
     assert plan.build is not None
     if hazard.patch and hazard.patch in plan.build.patches:
         return True
-    told = {**plan.build.env, **plan.build.cmake}
-    wanted = {**hazard.env, **hazard.cmake}
-    return bool(wanted) and all(value in told.get(name, "") for name, value in wanted.items())
+    settings = {**plan.build.env, **plan.build.cmake}
+    cure = {**hazard.env, **hazard.cmake}
+    return bool(cure) and all(value in settings.get(name, "") for name, value in cure.items())
 
 
 def program_of_machine(name: str, *, least: Callable[[], str | None] = lambda: None) -> MachineRule:

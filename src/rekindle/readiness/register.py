@@ -78,5 +78,5 @@ def refuse_unready(checks: Sequence[Check]) -> None:
     failed = [check for check in checks if check.status == "fail"]
     if failed:
         fixes = dict.fromkeys(check.fix for check in failed if check.fix)
-        told = "; ".join(check.found or check.id for check in failed)
-        raise NotReady(f"this machine is not ready for the build: {told}", remedy="\n".join(fixes) or None)
+        problems = "; ".join(check.found or check.id for check in failed)
+        raise NotReady(f"this machine is not ready for the build: {problems}", remedy="\n".join(fixes) or None)

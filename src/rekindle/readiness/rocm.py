@@ -62,26 +62,25 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
     home = rocm_home(host, build.settings)
     if tree is None or home is None:
         return  # the compiler check says that there is no hipcc
-    wanted = demanded(host, tree.root)
-    configs = {name: (f"{name}/{name}-config.cmake", f"{name}/{name}Config.cmake") for name in wanted}
+    names = demanded(host, tree.root)
+    configs = {name: (f"{name}/{name}-config.cmake", f"{name}/{name}Config.cmake") for name in names}
     lacks = {
         name: name
         for name, files in configs.items()
         if not any(host.glob(str(PurePosixPath(home, folder, file))) for folder in _FOLDERS for file in files)
     }
-    linked = needs_for(tree.version.split("+")[0], backend="rocm") if wanted else ()
-    told = {**host.env, **build.recipe.env}
+    linked = needs_for(tree.version.split("+")[0], backend="rocm") if names else ()
+    env = {**host.env, **build.recipe.env}
     # Before 5.2 every part had a folder of its own.
-    told["CMAKE_PREFIX_PATH"] = ":".join((home, f"{home}/roctracer", told.get("CMAKE_PREFIX_PATH", "")))
-    lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in find_lacks(host, linked, told)}
+    env["CMAKE_PREFIX_PATH"] = ":".join((home, f"{home}/roctracer", env.get("CMAKE_PREFIX_PATH", "")))
+    lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in find_lacks(host, linked, env)}
     if lacks:
         raise BadInput(
             f"the build will demand {', '.join(lacks.values())}, not found below {home}",
-            remedy=_install(host, tuple(lacks), home),
+            remedy=_install_line(host, tuple(lacks), home),
         )
-    if wanted:
-        found = f"{len(wanted) + len(linked)} demanded, all below {home}"
-        yield build_check("rocm-libraries", "ok", found)
+    if names:
+        yield build_check("rocm-libraries", "ok", f"{len(names) + len(linked)} demanded, all below {home}")
 
 
 def refuse_cuda_tree(plan: Plan, tree: SourceTree) -> None:
@@ -99,7 +98,7 @@ def demanded(host: Host, root: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in _DEMANDED.findall(text) if name != "HIP"))
 
 
-def _install(host: Host, names: Sequence[str], home: str) -> str:
+def _install_line(host: Host, names: Sequence[str], home: str) -> str:
     manager = manager_here(host)
     packages = rocm_packages(names, manager, home) if manager else ()
     if manager is None or not packages:

@@ -105,8 +105,8 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
     want = build.recipe.disk_gib
     tight = bool(want and here[1] < want * GIB) and not _is_begun(tree)
     sizes = [f"{each.phase} {'unknown' if each.bytes is None else spoken_bytes(each.bytes)}" for each in demands]
-    told = f"{spoken_bytes(here[1])} free where {places['compile']} lies" + (f" ({', '.join(sizes)})" if sizes else "")
-    yield build_check("disk", "warn" if tight else "ok", told, want=f"{want:.0f} GiB" if want else None)
+    text = f"{spoken_bytes(here[1])} free where {places['compile']} lies" + (f" ({', '.join(sizes)})" if sizes else "")
+    yield build_check("disk", "warn" if tight else "ok", text, want=f"{want:.0f} GiB" if want else None)
 
 
 def _is_begun(tree: SourceTree | None) -> bool:
@@ -125,11 +125,11 @@ def place_for_build(host: Host, build: PlannedBuild) -> Checks:
         place = str(build.place)
         remedy = "use a workspace and a source folder without such letters (spaces and umlauts are fine)"
         if letters := [letter for letter in MEANINGFUL if letter in place]:
-            told = f"the path {place} holds {' '.join(letters)}, which CMake, ninja or PATH read as something else"
-            raise BadInput(told, remedy=remedy)
+            problem = f"the path {place} holds {' '.join(letters)}, which CMake, ninja or PATH read as something else"
+            raise BadInput(problem, remedy=remedy)
         if build.plan.cuda and (cut := [letter for letter in ",'" if letter in place]):
-            told = f"the path {place} holds {' '.join(cut)}, at which nvcc cuts the folders after -I in two"
-            raise BadInput(told, remedy=remedy)
+            problem = f"the path {place} holds {' '.join(cut)}, at which nvcc cuts the folders after -I in two"
+            raise BadInput(problem, remedy=remedy)
     yield from ()
 
 

@@ -70,8 +70,8 @@ def submodules_for_build(host: Host, build: PlannedBuild) -> Checks:
         fix = f"git -C {tree.root} submodule update --init --recursive"
     count = len(tree.missing_submodules)
     parts = "parties are" if count > 1 else "party is"
-    told = f"{count} third {parts} missing in {tree.root}: {tree.missing_submodules[0]}"
-    yield build_check("submodules", "fail", told, fix=fix)
+    problem = f"{count} third {parts} missing in {tree.root}: {tree.missing_submodules[0]}"
+    yield build_check("submodules", "fail", problem, fix=fix)
 
 
 def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
@@ -83,18 +83,18 @@ def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
     rows = parts_for(build.release, cuda=build.plan.cuda, processor=host.machine)
     for row in rows:
         if backend in row.stops and row.folder in empty:
-            told = f"{row.folder} in {tree.root} is empty: {row.stops[backend]}"
-            yield build_check("headers", "fail", told, fix="the same command with --from git, on a machine with git")
+            problem = f"{row.folder} in {tree.root} is empty: {row.stops[backend]}"
+            yield build_check("headers", "fail", problem, fix="the same command with --from git, on a machine with git")
     taken = {part.path: part.origin or "" for part in tree.parts if part.way == "index"}
     fix = f"rekindle source fill {pasted(tree.root)}"
     for row in from_index(rows, backend):
         assert row.index is not None
         if row.folder in empty:
-            told = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
-            yield build_check("headers", "fail", told, fix=fix)
+            problem = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
+            yield build_check("headers", "fail", problem, fix=fix)
         elif row.index.sha256 not in taken.get(row.folder, row.index.sha256):
-            told = f"{row.folder} in {tree.root} holds other headers than those of {row.index.pin}"
-            yield build_check("headers", "fail", told, fix=fix)
+            problem = f"{row.folder} in {tree.root} holds other headers than those of {row.index.pin}"
+            yield build_check("headers", "fail", problem, fix=fix)
 
 
 def index_for_build(host: Host, build: PlannedBuild) -> Checks:
@@ -103,35 +103,35 @@ def index_for_build(host: Host, build: PlannedBuild) -> Checks:
         yield from check_index(host, find_build_python(host, build.python).path, build.packages)
 
 
-def check_index(host: Host, python: str, wanted: Sequence[str]) -> Checks:
+def check_index(host: Host, python: str, packages: Sequence[str]) -> Checks:
     """One small package is fetched by pip itself, with its own settings: an index, a mirror or wheels at hand."""
-    if not wanted:
+    if not packages:
         return
     with tempfile.TemporaryDirectory(prefix="rekindle-index-") as folder:
         words = ("download", "--no-deps", "--disable-pip-version-check", "--no-input", "--retries", "1")
-        for own in (python, sys.executable):
-            said = host.run([own, "-m", "pip", *words, "--dest", folder, _PROBE], timeout=_SECONDS)
-            if said.ok:
+        for interpreter in (python, sys.executable):
+            done = host.run([interpreter, "-m", "pip", *words, "--dest", folder, _PROBE], timeout=_SECONDS)
+            if done.ok:
                 yield build_check("index", "ok", "pip reaches the packages it needs")
                 return
-            if not any(word in said.err for word in _NOT_ASKED):
+            if not any(word in done.err for word in _NOT_ASKED):
                 break
         else:
             return  # no pip to ask; the environment's own will tell
-    lines = telling_lines(said.err)
+    lines = telling_lines(done.err)
     windows = host.system == "windows"
     wheels = r"%CD%\wheels" if windows else "$PWD/wheels"
     fix = (
-        f"pip download -d wheels {paste_line(wanted, windows=windows)}   # where there is a network; then here:"
+        f"pip download -d wheels {paste_line(packages, windows=windows)}   # where there is a network; then here:"
         f' PIP_NO_INDEX=1 PIP_FIND_LINKS="{wheels}" and the same command (a mirror: PIP_INDEX_URL=ADDRESS)'
     )
-    if said.code is None or not lines:
+    if done.code is None or not lines:
         # A slow machine or network is no missing index.
-        found = f"pip gave no answer in {_SECONDS:.0f} seconds; without an index the build environment cannot be made"
-        yield build_check("index", "warn", found, fix=fix)
+        problem = f"pip gave no answer in {_SECONDS:.0f} seconds; without an index the build environment cannot be made"
+        yield build_check("index", "warn", problem, fix=fix)
         return
     raise BadInput(
-        f"pip finds no packages here ({lines[-1]}), and the build environment needs {', '.join(wanted)}",
+        f"pip finds no packages here ({lines[-1]}), and the build environment needs {', '.join(packages)}",
         remedy=fix,
     )
 
@@ -152,18 +152,18 @@ def _companion_libraries(host: Host, plan: Plan) -> Checks:
     wanted = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
     if not wanted:
         return
-    lacks = find_lacks(host, wanted.values(), _places(env))
+    lacks = find_lacks(host, wanted.values(), _search_places(env))
     for asked in (True, False):
         short = [lack for lack in lacks if wanted[lack.need.name].asked is asked]
         if not short:
             continue
         words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
         switches = " ".join(f"--set {wanted[lack.need.name].switch}=0" for lack in short)
-        told = f"missing on this system: {words}" + ("" if asked else "; built without")
+        problem = f"missing on this system: {words}" + ("" if asked else "; built without")
         names = ", ".join(lack.need.name for lack in short)
         fix = bring_lacking(host, short) or f"install the development packages of {names}"
         fix += f"   # or build without: the same command with {switches}" if asked else ""
-        yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", told, fix=fix)
+        yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", problem, fix=fix)
     there = [name for name in wanted if name not in {lack.need.name for lack in lacks}]
     if there:
         yield build_check("libraries-there", "ok", ", ".join(there))
@@ -178,20 +178,20 @@ def _companion_nvjpeg(host: Host, plan: Plan) -> Checks:
         return
     home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
     if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
-        told = (
+        text = (
             "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
             " opens no pictures"
         )
         fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
-        yield build_check("nvjpeg", "warn", told, fix=fix)
+        yield build_check("nvjpeg", "warn", text, fix=fix)
 
 
-def _places(env: Mapping[str, str]) -> dict[str, str]:
+def _search_places(env: Mapping[str, str]) -> dict[str, str]:
     """Where a build was told to look, in the words every compiler knows."""
-    found = dict(env)
+    places = dict(env)
     for name, theirs in (("CPATH", "TORCHVISION_INCLUDE"), ("LIBRARY_PATH", "TORCHVISION_LIBRARY")):
-        found[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
-    return found
+        places[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
+    return places
 
 
 def _companion_downloads(plan: Plan) -> Checks:
@@ -200,6 +200,6 @@ def _companion_downloads(plan: Plan) -> Checks:
     for row in companion_downloads(plan.project, plan.torch.split("+")[0]):
         if env.get(row.switch, "1").lower() in _OFF or (row.instead and env.get(row.instead)):
             continue
-        told = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
+        text = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
         fix = f"the same command with --set {row.switch}=0 needs no network"
-        yield build_check(f"download-{row.switch.lower()}", "warn", told, fix=fix)
+        yield build_check(f"download-{row.switch.lower()}", "warn", text, fix=fix)

@@ -30,8 +30,8 @@ def glibc_of_machine(case: ExaminedMachine) -> Checks:
     if newest == wants[0][0]:
         yield Check(id="glibc", status="ok", needed_for=TO_USE, found=have.version, want=want)
         return
-    told = f"for glibc {have.version} the newest published torch is {newest}"
-    why = told if newest else "no published torch runs on it"
+    reason = f"for glibc {have.version} the newest published torch is {newest}"
+    why = reason if newest else "no published torch runs on it"
     bad: CheckStatus = "warn" if newest else "fail"
     yield case.verdict("glibc", False, have.version, want=want, why=why, bad=bad, needed_for=TO_USE)
 
@@ -45,8 +45,8 @@ def nvidia_driver_of_machine(case: ExaminedMachine) -> Checks:
     silent = any(gpu.how in ("pci", "given") for gpu in cards.gpus)
     if cards.trouble is None:
         wrong = driver_misfit(case.machine, None) if silent else None
-        found, want = cards.driver if wrong else cards.driver or cards.l4t, "a driver that drives every card"
-        yield case.verdict("nvidia-driver", not wrong, found, want=want, why=wrong, bad="warn", needed_for=TO_USE)
+        version, want = cards.driver if wrong else cards.driver or cards.l4t, "a driver that drives every card"
+        yield case.verdict("nvidia-driver", not wrong, version, want=want, why=wrong, bad="warn", needed_for=TO_USE)
         return
     topic = "nvidia-container" if os.container else "nvidia-driver"
     topic = "nvidia-restart" if "not restarted" in cards.trouble else "nvidia-wsl" if os.wsl else topic
