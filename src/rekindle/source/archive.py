@@ -90,7 +90,7 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
                 infos = file.infolist()
                 _bounded(len(infos), sum(info.file_size for info in infos), packed, archive)
                 for number, info in enumerate(infos, 1):
-                    if _of_git(info.filename):
+                    if _is_of_git(info.filename):
                         left += 1
                         continue
                     check_member(info.filename, archive)
@@ -102,7 +102,7 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
         for number, member in enumerate(tar, 1):
             size += member.size
             _bounded(number, size, packed, archive)
-            if _of_git(member.name):
+            if _is_of_git(member.name):
                 left += 1
                 continue
             check_member(member.name, archive)
@@ -197,7 +197,7 @@ class _Plain:
         return self._file.tell()
 
 
-def _of_git(name: str) -> bool:
+def _is_of_git(name: str) -> bool:
     return any(is_git_name(part) for part in name.replace("\\", "/").split("/"))
 
 

@@ -40,8 +40,8 @@ class Mirror:
 
 def parse_mirror(text: str) -> Mirror:
     """``https://github.com/=https://mirror.example/github/``"""
-    prefix, found, instead = text.partition("=")
-    if not found or not prefix or not instead:
+    prefix, mark, instead = text.partition("=")
+    if not mark or not prefix or not instead:
         raise BadInput(f"{text!r} is no mirror", remedy="--mirror https://github.com/=https://mirror.example/github/")
     return Mirror(prefix, instead)
 
@@ -82,27 +82,27 @@ def check_out(
     _prepare(git, url, reference)
     commit = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None
     question = ("rev-parse", "-q", "--verify", f"{commit or 'refs/tags/' + revision}^{{commit}}")
-    known = git.ask(*question)
-    if not known.ok:
+    answer = git.ask(*question)
+    if not answer.ok:
         progress.stage("fetch", f"{revision} of {url}")
         want = commit or f"+refs/tags/{revision}:refs/tags/{revision}"
         _insist(git, ["fetch", "--depth", "1", "--no-tags", "--progress", "origin", want], mirrors, progress)
-        known = git.ask(*question)
-    found = known.out.strip()
-    if git.head() != found:
+        answer = git.ask(*question)
+    head = answer.out.strip()
+    if git.head() != head:
         if dirty := git.dirty():
             raise BadInput(
                 f"{target} has changes of its own ({dirty[0]}), so it is not moved to {revision}",
                 remedy="commit or undo them, or fetch into another directory",
             )
-        git.run("-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", found, timeout=1800.0)
+        git.run("-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", head, timeout=1800.0)
     elif not (target / "version.txt").exists() and git.dirty():
         # The checkout itself was cut: the commit is set, files are missing.
         git.run("reset", "--hard", "--quiet", timeout=1800.0)
     if submodules:
         _submodules(git, mirrors, progress)
     git.tag(BASE_TAG)
-    return found
+    return head
 
 
 def _prepare(git: Git, url: str, reference: Path | None) -> None:
@@ -135,15 +135,15 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
     if not named or not missing_submodules(git.root):
         return
     progress.stage("submodules", f"{len(named)} and those inside them")
-    for one in named:
-        if _is_half(git.root, one.path):
-            _forget(git.root, one.path)
+    for submodule in named:
+        if _is_half(git.root, submodule.path):
+            _forget(git.root, submodule.path)
     # A nested one that a kill left half done makes this fail; the update below fetches it anew.
     git.ask("submodule", "sync", "--quiet", "--recursive", timeout=300.0)
     update = ["submodule", "update", "--init", "--checkout", "--recursive", "--depth", "1", "--progress"]
     ended, words = _run(git, [*update, "--jobs", "4"], mirrors, progress, total=len(named))
     missing = missing_submodules(git.root)
-    tops = [one.path for one in named]
+    tops = [submodule.path for submodule in named]
     for _ in range(ATTEMPTS - 1):
         if ended and not missing:
             return
@@ -153,11 +153,11 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
         for path in sorted({_top(name, tops) for name in missing}):
             lacking = [name for name in missing if _top(name, tops) == path]
             if _has_edits(git.root, path) or any(" (" in name and not name.endswith(" (empty)") for name in lacking):
-                fine, said = _run(git, [*update, "--", path], mirrors, progress)
+                fine, last_words = _run(git, [*update, "--", path], mirrors, progress)
             else:
                 _forget(git.root, path)
-                fine, said = _run(git, [*update, "--force", "--", path], mirrors, progress)
-            ended, words = (ended, words) if fine else (False, said)
+                fine, last_words = _run(git, [*update, "--force", "--", path], mirrors, progress)
+            ended, words = (ended, words) if fine else (False, last_words)
         missing = missing_submodules(git.root)
     if not ended or missing:
         raise Interrupted(
@@ -166,10 +166,10 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
         )
 
 
-def _top(name: str, named: Sequence[str]) -> str:
+def _top(name: str, tops: Sequence[str]) -> str:
     """The submodule of this tree that a missing one, maybe nested, lies in."""
     path, _, _ = name.partition(" (")
-    return next((one for one in named if path == one or path.startswith(f"{one}/")), path)
+    return next((top for top in tops if path == top or path.startswith(f"{top}/")), path)
 
 
 def _is_half(root: Path, path: str) -> bool:
@@ -227,9 +227,9 @@ def _run(
 
     def on_line(line: str) -> None:
         nonlocal done
-        if found := _CHECKED_OUT.match(line):
+        if submodule := _CHECKED_OUT.match(line):
             done += 1
-            progress.step(min(done, total or done), total, found[1])
+            progress.step(min(done, total or done), total, submodule[1])
         elif match := _PERCENT.match(line):
             extra = ", ".join(word for word in match.groups()[4:] if word)
             progress.step(float(match[3]), float(match[4]), f"{match[1].strip()} {extra}")

@@ -26,12 +26,12 @@ def source_entries(apt: Path, suite: str) -> list[str]:
     stanzas: list[str] = []
     for file in sorted([apt / "sources.list", *(apt / "sources.list.d").glob("*")]):
         if file.suffix == ".sources":
-            found = _from_stanzas(file.read_text(encoding="utf-8", errors="replace"), suite)
+            entries = _from_stanzas(file.read_text(encoding="utf-8", errors="replace"), suite)
         elif file.is_file() and (file.suffix == ".list" or file.name == "sources.list"):
-            found = _from_lines(file.read_text(encoding="utf-8", errors="replace"), suite)
+            entries = _from_lines(file.read_text(encoding="utf-8", errors="replace"), suite)
         else:
             continue
-        stanzas += [one for one in found if one not in stanzas]
+        stanzas += [entry for entry in entries if entry not in stanzas]
     return stanzas
 
 
@@ -40,8 +40,8 @@ def fetch_file(
 ) -> Path:
     """Download one file of a source package (``.orig.tar.*``, ``.debian.tar.*``); one that is there is kept."""
     folder.mkdir(parents=True, exist_ok=True)
-    if found := _there(package, folder, ending):
-        return found
+    if file := _find_file(package, folder, ending):
+        return file
     if shutil.which("apt-get") is None:
         raise MissingTool("there is no apt-get here, so no Debian source package", remedy="fetch with git instead")
     if package.suite is None:
@@ -52,22 +52,22 @@ def fetch_file(
             f"none of this machine's apt sources is a Debian archive that may have {package.suite}",
             remedy="fetch with git instead",
         )
-    options = _private(folder / "apt" / package.suite, entries)
+    options = _apt_options(folder / "apt" / package.suite, entries)
     progress.stage("apt", f"source index of {package.suite}")
     _apt(["apt-get", *options, "-q", "update"], folder, progress)
     progress.stage("apt", f"{package.package} {package.release}")
-    wanted = f"{package.package}={package.release}"
+    pinned = f"{package.package}={package.release}"
     only = "--tar-only" if ending.startswith(".orig") else "--diff-only"
     try:
-        _apt(["apt-get", *options, "-q", "source", only, "--download-only", wanted], folder, progress)
+        _apt(["apt-get", *options, "-q", "source", only, "--download-only", pinned], folder, progress)
     except CommandFailed:
         # Another file of the package may be gone from the mirror; this one is all we want.
-        if _there(package, folder, ending) is None:
+        if _find_file(package, folder, ending) is None:
             raise
-    found = _there(package, folder, ending)
-    if found is None:
-        raise StageFailed(f"apt brought no {ending.removesuffix('.*')} of {wanted}")
-    return found
+    file = _find_file(package, folder, ending)
+    if file is None:
+        raise StageFailed(f"apt brought no {ending.removesuffix('.*')} of {pinned}")
+    return file
 
 
 def _from_pool(package: DebianSource, folder: Path, ending: str, apt: Path, progress: Progress) -> Path:
@@ -86,10 +86,10 @@ def _from_pool(package: DebianSource, folder: Path, ending: str, apt: Path, prog
     raise last
 
 
-def _there(package: DebianSource, folder: Path, ending: str) -> Path | None:
+def _find_file(package: DebianSource, folder: Path, ending: str) -> Path | None:
     pattern = f"{package.package}_{_version(package, ending)}{ending}"
-    found = [path for path in folder.glob(pattern) if path.suffix not in (".asc", ".part", ".json")]
-    return found[0] if found else None
+    files = [path for path in folder.glob(pattern) if path.suffix not in (".asc", ".part", ".json")]
+    return files[0] if files else None
 
 
 def _version(package: DebianSource, ending: str) -> str:
@@ -97,7 +97,7 @@ def _version(package: DebianSource, ending: str) -> str:
     return package.release.rsplit("-", 1)[0] if ending.startswith(".orig") else package.release
 
 
-def _private(root: Path, entries: list[str]) -> list[str]:
+def _apt_options(root: Path, entries: list[str]) -> list[str]:
     for name in ("lists/partial", "cache/archives/partial", "sources"):
         (root / name).mkdir(parents=True, exist_ok=True)
     write_atomically(root / "sources" / "rekindle.sources", "\n\n".join(entries) + "\n")
@@ -133,26 +133,26 @@ def _apt(argv: list[str], folder: Path, progress: Progress) -> None:
 
 
 def _from_lines(text: str, suite: str) -> list[str]:
-    found = []
+    stanzas = []
     for line in text.splitlines():
         match = _ONE_LINE.match(line.split("#")[0].strip())
         if match and _is_main(match["uri"], match["suite"], match["components"]):
             options = dict(word.partition("=")[::2] for word in (match["options"] or "").split())
-            found.append(_stanza(match["uri"], suite, options.get("signed-by")))
-    return found
+            stanzas.append(_stanza(match["uri"], suite, options.get("signed-by")))
+    return stanzas
 
 
 def _from_stanzas(text: str, suite: str) -> list[str]:
-    found = []
+    stanzas = []
     for block in re.split(r"\n\s*\n", text):
         lines = [line for line in block.strip().splitlines() if not line.startswith("#")]
         fields = HeaderParser().parsestr("\n".join(lines))
         if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() == "no":
             continue
         for uri in fields.get("uris", "").split():
-            if any(_is_main(uri, one, fields.get("components", "")) for one in fields.get("suites", "").split()):
-                found.append(_stanza(uri, suite, fields.get("signed-by")))
-    return found
+            if any(_is_main(uri, name, fields.get("components", "")) for name in fields.get("suites", "").split()):
+                stanzas.append(_stanza(uri, suite, fields.get("signed-by")))
+    return stanzas
 
 
 def _is_main(uri: str, suite: str, components: str) -> bool:
@@ -187,7 +187,7 @@ class Packaging:
                 unpack(archive, place, progress=self._progress)
             self._root = place, archive.name
         root, origin = self._root
-        found = (root / row.folders[name]).resolve()
-        if not found.is_dir() or not found.is_relative_to(root.resolve()):
+        headers = (root / row.folders[name]).resolve()
+        if not headers.is_dir() or not headers.is_relative_to(root.resolve()):
             raise BadInput(f"{origin} has no {row.folders[name]}", remedy="fetch with git")
-        return found, f"Debian {origin}: {row.folders[name]}"
+        return headers, f"Debian {origin}: {row.folders[name]}"

@@ -69,7 +69,7 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     # git and apt run with other working directories than ours.
     target, cache = target.resolve(), cache.resolve()
     if journal.folder(target).is_dir() and not (target / ".git").exists():
-        return _kept(wanted, target, cache, listener)
+        return _keep_tree(wanted, target, cache, listener)
     if wanted.place == "git" or wanted.place.endswith(".git"):
         warned = check_place(target, windows=windows)
         url = upstream(wanted.project).git if wanted.place == "git" else wanted.place
@@ -176,7 +176,7 @@ def _finish(wanted: Wanted, target: Path, origin: str, commit: str | None, notes
     return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
 
 
-def _kept(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> SourceTree:
+def _keep_tree(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> SourceTree:
     """The tree is there: the same command again is no error, another wish is. What is not filled yet is tried again."""
     project, version = recognise(target)
     if project != wanted.project:

@@ -46,7 +46,7 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
                 f"{foreign[0]} has uncommitted changes that are not ours; hipify would bury them",
                 remedy="commit or undo them first",
             )
-        within = _own(root, ours)
+        within = _own_paths(root, ours)
         history.stage(git, within)
         history.commit(git, f"rekindle: {len(tree.patches)} patches")
         git.tag(history.PATCHED_TAG, force=True)
@@ -56,14 +56,14 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
         _run(root, python or sys.executable, listener)
         after = _snapshot(root)
         changed = {path for path, stamp in after.items() if before.get(path) != stamp} | (set(before) - set(after))
-        history.stage(git, _own(root, changed))
+        history.stage(git, _own_paths(root, changed))
         history.commit(git, f"rekindle: hipify ({len(changed)} files)")
         git.tag(history.HIPIFIED_TAG, force=True)
         record = journal.read_record(root)
         journal.write_record(root, msgspec.structs.replace(record, hipified=True))
         mark.unlink()
     shown = msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)))
-    inner = changed - _own(root, changed)
+    inner = changed - _own_paths(root, changed)
     note = f"{len(inner)} of them lie in submodules and are in no commit of this tree"
     return msgspec.structs.replace(shown, notes=(note,) if inner else ())
 
@@ -130,7 +130,7 @@ def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
     return {path.relative_to(root).as_posix(): (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
 
 
-def _own(root: Path, paths: set[str]) -> set[str]:
+def _own_paths(root: Path, paths: set[str]) -> set[str]:
     """Those that belong to this repository; a submodule's files belong to its own."""
-    inner = tuple(f"{one.path}/" for one in find_submodules(root) if (root / one.path / ".git").exists())
+    inner = tuple(f"{module.path}/" for module in find_submodules(root) if (root / module.path / ".git").exists())
     return {path for path in paths if not path.startswith(inner)}

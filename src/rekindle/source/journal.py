@@ -90,7 +90,7 @@ def commit(root: Path, edits: Sequence[Edit], record: TreeRecord) -> None:
         try:
             write_atomically(_journal_file(root), encode(journal))
             for number, (edit, planned) in enumerate(zip(edits, journal.edits, strict=True)):
-                _put(root, planned, _staged(root, number, "after") if edit.after is not None else None)
+                _put(root, planned, _staged_file(root, number, "after") if edit.after is not None else None)
             done = msgspec.structs.replace(record, transaction=journal.id)
             write_atomically(folder(root) / "tree.json", encode(done))
         except BaseException:
@@ -109,16 +109,16 @@ def repair(root: Path) -> str | None:
             _drop(root)
         return None
     journal = load(_journal_file(root), Journal)
-    strange = [edit.path for edit in journal.edits if _now(root, edit) not in (edit.before, edit.after)]
+    strange = [edit.path for edit in journal.edits if _digest_now(root, edit) not in (edit.before, edit.after)]
     if strange:
         raise StageFailed(
             f"a change of {root} was cut short, and {strange[0]} has been edited since, so it cannot be taken back",
             remedy=f"compare it with the copies in {_journal_folder(root)}, then delete that folder",
         )
-    written = [pair for pair in enumerate(journal.edits) if _now(root, pair[1]) != pair[1].before]
+    written = [pair for pair in enumerate(journal.edits) if _digest_now(root, pair[1]) != pair[1].before]
     with writing(root):
         for number, edit in written:
-            _put(root, edit, _staged(root, number, "before") if edit.before is not None else None)
+            _put(root, edit, _staged_file(root, number, "before") if edit.before is not None else None)
         _drop(root)
     return f"a change that was cut short was taken back ({len(written)} of {len(journal.edits)} files had been written)"
 
@@ -129,7 +129,7 @@ def begun(root: Path) -> bool:
     return file.is_file() and read_record(root).transaction != load(file, Journal).id
 
 
-def _now(root: Path, edit: JournalEdit) -> str | None:
+def _digest_now(root: Path, edit: JournalEdit) -> str | None:
     path = inside(root, edit.path, origin="the journal")
     return sha256_of(path) if path.is_file() else None
 
@@ -143,7 +143,7 @@ def _stage(root: Path, edits: Sequence[Edit]) -> Journal:
         mode = (0o755 if edit.executable else None) if edit.before is None else path.stat().st_mode & 0o7777
         for side, content in (("before", edit.before), ("after", edit.after)):
             if content is not None:
-                _write(_staged(root, number, side), content, mode)
+                _write(_staged_file(root, number, side), content, mode)
         before = sha256(edit.before)
         if edit.before is not None and before is not None and not original_path(root, before).exists():
             write_atomically(original_path(root, before), edit.before)
@@ -187,7 +187,7 @@ def _journal_file(root: Path) -> Path:
     return _journal_folder(root) / "journal.json"
 
 
-def _staged(root: Path, number: int, side: str) -> Path:
+def _staged_file(root: Path, number: int, side: str) -> Path:
     return _journal_folder(root) / f"{number}.{side}"
 
 

@@ -89,6 +89,6 @@ def pinned_commit(torch_tree: Path, project: str) -> str | None:
     """The commit of ``project`` a torch tree was tested with, where the tree says so."""
     for name in upstream(project).pins:
         file = torch_tree / name
-        if file.is_file() and (found := _COMMIT.search(file.read_text(encoding="utf-8", errors="replace")[:4096])):
-            return found[0]
+        if file.is_file() and (match := _COMMIT.search(file.read_text(encoding="utf-8", errors="replace")[:4096])):
+            return match[0]
     return None

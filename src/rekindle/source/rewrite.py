@@ -69,8 +69,8 @@ def find_calls(content: bytes, names: frozenset[str]) -> Iterator[Call]:
         if kind in ("space", "comment", "bracket_comment"):
             continue
         if kind in ("quoted", "bracket"):
-            for found in inside_string.finditer(match[0]):
-                yield Call(found[1].decode().lower(), match.start() + found.start(), in_string=True)
+            for inner in inside_string.finditer(match[0]):
+                yield Call(inner[1].decode().lower(), match.start() + inner.start(), in_string=True)
         if kind == "open":
             if depth == 0 and pending is not None and pending[0].decode("latin-1").lower() in names:
                 call = (pending[0].decode("latin-1").lower(), pending.start(), [])

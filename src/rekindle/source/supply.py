@@ -41,27 +41,27 @@ _BY_GIT = "git submodule update --init --recursive"
 
 def survey(root: Path, release: str) -> tuple[TreePart, ...]:
     """Every third party of a torch tree: what it is there, or that it is missing."""
-    kept = {part.path: part for part in journal.read_record(root).supply}
+    supplied = {part.path: part for part in journal.read_record(root).supply}
     rows = {row.folder: row for row in parts_for(release)}
-    listed = {one.path: one.url for one in find_submodules(root)}
+    listed = {submodule.path: submodule.url for submodule in find_submodules(root)}
     if not listed:
         # A tarball without the list: what setup.py looks for, and what we know of this release.
-        known = rows if (root / "cmake/Dependencies.cmake").is_file() else ()
-        listed = dict.fromkeys((*known, *listed_by_setup(root)))
-    found = []
+        folders = rows if (root / "cmake/Dependencies.cmake").is_file() else ()
+        listed = dict.fromkeys((*folders, *listed_by_setup(root)))
+    parts = []
     for path, url in sorted(listed.items()):
         row = rows.get(path)
         bare = TreePart(name=row.name if row else path.removeprefix("third_party/"), path=path, way="submodule")
         state = "ours" if is_ours(root, path) else "empty" if is_empty(root / path) else "real"
         if state == "empty":
-            found.append(msgspec.structs.replace(bare, ready=False, detail="not there"))
-        elif path in kept and (state == "ours" or kept[path].way in ("copy", "index")):
-            found.append(kept[path])
+            parts.append(msgspec.structs.replace(bare, ready=False, detail="not there"))
+        elif path in supplied and (state == "ours" or supplied[path].way in ("copy", "index")):
+            parts.append(supplied[path])
         elif state == "ours":
-            found.append(msgspec.structs.replace(bare, way=row.way if row and row.index is None else "off"))
+            parts.append(msgspec.structs.replace(bare, way=row.way if row and row.index is None else "off"))
         else:
-            found.append(msgspec.structs.replace(bare, origin=url))
-    return tuple(found)
+            parts.append(msgspec.structs.replace(bare, origin=url))
+    return tuple(parts)
 
 
 def fill(
@@ -84,7 +84,7 @@ def fill(
     filled: dict[str, TreePart] = {}
     for part in survey(root, release):
         row = rows.get(part.path)
-        if part.ready and not (row and _left_out(part, row, backend)):
+        if part.ready and not (row and _lacks_file(part, row, backend)):
             continue
         progress.step(len(filled), None, part.name)
         with journal.writing(root):
@@ -125,44 +125,44 @@ def without_submodules(parts: Sequence[TreePart], rows: Sequence[ThirdParty]) ->
 
 def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, packaging: Packaging | None) -> TreePart:
     if row is None:
-        _write(root, part.path, "CMakeLists.txt", _absent(part.path, "nothing in the planned build uses it"))
+        _write(root, part.path, "CMakeLists.txt", _absent_cmake(part.path, "nothing in the planned build uses it"))
         return TreePart(name=part.name, path=part.path, way="off", origin="not used")
     done = TreePart(name=row.name, path=row.folder, way=row.way)
     if row.way == "copy":
-        return _copied(root, row, packaging)
+        return _copy_part(root, row, packaging)
     if row.generate is not None:
         problem = _generate(root, row, host)
         if problem:
             fix = bring_lacking(host, find_lacks(host, [row])) or f"install {row.generate.program}"
             return _not_ready(done, problem, fix)
-    reason = "the system's library is used instead" if row.way == "system" else _switched(row.settings | row.gpu)
+    reason = "the system's library is used instead" if row.way == "system" else _switched_off(row.settings | row.gpu)
     for name, ours in row.files.items():
         _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))
     if "CMakeLists.txt" not in row.files:
-        _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, reason))
+        _write(root, row.folder, "CMakeLists.txt", _absent_cmake(row.folder, reason))
     for inner in row.inner:
-        _write(root, f"{row.folder}/{inner}", "CMakeLists.txt", _absent(f"{row.folder}/{inner}", reason))
-    origin = {"system": "this system", "off": _switched(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
+        _write(root, f"{row.folder}/{inner}", "CMakeLists.txt", _absent_cmake(f"{row.folder}/{inner}", reason))
+    origin = {"system": "this system", "off": _switched_off(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
     return msgspec.structs.replace(done, origin=origin)
 
 
-def _left_out(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
+def _lacks_file(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
     """Does nothing stand yet for what this build would take from the index, or another file of it?"""
     return takes_from_index(row, backend) and (
-        part.way in ("off", "stand-in") or (part.way == "index" and part.origin != _origin(row))
+        part.way in ("off", "stand-in") or (part.way == "index" and part.origin != _index_origin(row))
     )
 
 
-def _origin(row: ThirdParty) -> str | None:
+def _index_origin(row: ThirdParty) -> str | None:
     return f"package index: {row.index.file} sha256:{row.index.sha256}" if row.index else None
 
 
 def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: str | None) -> TreePart:
     assert row.index is not None
-    done = TreePart(name=row.name, path=row.folder, way="index", origin=_origin(row))
+    done = TreePart(name=row.name, path=row.folder, way="index", origin=_index_origin(row))
     unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")
     if not takes_from_index(row, backend) or headers is None:
-        _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, f"needed with {row.index.backend} alone"))
+        _write(root, row.folder, "CMakeLists.txt", _absent_cmake(row.folder, f"needed with {row.index.backend} alone"))
         return unused
     try:
         taken = headers.folders(row.index)
@@ -173,7 +173,7 @@ def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: s
         if backend is not None:
             return _not_ready(done, error.message, error.remedy)
         # Nobody said that it is for a GPU: a build for the CPU must not stop here.
-        _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, error.message))
+        _write(root, row.folder, "CMakeLists.txt", _absent_cmake(row.folder, error.message))
         return msgspec.structs.replace(unused, detail=error.message, fix=error.remedy)
     _put(root, row, taken, over=True)
     return done
@@ -215,7 +215,7 @@ def _share(source: str, target: str) -> None:
     shutil.copyfile(source, target)
 
 
-def _copied(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePart:
+def _copy_part(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePart:
     done = TreePart(name=row.name, path=row.folder, way=row.way)
     if packaging is None:
         return _not_ready(done, "no package is known that holds it", _BY_GIT)
@@ -255,14 +255,14 @@ def _write(root: Path, folder: str, name: str, text: str) -> None:
     write_atomically(path, text)
 
 
-def _absent(path: str, reason: str) -> str:
+def _absent_cmake(path: str, reason: str) -> str:
     text = (_STANDINS / "absent.cmake").read_text(encoding="utf-8")
     return text.replace("{path}", path).replace("{reason}", reason)
 
 
-def _switched(settings: Mapping[str, str]) -> str:
-    told = ", ".join(f"{name}={value}" for name, value in settings.items())
-    return f"switched off ({told})" if told else "not used"
+def _switched_off(settings: Mapping[str, str]) -> str:
+    switches = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return f"switched off ({switches})" if switches else "not used"
 
 
 _LARGE = 1 << 20
@@ -286,14 +286,14 @@ class Headers:
         place = self.cache / "headers" / wanted.sha256[:16]
         if not place.is_dir():
             unpack(archive, place, progress=self.progress)
-        found = {}
+        places = {}
         for target, inner in wanted.take.items():
             for path in (target, inner):
                 check_relative(path, origin="the list of third parties")
-            found[target] = (place / inner).resolve()
-            if not found[target].exists() or not found[target].is_relative_to(place.resolve()):
+            places[target] = (place / inner).resolve()
+            if not places[target].exists() or not places[target].is_relative_to(place.resolve()):
                 raise BadInput(f"{wanted.file} has no {inner}", remedy="fetch with git")
-        return found
+        return places
 
     def file(self, wanted: FromIndex) -> Path:
         """The file itself, from the cache, a folder at hand or the index; another content is refused."""
@@ -319,28 +319,28 @@ class Headers:
         return kept
 
     def _download(self, wanted: FromIndex, room: Path) -> None:
-        asked = room / "wanted.txt"
-        write_atomically(asked, f"{wanted.pin} --hash=sha256:{wanted.sha256}\n")
+        pins = room / "wanted.txt"
+        write_atomically(pins, f"{wanted.pin} --hash=sha256:{wanted.sha256}\n")
         words = ["download", "--no-deps", "--only-binary=:all:", *_wheel_words(wanted.file), "--require-hashes"]
-        words += ["--no-input", "-r", str(asked)]
+        words += ["--no-input", "-r", str(pins)]
         words += ["--disable-pip-version-check", "--dest", str(room), *(["--no-index"] if self.offline else [])]
         words += [word for link in self.links for word in ("--find-links", link)]
-        said = None
-        others = ([found] for name in ("pip3", "pip") if (found := self.host.which(name)))
+        done = None
+        others = ([path] for name in ("pip3", "pip") if (path := self.host.which(name)))
         for pip in ([sys.executable, "-m", "pip"], *others):
-            said = self.host.run([*pip, *words], timeout=_SECONDS)
-            if said.ok and (room / wanted.file).is_file():
+            done = self.host.run([*pip, *words], timeout=_SECONDS)
+            if done.ok and (room / wanted.file).is_file():
                 return
-            if _NO_PIP not in said.err:
+            if _NO_PIP not in done.err:
                 break
-        if said is None or _NO_PIP in said.err:
+        if done is None or _NO_PIP in done.err:
             why = "there is no pip here to fetch it"
-        elif said.timed_out:
+        elif done.timed_out:
             why = f"pip gave no answer in {_SECONDS:.0f} seconds"
-        elif said.ok:
+        elif done.ok:
             why = "pip brought another file"
         else:
-            why = (telling_lines(said.err) or ["pip gave no reason"])[-1]
+            why = (telling_lines(done.err) or ["pip gave no reason"])[-1]
         raise StageFailed(f"{wanted.file} cannot be had from the package index: {why}", remedy=how_to_get(wanted))
 
     def _is_right(self, file: Path, wanted: FromIndex) -> None:

@@ -222,7 +222,7 @@ def _missing_in_git(git: Git) -> tuple[str, ...]:
 
 
 def _missing_on_disk(root: Path, prefix: str) -> list[str]:
-    named = [one.path for one in find_submodules(root)] or (list(listed_by_setup(root)) if not prefix else [])
+    named = [module.path for module in find_submodules(root)] or (list(listed_by_setup(root)) if not prefix else [])
     missing: list[str] = []
     for path in named:
         folder = root / path

@@ -82,8 +82,8 @@ def _as_written(raw: bytes, origin: str) -> bytes:
 
 
 def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
-    head, found, diff = raw.partition(b"\n---\n")
-    if not found:
+    head, mark, diff = raw.partition(b"\n---\n")
+    if not mark:
         raise BadInput(f"{origin} has no line '---' between its header and its diff")
     fields = _read_fields(head, origin)
     missing = [name for name in REQUIRED if name not in fields]
@@ -125,13 +125,13 @@ def _one(fields: dict[str, list[str]], name: str) -> str | None:
 
 def _example(block: str, origin: str) -> dict[str, str]:
     """``version 2.6.0``, ``compiler gcc 14.2``: a fact per line, as the context of a build has them."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for line in filter(None, map(str.strip, block.splitlines())):
         key, _, value = line.partition(" ")
         if key not in KEYS or key == "file" or not value.strip():
             raise BadInput(f"{origin}: Example cannot read {line!r}", remedy="write for example 'compiler gcc 14.2'")
-        found[key] = value.strip()
-    return found
+        facts[key] = value.strip()
+    return facts
 
 
 def _conditions(block: str, origin: str) -> "tuple[Condition, ...]":
@@ -226,8 +226,8 @@ class Condition:
         return True if True in answers else None if None in answers else False
 
     def _holds_one(self, name: str, versions: str, value: str) -> bool | None:
-        said, _, number = value.partition(" ") if self.key in ("compiler", *NAMED) else ("", "", value)
-        if said != name:
+        actual, _, number = value.partition(" ") if self.key in ("compiler", *NAMED) else ("", "", value)
+        if actual != name:
             return False
         return _within(number, versions) if versions else True
 
