@@ -121,11 +121,11 @@ class _Adopting:
             report = guard(python=self.python)
             if report.good:
                 verdict = f"{self.found.words} keeps torch {was}"
-                return self._told("already", verdict, files=tuple(record.files))
+                return self._adoption("already", verdict, files=tuple(record.files))
             for replaced in report.replaced:
                 self.progress.note(replaced.why)
         if (why := self._why_not()) is not None:
-            return self._told("no", why, next=self._steps_after_no())
+            return self._adoption("no", why, next=self._steps_after_no())
         self.progress.note(summarise_plan(self.plan))
         if was and not is_same_torch(was, self.forecast.torch):
             raise NotReady(
@@ -134,7 +134,7 @@ class _Adopting:
             )
         card, foreseen = self._foresee()
         verdict = f"{self.found.words} would get torch {self.forecast.torch}"
-        planned = self._told("planned", verdict, card=card, files=self._files_in_words())
+        planned = self._adoption("planned", verdict, card=card, files=self._files_in_words())
         if self.options.dry_run:
             return planned
         if self.plan.graft is not None:
@@ -159,8 +159,8 @@ class _Adopting:
         proven = summarise_proof(done.proof)
         if not done.proof.good:
             why = f"torch {self.plan.torch} is not proven to work in it, so it is as it was: {proven}"
-            return self._told("not-proven", f"{self.found.words}: {why}", card=card, verification=done.proof)
-        return self._told(
+            return self._adoption("not-proven", f"{self.found.words}: {why}", card=card, verification=done.proof)
+        return self._adoption(
             "adopted",
             f"{self.found.words} runs torch {done.pins.get('torch')} on this machine: {proven}",
             card=card,
@@ -249,17 +249,17 @@ class _Adopting:
         noted = json.loads(kept.record.notes.get("packages", "{}"))
         since = [name for name, version in self.forecast.held.versions.items() if noted and noted.get(name) != version]
         lost = f"; packages that came or changed since go as well: {', '.join(sorted(since)[:20])}" if since else ""
-        planned = self._told("planned", f"{self.root} becomes what it was before the adoption{lost}", bare=True)
+        planned = self._adoption("planned", f"{self.root} becomes what it was before the adoption{lost}", bare=True)
         if self.options.dry_run:
             return planned
         if not self.confirm(planned):
             raise Declined("nothing was undone: that needs a yes")
         self.progress.stage("undo", str(self.root))
         kept.restore()
-        return self._told("undone", f"{self.found.words} is as it was before the adoption{lost}", bare=True)
+        return self._adoption("undone", f"{self.found.words} is as it was before the adoption{lost}", bare=True)
 
-    def _told(self, state: str, verdict: str, *, bare: bool = False, **more: Any) -> Adoption:
-        """The account of it; ``bare`` without a plan, which an undo has no need of."""
+    def _adoption(self, state: str, verdict: str, *, bare: bool = False, **more: Any) -> Adoption:
+        """The answer to the user; ``bare`` leaves out the plan, which an undo does not need."""
         if not bare:
             more |= {"torch": self.plan.torch, "plan": self.plan, "env": self.plan.env}
             more["beware"] = self.found.app.replaces

@@ -137,7 +137,7 @@ class SwapForecast:
     def conflicts(self) -> tuple[str, ...]:
         """What the application, its extensions and other packages want instead, in words; and which can be left out."""
         stated = wanted_packages(self.found, self.coming, self._marker_values)
-        return tuple(map(self._spoken, conflicts_with((*stated, *self._stated_by_packages()), self.coming)))
+        return tuple(map(self._conflict_words, conflicts_with((*stated, *self._stated_by_packages()), self.coming)))
 
     def _stated_by_packages(self) -> Iterator[Wanted]:
         exchanged = {self.beside.get(companion.name) for companion in self.plan.companions if comes(companion)}
@@ -147,7 +147,7 @@ class SwapForecast:
                 for wish in named_packages(package.requires, self.coming, self._marker_values):
                     yield Wanted(requirement=str(wish), file=_INSTALLED, extension=f"{package.name} {package.version}")
 
-    def _spoken(self, wanted: Wanted) -> str:
+    def _conflict_words(self, wanted: Wanted) -> str:
         who = wanted.extension or self.found.app.title
         offer = ""
         if wanted.extension and wanted.file != _INSTALLED and self.found.app.disabled:

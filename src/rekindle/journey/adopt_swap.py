@@ -91,7 +91,7 @@ class Swap:
             if not proof.good:
                 kept.restore()
                 return SwapOutcome(proof=proof, pins={}, files=())
-            notes = {"pins": json.dumps(dict(keeping.pins)), "packages": json.dumps(self._now().versions)}
+            notes = {"pins": json.dumps(dict(keeping.pins)), "packages": json.dumps(self._contents_now().versions)}
         first.settle(notes, again)
         return SwapOutcome(proof=proof, pins=keeping.pins, files=tuple(map(str, texts)))
 
@@ -103,7 +103,7 @@ class Swap:
         how = (options, Within(self.progress))
         return graft_requests(walk, self.workspace, self.plan, self.forecast.requests, *how)[1]
 
-    def _now(self) -> Contents:
+    def _contents_now(self) -> Contents:
         return ask_contents(self.forecast.host, self.python, files=True)
 
     def _install(self, requests: tuple[Request, ...], foreseen: Foreseen) -> Keeping:
@@ -119,7 +119,7 @@ class Swap:
         staying = [companion for companion in self.plan.companions if companion.name in beside and comes(companion)]
         plan = msgspec.structs.replace(self.plan, companions=tuple(staying))
         installed = installing.install_companions(host, self.python, plan, requests, installed, *how)
-        now = self._now()
+        now = self._contents_now()
         pins = pinned(requests, installed.packages)
         pins |= {name: now.versions[name] for companion in staying if (name := beside[companion.name]) in now.versions}
         return Keeping(
@@ -135,7 +135,7 @@ class Swap:
         self.progress.stage("prove", f"does it really work there? ({self.forecast.options.level})")
         file = self.workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
-        beside, there = self.forecast.beside, self._now().versions
+        beside, there = self.forecast.beside, self._contents_now().versions
         coming = filter(comes, self.plan.companions)
         names = [companion.name for companion in coming if beside.get(companion.name) in there]
         return verify(

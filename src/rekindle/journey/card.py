@@ -52,7 +52,7 @@ def make_card(
     sizes = [package.bytes for package in packages or () if package.bytes is not None]
     free = free_bytes(target.folder or Path(target.python))
     return Card(
-        what=_what(plan, requests, companions),
+        what=_spoken_items(plan, requests, companions),
         places=tuple(map(without_password, places)),
         packages=None if packages is None else len(packages),
         download_bytes=sum(sizes) if packages is not None and (sizes or not packages) else None,
@@ -71,7 +71,7 @@ def make_card(
         network=network,
         reachable=tuple(reachable),
         wont=(*(graft.losses if graft else ()), *(warning.text for warning in plan.warnings if not warning.handled)),
-        others=tuple(_other(other) for other in plan.alternatives[:_SHOWN]),
+        others=tuple(_spoken_alternative(other) for other in plan.alternatives[:_SHOWN]),
     )
 
 
@@ -127,7 +127,7 @@ def refuse_small_temporary(card: Card, host: Host) -> None:
         )
 
 
-def _what(plan: Plan, requests: Sequence[Request], companions: Sequence[str]) -> tuple[str, ...]:
+def _spoken_items(plan: Plan, requests: Sequence[Request], companions: Sequence[str]) -> tuple[str, ...]:
     if plan.build and plan.build.taken:
         return (f"{plan.build.taken.split(' ')[0]} as it is", *companions)
     if plan.answer == "build":
@@ -136,11 +136,11 @@ def _what(plan: Plan, requests: Sequence[Request], companions: Sequence[str]) ->
         return (f"{name}{kit}, compiled here", *companions)
     names = [f"{request.name} {request.version or request.specifier or ''}".strip() for request in requests]
     if plan.graft is not None:
-        names[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_by(plan.graft)}"
+        names[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_spoken_graft_tool(plan.graft)}"
     return tuple(names)
 
 
-def _by(graft: GraftOutline) -> str:
+def _spoken_graft_tool(graft: GraftOutline) -> str:
     if graft.file:
         return f"by {graft.file}"
     missing = "which is not here (its compiler is enough: pip install nvidia-cuda-nvcc)"
@@ -148,7 +148,7 @@ def _by(graft: GraftOutline) -> str:
     return f"by nvcc of CUDA {graft.toolkit}, {here}"
 
 
-def _other(other: Alternative) -> str:
+def _spoken_alternative(other: Alternative) -> str:
     what = f"{other.answer} torch {other.torch or '?'}" + (f"+{other.variant}" if other.variant else "")
     return f"{what}: {other.why}"
 
@@ -179,7 +179,7 @@ def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:
 
 def _newest_way(wheels: list[IndexWheel], machine: Machine, how: str) -> tuple[str, str] | None:
     """The flavour and the line; ``wheels`` come newest first."""
-    for torch, flavour, python in dict.fromkeys(_named(wheels[:_MOST_WHEELS], machine)):
+    for torch, flavour, python in dict.fromkeys(_usable_builds(wheels[:_MOST_WHEELS], machine)):
         wish = Wish(torch=f"=={torch}", variant=flavour, python=python)
         try:
             plan = make_plan(machine, wish, wheelhouses=())
@@ -190,7 +190,7 @@ def _newest_way(wheels: list[IndexWheel], machine: Machine, how: str) -> tuple[s
     return None
 
 
-def _named(wheels: list[IndexWheel], machine: Machine) -> Iterator[tuple[str, str, str]]:
+def _usable_builds(wheels: list[IndexWheel], machine: Machine) -> Iterator[tuple[str, str, str]]:
     """(release, flavour, Python) of each wheel for this system that a Python of this machine can use."""
     facts = load_facts()
     platform = Question(machine, Wish(), facts).platform

@@ -60,7 +60,7 @@ def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion,
     results = []
     for companion in wanted_companions(builds.plan, builds.options):
         try:
-            result = _make(builds, torch, companion)
+            result = _build_companion(builds, torch, companion)
         except RekindleError as error:
             if isinstance(error, Interrupted) and not isinstance(error, _NotFetched):
                 raise
@@ -76,7 +76,7 @@ class _NotFetched(Interrupted):
     """The sources could not be had this time."""
 
 
-def _make(builds: SourceBuilds, torch: Path, companion: CompanionToBuild) -> BuiltCompanion:
+def _build_companion(builds: SourceBuilds, torch: Path, companion: CompanionToBuild) -> BuiltCompanion:
     project, version = companion.project, companion.version
     if companion.why or version is None:
         return BuiltCompanion(name=project, version=version, why=companion.why)

@@ -37,7 +37,7 @@ def run_demo(workspace: Workspace, *, cmake: str | None, use_cuda: bool, clean: 
     """Walk, with the workspace held, and write the report."""
     with workspace.lock("demo", wait=3600.0, say=progress.note):
         if clean:
-            _forget(workspace)
+            _remove_earlier(workspace)
         return write_report(_walk(workspace, cmake, use_cuda, progress))
 
 
@@ -123,7 +123,7 @@ def _need_compiler(examined: Examination) -> None:
         )
 
 
-def _forget(workspace: Workspace) -> None:
+def _remove_earlier(workspace: Workspace) -> None:
     """Only what the demo itself made; logs and anything else in the workspace stay."""
     for folder in (workspace.source / "spark", workspace.reports, workspace.wheels):
         if folder.exists():

@@ -113,7 +113,7 @@ def fix_command(
     # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
     with contextlib.ExitStack() as undoing:
         while diagnosis.exit_code and repeats < MOST_FIXES:
-            offered = next((offer for offer in _offers(diagnosis, call, host) if offer[2].shown not in shown), None)
+            offered = next((offer for offer in _fix_offers(diagnosis, call, host) if offer[2].shown not in shown), None)
             if offered is None:
                 break
             match, action, fix = offered
@@ -128,7 +128,7 @@ def fix_command(
                 attempts.append(replace(attempt, outcome="refused"))
                 break
             try:
-                undo, settle = fix.do() if fix.do else (_nothing, _nothing)
+                undo, settle = fix.do() if fix.do else (_do_nothing, _do_nothing)
             except RekindleError as error:
                 say(f"that could not be done: {error.message}")
                 attempts.append(replace(attempt, outcome="undone", said=error.message))
@@ -137,7 +137,7 @@ def fix_command(
                 trying.callback(undo)
                 repeats += 1
                 after = explain_command(fix.call.command, out=out, err=err, env=fix.call.env)
-                kept = isinstance(action, FewerJobs) or not (after.exit_code and _same_cause(diagnosis, after))
+                kept = isinstance(action, FewerJobs) or not (after.exit_code and _is_same_cause(diagnosis, after))
                 if kept:
                     undoing.push(trying.pop_all())
             if not kept:
@@ -171,26 +171,26 @@ def fix_command(
     )
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
-def _same_cause(before: Diagnosis, after: Diagnosis) -> bool:
+def _is_same_cause(before: Diagnosis, after: Diagnosis) -> bool:
     """Is it the very same failure, or did the command get further?"""
     firsts = [diagnosis.matches[0] if diagnosis.matches else None for diagnosis in (before, after)]
     return len({(first.id, first.evidence) if first else None for first in firsts}) == 1
 
 
-def _offers(diagnosis: Diagnosis, call: Call, host: Host) -> Iterator[tuple[Match, Action, Fix]]:
+def _fix_offers(diagnosis: Diagnosis, call: Call, host: Host) -> Iterator[tuple[Match, Action, Fix]]:
     """The fixes of the cause, best first."""
-    for cause in _fixable(diagnosis):
+    for cause in _fixable_causes(diagnosis):
         for action in cause.actions:
             fix = prepare(action, call, host)
             if fix is not None:
                 yield cause, action, fix
 
 
-def _fixable(diagnosis: Diagnosis) -> tuple[Match, ...]:
+def _fixable_causes(diagnosis: Diagnosis) -> tuple[Match, ...]:
     """The first cause; none where it is only a possibility."""
     return tuple(match for match in diagnosis.matches[:1] if match.confidence != "low")
 
@@ -199,29 +199,29 @@ def prepare(action: Action, call: Call, host: Host) -> Fix | None:
     """The action made ready for a command; None where it does not apply to it."""
     match action:
         case InstallPackages():
-            return _install(action, call, host)
+            return _prepare_install(action, call, host)
         case ConstrainBuild():
-            return _constrain(action, call)
+            return _prepare_constraints(action, call)
         case AddOption():
             changed = call.saying(*action.words)
-            applies = _installs(call.command) and not set(action.words) <= set(call.command)
+            applies = _is_installing(call.command) and not set(action.words) <= set(call.command)
             return Fix(shown=(f"run: {changed.line}",), call=changed) if applies else None
         case SetVariable():
-            changed = call.setting(**{name: _at_home(value) for name, value in action.variables.items()})
+            changed = call.setting(**{name: _expand_home(value) for name, value in action.variables.items()})
             return Fix(shown=(f"run: {changed.line}",), call=changed)
         case SetCMake():
-            return _set_cmake(action, call)
+            return _prepare_cmake(action, call)
         case FewerJobs():
             return fewer_jobs(call)
         case RemoveCache():
-            return _remove_cache(action, call)
+            return _prepare_removal(action, call)
         case ApplyPatch():
-            return _patch(action, call)
+            return _prepare_patch(action, call)
         case AskPerson():
             return Fix(shown=(action.line,), call=call, by_person=True)
 
 
-def _install(action: InstallPackages, call: Call, host: Host) -> Fix:
+def _prepare_install(action: InstallPackages, call: Call, host: Host) -> Fix:
     python = python_of(call)
     words = [*action.packages, *(["--index-url", action.index] if action.index else [])]
     words += ["--force-reinstall", "--no-deps"] if action.again else []
@@ -245,8 +245,8 @@ def _install(action: InstallPackages, call: Call, host: Host) -> Fix:
     return Fix(shown=shown, call=call, do=do)
 
 
-def _constrain(action: ConstrainBuild, call: Call) -> Fix | None:
-    if not _installs(call.command):
+def _prepare_constraints(action: ConstrainBuild, call: Call) -> Fix | None:
+    if not _is_installing(call.command):
         return None
     # The file must live as long as the user repeats the command with the variable.
     name = "-".join(re.sub(r"[^\w.]+", "_", package) for package in action.packages)
@@ -257,16 +257,16 @@ def _constrain(action: ConstrainBuild, call: Call) -> Fix | None:
 
     def do() -> tuple[Undo, Undo]:
         write_atomically(file, f"{lines}\n")
-        return lambda: file.unlink(missing_ok=True), _nothing
+        return lambda: file.unlink(missing_ok=True), _do_nothing
 
     return Fix(shown=(f"write {file}: {', '.join(action.packages)}", f"run: {changed.line}"), call=changed, do=do)
 
 
-def _at_home(value: str) -> str:
+def _expand_home(value: str) -> str:
     return str(Path(value).expanduser()) if value.startswith("~") else value
 
 
-def _set_cmake(action: SetCMake, call: Call) -> Fix:
+def _prepare_cmake(action: SetCMake, call: Call) -> Fix:
     if Path(call.command[0]).stem == "cmake":
         changed = call.saying(f"-D{action.name}={action.value}")
     else:
@@ -287,7 +287,7 @@ def fewer_jobs(call: Call) -> Fix | None:
     return Fix(shown=(f"run: {changed.line}",), call=changed)
 
 
-def _remove_cache(action: RemoveCache, call: Call) -> Fix | None:
+def _prepare_removal(action: RemoveCache, call: Call) -> Fix | None:
     places = [place for place in _cache_places(action.cache, call) if place.exists()]
     if not places:
         return None
@@ -315,7 +315,7 @@ def _cache_places(cache: str, call: Call) -> list[Path]:
     return [Path(place).expanduser()]
 
 
-def _patch(action: ApplyPatch, call: Call) -> Fix | None:
+def _prepare_patch(action: ApplyPatch, call: Call) -> Fix | None:
     root = Path.cwd()
     if not (root / "CMakeLists.txt").is_file():
         return None
@@ -329,7 +329,7 @@ def _patch(action: ApplyPatch, call: Call) -> Fix | None:
             with contextlib.suppress(RekindleError):
                 source_unpatch(root)
 
-        return undo, _nothing
+        return undo, _do_nothing
 
     return Fix(
         shown=(f"patch {root} with {action.patch} (rekindle source patch --only {action.patch})",), call=call, do=do
@@ -341,7 +341,7 @@ def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tu
 
     Safe is what only changes how it is built: fewer compilers, one of our patches, a variable of CMake.
     """
-    for first, action in ((cause, action) for cause in _fixable(failure.diagnosis) for action in cause.actions):
+    for first, action in ((cause, action) for cause in _fixable_causes(failure.diagnosis) for action in cause.actions):
         match action:
             case FewerJobs():
                 jobs = (options.jobs or os.cpu_count() or 2) // 2
@@ -360,7 +360,7 @@ def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tu
     return None
 
 
-def _installs(command: Sequence[str]) -> bool:
+def _is_installing(command: Sequence[str]) -> bool:
     """Is it pip or uv that installs?"""
     names = {Path(word).stem.rstrip("0123456789.") for word in command[:4]}
     return bool(names & {"pip", "uv"}) and any(word in command for word in ("install", "sync", "add", "wheel"))

@@ -79,7 +79,7 @@ def graft_torch(
     time = f"about {spoken_minutes(*outline.minutes)}; Ctrl-C is safe" if outline.minutes else "nothing is compiled"
     # What the wheel is made of, not the plan: its minutes and jobs follow the memory that is free at the moment.
     inputs = digest(outline.wheel, outline.archs, outline.file, torch.requirement, torch.index, plan.python)
-    report = walk.kept_leg("graft", f"{what}: {time}", GraftReport, inputs, make, still_good=_is_there)
+    report = walk.kept_leg("graft", f"{what}: {time}", GraftReport, inputs, make, still_good=_wheel_is_there)
     if report.out is None:
         why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), None)
         raise StageFailed(
@@ -89,5 +89,5 @@ def graft_torch(
     return Path(report.out)
 
 
-def _is_there(report: GraftReport) -> bool:
+def _wheel_is_there(report: GraftReport) -> bool:
     return report.out is not None and Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256

@@ -111,10 +111,10 @@ def install(
 ) -> Installation:
     """Install exactly what was foreseen, by digest, and compare the environment with it afterwards."""
     log = workspace.new_log("install")
-    brought = tuple(_brought(request) for request in requests if request.url and Path(request.url).is_file())
+    brought = tuple(_package_of_wheel(request) for request in requests if request.url and Path(request.url).is_file())
     before = look_into(host, python)
     for group, packages in zip(groups_of(requests), foreseen, strict=True):
-        for words in _commands(group, packages, brought, log, installer):
+        for words in _install_words(group, packages, brought, log, installer):
             run_logged(installer.command(host, python, words), log, progress)
     after = look_into(host, python)
     announced = all_packages([*foreseen, brought])
@@ -146,7 +146,7 @@ def version_of(request: Request) -> str | None:
     return str(parse_wheel_filename(name)[1])
 
 
-def _brought(request: Request) -> Package:
+def _package_of_wheel(request: Request) -> Package:
     """A wheel of ours, by its own digest: pip's report leaves it out where that version is there already."""
     path = Path(request.url or "")
     name = str(canonicalize_name(request.name))
@@ -155,7 +155,7 @@ def _brought(request: Request) -> Package:
     )
 
 
-def _commands(
+def _install_words(
     group: Sequence[Request],
     packages: tuple[Package, ...] | None,
     brought: Sequence[Package],
@@ -270,7 +270,7 @@ def install_companions(
 def disagreements(
     plan: Plan, requests: Sequence[Request], announced: Sequence[Package] | None, before: Contents, after: Contents
 ) -> list[str]:
-    """Everything that is not as planned and told, in words; empty where installed = planned."""
+    """Everything that is not as planned and announced, in words; empty where installed = planned."""
     wrong: list[str] = []
     expected = {package.name: package.version for package in announced or ()}
     for name, version in expected.items():
@@ -281,21 +281,21 @@ def disagreements(
         if name in expected or request.version is None:
             continue
         installed = after.versions.get(name)
-        if installed not in _acceptable(request, announced):
+        if installed not in _accepted_versions(request, announced):
             wrong.append(f"{name} is {installed or 'missing'}, {request.version} was planned")
     if announced is not None:
-        wrong += _behind_our_back(expected, before, after)
-    return [*wrong, *_torch(plan, requests, after)]
+        wrong += _unannounced_changes(expected, before, after)
+    return [*wrong, *_torch_disagreements(plan, requests, after)]
 
 
-def _acceptable(request: Request, announced: Sequence[Package] | None) -> set[str | None]:
-    """What a request that was met already, or that no report tells about, may be called."""
+def _accepted_versions(request: Request, announced: Sequence[Package] | None) -> set[str | None]:
+    """The versions that may be installed for a request that pip did not report."""
     version = request.version or ""
     # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
     return {version, version.partition("+")[0]} if announced is None or request.index else {version}
 
 
-def _behind_our_back(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
+def _unannounced_changes(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
     wrong = []
     for name, version in before.versions.items():
         if name not in expected and after.versions.get(name) != version:
@@ -308,7 +308,7 @@ def _behind_our_back(expected: Mapping[str, str], before: Contents, after: Conte
     return wrong
 
 
-def _torch(plan: Plan, requests: Sequence[Request], after: Contents) -> list[str]:
+def _torch_disagreements(plan: Plan, requests: Sequence[Request], after: Contents) -> list[str]:
     """What torch itself says, which its name on the index need not: version, CUDA, ROCm."""
     if not any(request.name == "torch" for request in requests):
         return []

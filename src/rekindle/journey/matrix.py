@@ -99,7 +99,7 @@ def matrix_status(table: Path = TABLE) -> MatrixStatus:
 
 
 def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) -> MatrixStatus:
-    ledger = _ledger(lock)
+    ledger = _open_ledger(lock)
     rows = []
     counts: dict[str, int] = {}
     for cell in cells:
@@ -117,7 +117,7 @@ def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) 
     return MatrixStatus(root=lock.root, rows=tuple(rows), refused=lock.refused, counts=counts)
 
 
-def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
+def _open_ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
     return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores_here(), force=frozenset(force))
 
 
@@ -157,7 +157,7 @@ def matrix_run(
     lock = load_lock(table)
     cells = _chosen(lock, chosen.only)
     admit_cells(cells, trust=trust)
-    ledger = _ledger(lock, [cell.id for cell in cells] if chosen.force else ())
+    ledger = _open_ledger(lock, [cell.id for cell in cells] if chosen.force else ())
     ledger.farm, ledger.farm_check, ledger.traces = chosen.farm, chosen.farm_check, chosen.trace is not None
     begun = time.monotonic()
     before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
@@ -256,7 +256,7 @@ def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixSta
     """Ask every running cell to stop; whoever runs it sees the mark within a second."""
     lock = load_lock(table)
     cells = _chosen(lock, only)
-    ledger = _ledger(lock)
+    ledger = _open_ledger(lock)
     for cell in cells:
         if ledger.held(cell):
             ledger.folder(cell).cancel_file.touch()

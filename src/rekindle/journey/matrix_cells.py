@@ -36,7 +36,7 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
     """Plan every cell. ``machine`` is what builds (default: this one)."""
     table = read_table(table_file)
     rows = combinations(table, table_file)
-    defaults = _resolved(table.defaults or Defaults(), table, table_file)
+    defaults = _resolve_paths(table.defaults or Defaults(), table, table_file)
     progress.stage("plan", f"{len(rows)} combinations")
     planner = _Planner(table, defaults, machine or this_machine())
     cells: dict[str, Cell] = {}
@@ -62,12 +62,12 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
         root=str(root),
         cells=frozen,
         refused=tuple(refused),
-        cost=_cost(frozen),
+        cost=_total_cost(frozen),
         defaults=defaults,
     )
 
 
-def _resolved(defaults: Defaults, table: Table, file: Path) -> Defaults:
+def _resolve_paths(defaults: Defaults, table: Table, file: Path) -> Defaults:
     """Paths in a table are relative to the table."""
     source = defaults.source or ("spark" if table.project == "spark" else "git")
     if source not in ("spark", "git", "debian"):
@@ -79,7 +79,7 @@ def _resolved(defaults: Defaults, table: Table, file: Path) -> Defaults:
     return msgspec.structs.replace(defaults, source=source, cache=cache)
 
 
-def _cost(cells: Sequence[Cell]) -> MatrixCost:
+def _total_cost(cells: Sequence[Cell]) -> MatrixCost:
     trees = {cell.tree: cell for cell in cells}
     return MatrixCost(
         serial_hours=round(sum(chain_costs(cells, ()).values()) / 60, 2),
@@ -101,10 +101,10 @@ class _Planner:
         self._cuda: UsableCuda | None = None
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
-        plan = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
+        plan = self._plan_spark(axes) if self._table.project == "spark" else self._plan_torch(axes)
         if isinstance(plan, tuple):
             return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=plan)
-        return self._frozen(plan, axes, self._table.project, plan.torch)
+        return self._freeze_cell(plan, axes, self._table.project, plan.torch)
 
     def companion(self, torch: Cell, project: str) -> Cell | RefusedCell:
         """The companion of a torch cell is compiled against that cell's wheel, by that cell's plan."""
@@ -112,10 +112,10 @@ class _Planner:
         if companion.why or companion.version is None:
             why = Reason(code="no-companion", text=sentence(companion.why or "its release is not known"))
             return RefusedCell(name=cell_name(torch.axes, project), axes=torch.axes, because=(why,))
-        cell = self._frozen(torch.plan, torch.axes, project, companion.version)
+        cell = self._freeze_cell(torch.plan, torch.axes, project, companion.version)
         return msgspec.structs.replace(cell, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
 
-    def _frozen(self, plan: Plan, axes: dict[str, str], project: str, release: str | None) -> Cell:
+    def _freeze_cell(self, plan: Plan, axes: dict[str, str], project: str, release: str | None) -> Cell:
         recipe = plan.build
         assert recipe is not None and plan.python is not None
         system = axes.get("system", self._here)
@@ -158,7 +158,7 @@ class _Planner:
         tree = source_status(Path(source))
         return f"{tree.project} {tree.version} {tree.commit or tree.digest or source}"
 
-    def _spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+    def _plan_spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         variant = axes.get("variant", "cpu")
         cuda = self._usable_cuda() if variant != "cpu" else None
         archs: tuple[str, ...] = ()
@@ -176,29 +176,29 @@ class _Planner:
             archs=archs,
             settings=baseline | self._defaults.settings,
         )
-        return _named_for_cpu(plan, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
+        return _name_for_cpu(plan, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
 
     def _usable_cuda(self) -> UsableCuda:
         if self._cuda is None:
             self._cuda = find_usable_cuda(LiveHost())
         return self._cuda
 
-    def _torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+    def _plan_torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         """One wheel for cards that never meet in one machine: each of them must have such a plan; the first is it."""
         cards = [""]
         if axes.get("variant") != "cpu":
             cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
         plans = []
         for card in cards:
-            plan = self._planned(card, axes)
+            plan = self._plan_for_card(card, axes)
             if isinstance(plan, tuple):
                 return plan
             plans.append(plan)
         return plans[0]
 
-    def _planned(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+    def _plan_for_card(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         try:
-            machine = self._target(card, axes)
+            machine = self._target_machine(card, axes)
         except BadInput as error:
             return (Reason(code="unknown-name", text=error.message),)
         toolkit = _toolkit(axes.get("variant"))
@@ -217,9 +217,9 @@ class _Planner:
         if why := _astray(plan, axes, toolkit):
             return why
         assert plan.build is not None
-        return _named_for_cpu(plan, plan.build.env["PYTORCH_BUILD_VERSION"], "PYTORCH_BUILD_VERSION", axes)
+        return _name_for_cpu(plan, plan.build.env["PYTORCH_BUILD_VERSION"], "PYTORCH_BUILD_VERSION", axes)
 
-    def _target(self, card: str, axes: Mapping[str, str]) -> Machine:
+    def _target_machine(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
         system, _, arch = axes.get("system", self._here).partition("-")
         target = machine_from_flags(
@@ -239,7 +239,7 @@ class _Planner:
         )
 
 
-def _named_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
+def _name_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
     """Wheels for several CPUs need names of their own: the version says which CPU it is for."""
     recipe = plan.build
     assert recipe is not None

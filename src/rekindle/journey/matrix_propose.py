@@ -64,7 +64,7 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
             unserved[entry.name] = next((reason.text for reason in made.because), "no torch is known for it")
             continue
         groups.setdefault((entry.system, entry.wish.python or built.python), {})[entry.name] = (entry, built)
-    wheels = [wheel for place, members in groups.items() for wheel in _fewest(*place, members)]
+    wheels = [wheel for place, members in groups.items() for wheel in _fewest_wheels(*place, members)]
     table = table_text(wheels)
     path = out if wheels else None
     if path is not None:
@@ -73,19 +73,19 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
     return Proposal(table=table, wheels=tuple(wheels), official=official, unserved=unserved, path=where)
 
 
-def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:
+def _fewest_wheels(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:
     """Wheels until every machine has one; each is the build that serves most of those left, of these the newest."""
     served: dict[tuple[str, str | None, str | None], list[str]] = {}
     for _, built in members.values():
         build = (built.torch or "", built.cuda, built.rocm)
         if build not in served:
-            served[build] = [name for name, (entry, _) in members.items() if _takes(entry, build, python)]
+            served[build] = [name for name, (entry, _) in members.items() if _can_use_build(entry, build, python)]
     left = set(members)
     while left:
         torch, cuda, rocm = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
         mine = [name for name in served[torch, cuda, rocm] if name in left] or sorted(left)[:1]
         left -= set(mine)
-        plans = [_built_as(members[name][0], (torch, cuda, rocm), python) for name in mine]
+        plans = [_plan_as_build(members[name][0], (torch, cuda, rocm), python) for name in mine]
         variant = flavour_name(cuda, rocm)
         archs = tuple(dict.fromkeys(arch for made in plans for arch in made.arch_list))
         cpus = [members[name][0].machine.cpu.microarchitecture for name in mine]
@@ -96,23 +96,23 @@ def _fewest(system: str, python: str, members: dict[str, tuple[_Machine, Plan]])
             system=system,
             archs=tuple(sorted(archs, key=_arch_order)),
             serves=tuple(mine),
-            cpu=_weakest([cpu for cpu in cpus if cpu]),
+            cpu=_weakest_cpu([cpu for cpu in cpus if cpu]),
         )
 
 
-def _built_as(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> Plan:
+def _plan_as_build(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> Plan:
     torch, cuda, rocm = build
     wish = Wish(torch=torch, cuda=cuda, rocm=rocm, python=python, build=True)
     return plan_build(entry.machine, wish)
 
 
-def _takes(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> bool:
-    """Can this very build be made for the machine, and does its driver run it?"""
-    built = _built_as(entry, build, python)
+def _can_use_build(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> bool:
+    """Can exactly this build be made for the machine, and does its driver run it?"""
+    built = _plan_as_build(entry, build, python)
     return built.answer == "build" and not built.changes and (built.torch, built.cuda, built.rocm) == build
 
 
-def _weakest(cpus: Sequence[str]) -> str | None:
+def _weakest_cpu(cpus: Sequence[str]) -> str | None:
     """The CPU that can do least: what is compiled for it runs on the others."""
     table = load_facts().cpu.microarchitecture
     return min((cpu for cpu in cpus if cpu in table), key=lambda cpu: len(table[cpu].features), default=None)
@@ -144,7 +144,7 @@ def table_text(wheels: Sequence[ProposedWheel]) -> str:
 
 def _read_machines(words: Sequence[str], python: str | None) -> list[_Machine]:
     entries: dict[str, _Machine] = {}
-    for entry in (machine for word in words for machine in _read(word, python)):
+    for entry in (machine for word in words for machine in _read_word(word, python)):
         name = entry.name
         while name in entries:  # three machines of one kind are three machines
             name = f"{entry.name} ({1 + sum(each.startswith(entry.name) for each in entries)})"
@@ -156,7 +156,7 @@ def _read_machines(words: Sequence[str], python: str | None) -> list[_Machine]:
     return list(entries.values())
 
 
-def _read(word: str, python: str | None) -> Iterable[_Machine]:
+def _read_word(word: str, python: str | None) -> Iterable[_Machine]:
     path = Path(word)
     if path.suffix.lower() == ".csv":
         yield from _csv_machines(path, python)

@@ -51,7 +51,7 @@ def carry_out_cell(
         state = begin_attempt(state, jobs=options.jobs)
         folder.save(state)
         try:
-            state = _attempt(folder, cell, state, options, progress)
+            state = _make_attempt(folder, cell, state, options, progress)
         except WorkspaceBusy:
             raise
         except (BadInput, MissingTool, NotReady) as error:
@@ -70,7 +70,7 @@ def admit_cells(cells: Sequence[Cell], *, trust: bool) -> None:
         admit_here(cell.plan, trust=trust, document=cell, kind=f"matrix's cell {cell.name}", python=cell.python)
 
 
-def _attempt(
+def _make_attempt(
     folder: CellFolder,
     cell: Cell,
     state: CellState,
@@ -81,7 +81,7 @@ def _attempt(
     with workspace.lock("matrix", wait=6 * 3600.0, say=progress.note):
         progress.stage("source", cell.identity)
         folder.save(msgspec.structs.replace(state, phase="source"))
-        tree = _source(cell, folder, workspace, progress)
+        tree = _prepare_source(cell, folder, workspace, progress)
         write_atomically(workspace.plan, encode(cell.plan))
         folder.save(msgspec.structs.replace(state, phase="build"))
         chosen = msgspec.structs.replace(
@@ -98,9 +98,9 @@ def _attempt(
             names = tuple(match.id for match in outcome.diagnosis.matches[:2])
             kind = classify(outcome.message, names)
             return fail_attempt(state, kind, outcome.message, diagnosis=", ".join(names), log=outcome.log or "")
-        state = _kept(folder, state, outcome)
+        state = _keep_wheel(folder, state, outcome)
     folder.save(msgspec.structs.replace(state, phase="proof"))
-    return _proven(folder, cell, state, progress)
+    return _prove_wheel(folder, cell, state, progress)
 
 
 def _torch_of(cell: Cell, folder: CellFolder) -> str | None:
@@ -108,7 +108,7 @@ def _torch_of(cell: Cell, folder: CellFolder) -> str | None:
     return next((CellFolder(folder.root, torch).state().wheel for torch in cell.after), None)
 
 
-def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
+def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
     """The cell's sources, patched, in the tree's own workspace. A directory is copied: builds write into trees."""
     plan_file = folder.place / "plan.json"
     write_atomically(plan_file, encode(cell.plan))
@@ -138,7 +138,7 @@ def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Prog
     return tree
 
 
-def _kept(folder: CellFolder, state: CellState, result: BuildResult) -> CellState:
+def _keep_wheel(folder: CellFolder, state: CellState, result: BuildResult) -> CellState:
     """The wheel and what lies beside it, copied into the cell's folder; the wheel last, so that it is never alone."""
     wheel = None
     if result.wheel:
@@ -165,7 +165,7 @@ def _kept(folder: CellFolder, state: CellState, result: BuildResult) -> CellStat
     )
 
 
-def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
+def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
     """Inspected always; verified where asked for. A wheel that cannot be tried here stays ``built`` and says why."""
     if not state.wheel:
         return end_attempt(state)
@@ -176,13 +176,13 @@ def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress
     state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
     if cell.prove == "none":
         return end_attempt(msgspec.structs.replace(state, proof="not asked for"))
-    lacking = _lacking(cell)
+    lacking = _why_unrunnable(cell)
     if lacking:
         return end_attempt(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
-    return _verified(folder, cell, state, progress)
+    return _verify_wheel(folder, cell, state, progress)
 
 
-def _lacking(cell: Cell) -> str | None:
+def _why_unrunnable(cell: Cell) -> str | None:
     """Why this machine cannot run the wheel, where that is plain."""
     wanted = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
     if wanted is None:
@@ -191,7 +191,7 @@ def _lacking(cell: Cell) -> str | None:
     return f"this CPU lacks {', '.join(lacking[:3])}" if lacking else None
 
 
-def _verified(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
+def _verify_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
     assert state.wheel
     progress.stage("verify", cell.prove)
     report = verify(

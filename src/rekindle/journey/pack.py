@@ -66,7 +66,7 @@ def pack(
     it the answer is yes. An interrupted call is continued by the same one.
     """
     listener = progress or Silent()
-    plan = _installable(make_plan(machine, wish), options)
+    plan = _installable_plan(make_plan(machine, wish), options)
     work = _Packing(options=options, plan=plan, other=_other_machine(plan, machine), progress=listener)
     work.folder.refuse_foreign()
     listener.stage("resolve", "what that machine needs, asked without fetching it")
@@ -91,7 +91,7 @@ def pack(
     return work.make(packages, card, machine, wish)
 
 
-def _installable(plan: Plan, options: PackOptions) -> Plan:
+def _installable_plan(plan: Plan, options: PackOptions) -> Plan:
     """The plan with a wheel of the user's own in place of what would be built or grafted; refused where none is."""
     if plan.answer == "none":
         raise StageFailed(
@@ -273,7 +273,7 @@ class _Packing:
 
     def fetch(self, package: Package, number: int, packages: Sequence[Package], folder: str = WHEELS) -> Package:
         """One wheel, with its digest and size as they lie there."""
-        name = _file_of(package)
+        name = _file_name(package)
         if not self.other.takes(name) or canonicalize_name(parse_wheel_filename(name)[0]) != package.name:
             raise StageFailed(f"{without_password(package.url)} is no wheel of {package.name} for that machine")
         self.progress.stage("fetch", f"{name} ({number} of {len(packages)})")
@@ -323,6 +323,6 @@ class _Packing:
         return notes
 
 
-def _file_of(package: Package) -> str:
+def _file_name(package: Package) -> str:
     """The file's name in its address."""
     return urllib.parse.unquote(urllib.parse.urlsplit(package.url).path).replace("\\", "/").rpartition("/")[2]

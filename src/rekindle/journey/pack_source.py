@@ -64,12 +64,12 @@ def _archive_tree(part: SourcePart, archive: Path) -> None:
     half = archive.with_name(archive.name + ".part")
     name = archive.name.removesuffix(".tar.gz")
     with tarfile.open(half, "w:gz", compresslevel=6) as tar:
-        tar.add(tree, arcname=name, filter=_nobody)
+        tar.add(tree, arcname=name, filter=_without_owner)
     half.replace(archive)
 
 
-def _nobody(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Whose files they were is nobody's business."""
+def _without_owner(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Without the name of the owner; None for git's own folders and our notes, which stay outside."""
     if {".git", ".rekindle"} & set(info.name.split("/")):
         return None
     info.uid = info.gid = 0
@@ -79,10 +79,10 @@ def _nobody(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 def _add_tools(recipe: Recipe, archive: Path, add: Callable[[Sequence[Request]], None]) -> list[str]:
     """The recipe's tools must be there; what the tree asks for besides is taken where it can be had."""
-    add([request for line in recipe.requirements if (request := _request(line))])
+    add([request for line in recipe.requirements if (request := _read_requirement(line))])
     notes = []
     for line in _tree_requirements(archive):
-        request = _request(line)
+        request = _read_requirement(line)
         if request is None:
             continue
         try:
@@ -102,7 +102,7 @@ def _tree_requirements(archive: Path) -> list[str]:
     return []
 
 
-def _request(line: str) -> Request | None:
+def _read_requirement(line: str) -> Request | None:
     """A requirement that names a package and versions; anything else (an option, an address) is no tool."""
     try:
         wish = Requirement(line.partition("#")[0].strip())

@@ -77,7 +77,7 @@ def resolve(
     another machine's Python; ``limits`` are requirements that bind whatever comes (pip's constraints).
     """
     asking = functools.partial(
-        _ask, host, python, where=group[0], fresh=fresh, installer=installer, elsewhere=elsewhere, limits=limits
+        _ask_pip, host, python, where=group[0], fresh=fresh, installer=installer, elsewhere=elsewhere, limits=limits
     )
     names = ", ".join(f"{request.name} {request.version or request.specifier or ''}".strip() for request in group)
     with tell_while(progress or Silent(), f"looking up {names} and all they need: {_asked_place(group[0], installer)}"):
@@ -95,7 +95,7 @@ def resolve(
         raise _refusal(group, done.err, python, installer)
     try:
         rows = json.loads(report)["install"]
-        packages = tuple(_package(row) for row in rows)
+        packages = tuple(_read_package(row) for row in rows)
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
     return tuple(msgspec.structs.replace(package, bytes=size_of(package.url)) for package in packages)
@@ -124,7 +124,7 @@ def place_words(where: Request, installer: Installer) -> list[str]:
     ]
 
 
-def _ask(
+def _ask_pip(
     host: Host,
     python: str,
     words: Sequence[str],
@@ -166,19 +166,19 @@ def _ask(
         return done, report.read_bytes() if report.is_file() else b""
 
 
-def _package(row: dict[str, Any]) -> Package:
+def _read_package(row: dict[str, Any]) -> Package:
     source = row["download_info"]
     digests = (source.get("archive_info") or {}).get("hashes") or {}
     return Package(
         name=str(canonicalize_name(row["metadata"]["name"])),
         version=str(row["metadata"]["version"]),
         url=str(source["url"]),
-        sha256=_digest(digests.get("sha256")),
+        sha256=_check_digest(digests.get("sha256")),
         asked=bool(row.get("requested")),
     )
 
 
-def _digest(digest: object) -> str | None:
+def _check_digest(digest: object) -> str | None:
     """The digest an index tells, which becomes a line that pip reads: a digest or a refusal, never more words."""
     if digest is None or (isinstance(digest, str) and re.fullmatch(r"[0-9a-fA-F]{64}", digest)):
         return digest

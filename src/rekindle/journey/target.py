@@ -76,7 +76,7 @@ def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
     if base is None:
         raise MissingTool(
             f"the plan wants Python {version}, and none is on this machine",
-            remedy=f"{_get_python(host, version)}; or choose another with --python",
+            remedy=f"{_python_install_line(host, version)}; or choose another with --python",
         )
     return base.path
 
@@ -86,7 +86,7 @@ def _release(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _get_python(host: Host, version: str | None) -> str:
+def _python_install_line(host: Host, version: str | None) -> str:
     if shutil.which("uv"):
         return f"uv python install {version}"
     if shutil.which("pyenv"):

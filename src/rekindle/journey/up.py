@@ -192,7 +192,7 @@ class _PlannedUp:
             try:
                 foreseen = self._foresee(requests) if network is None else (None,)
             except StageFailed as error:
-                if self.options.offline and (ways := self._reachable()):
+                if self.options.offline and (ways := self._reachable_ways()):
                     error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
                 raise
             packages = installing.all_packages(foreseen)
@@ -205,10 +205,10 @@ class _PlannedUp:
             network=network,
             installer=self.installer.name,
             companions=[f"{companion.project} {companion.version}" for companion in self.companions_to_build],
-            reachable=self._reachable() if network and self.plan.answer == "install" else (),
+            reachable=self._reachable_ways() if network and self.plan.answer == "install" else (),
         )
 
-    def _reachable(self) -> tuple[str, ...]:
+    def _reachable_ways(self) -> tuple[str, ...]:
         with tell_while(self.progress, "looking for a torch in places that answer"):
             return reachable_ways(self.machine, self.options)
 
@@ -257,7 +257,7 @@ class _PlannedUp:
 
     @functools.cached_property
     def companions_to_build(self) -> tuple[CompanionToBuild, ...]:
-        """Those that can be had."""
+        """The companions whose sources can be had."""
         wanted = wanted_companions(self.plan, self.options)
         return tuple(companion for companion in wanted if companion.version and not companion.why)
 
@@ -266,7 +266,7 @@ class _PlannedUp:
         return base_python(LiveHost(), self.options, self.plan.python)
 
     def install(self) -> Journey:
-        return self._proved(self._installed(self.requests, self.inputs), None)
+        return self._prove(self._installed(self.requests, self.inputs), None)
 
     def graft(self) -> Journey:
         """The official wheel with code for the card, and what goes beside the official one."""
@@ -275,7 +275,7 @@ class _PlannedUp:
         wheel, requests = graft_requests(
             self.walk, self.workspace, self.plan, self.requests, self.options, Within(self.progress)
         )
-        return self._proved(self._installed(requests, digest(self.inputs, sha256_of(wheel))), wheel)
+        return self._prove(self._installed(requests, digest(self.inputs, sha256_of(wheel))), wheel)
 
     def check(self) -> tuple[Check, ...]:
         place = self.workspace.root
@@ -316,7 +316,7 @@ class _PlannedUp:
         return self.base if self.plan.python or self.options.python else sys.executable
 
     def build(self) -> Journey:
-        wheel = self._torch()
+        wheel = self._torch_wheel()
         if wheel is None:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
@@ -331,9 +331,9 @@ class _PlannedUp:
             # A companion asks for any NumPy, and pip brings the newest, which this torch cannot use.
             ours += (Request(name="numpy", specifier=self.plan.numpy, why=f"what torch {self.plan.torch} can use"),)
         inputs = digest(self.inputs, *(sha256_of(path) for _, path in wheels))
-        return self._proved(self._installed(ours, inputs), wheel)
+        return self._prove(self._installed(ours, inputs), wheel)
 
-    def _torch(self) -> Path | BuildFailure | None:
+    def _torch_wheel(self) -> Path | BuildFailure | None:
         """The wheel that was given, or one built here."""
         if self.options.wheel is not None:
             return self.options.wheel.absolute()
@@ -393,7 +393,7 @@ class _PlannedUp:
     def _fingerprint(self) -> str:
         return look_into(LiveHost(), self.python).fingerprint
 
-    def _proved(self, installed: Installation, wheel: Path | None) -> Journey:
+    def _prove(self, installed: Installation, wheel: Path | None) -> Journey:
         """The proof's key holds the digests of all that came before it: the wheel, the environment, the plan."""
         inputs = digest(self.plan, installed.wheel_sha256 or "", installed.fingerprint, self.options.level)
         proof = self.walk.kept_leg(
@@ -404,7 +404,7 @@ class _PlannedUp:
             lambda: self._verify(installed),
             still_good=lambda kept: kept.good,
         )
-        self._unchanged(installed, wheel)
+        self._refuse_changed(installed, wheel)
         several = [f"{companion.name} {companion.version}" for companion in self.built_companions if companion.wheel]
         names = " and ".join([f"torch {self.plan.torch}", *several])
         verdict = f"{names} run{'' if several else 's'} on this machine: {proof.passed} checks passed"
@@ -435,7 +435,7 @@ class _PlannedUp:
             proof, wheel_sha256=installed.wheel_sha256, environment_digest=installed.fingerprint
         )
 
-    def _unchanged(self, installed: Installation, wheel: Path | None) -> None:
+    def _refuse_changed(self, installed: Installation, wheel: Path | None) -> None:
         """What was proved is what was installed: neither the environment nor the wheel was swapped meanwhile."""
         if self._fingerprint() != installed.fingerprint:
             raise StageFailed(
