@@ -54,8 +54,8 @@ def key_folder() -> Path:
     """Where keys lie: REKINDLE_KEYS, or the user's own folder."""
     import platformdirs
 
-    given = os.environ.get("REKINDLE_KEYS")
-    return Path(given) if given else Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "keys"
+    folder = os.environ.get("REKINDLE_KEYS")
+    return Path(folder) if folder else Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "keys"
 
 
 def new_key(name: str, folder: Path | None = None) -> PublicKey:

@@ -195,8 +195,8 @@ def _job_limit() -> int | None:
     if not kernel.QueryInformationJobObject(None, kind, ctypes.byref(limits), size, None):
         return None
     flags = limits.BasicLimitInformation.LimitFlags
-    known = [limits.ProcessMemoryLimit] * bool(flags & 0x100) + [limits.JobMemoryLimit] * bool(flags & 0x200)
-    return min(known, default=None)
+    bounds = [limits.ProcessMemoryLimit] * bool(flags & 0x100) + [limits.JobMemoryLimit] * bool(flags & 0x200)
+    return min(bounds, default=None)
 
 
 def question_text(name: str) -> str:

@@ -71,8 +71,8 @@ def _limits(fs: Path) -> list[MemoryNow]:
         if limit is None:
             continue
         name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
-        held = text_of(read(f"{place}/{name}")).strip()
-        used = (int(held) if held.isdigit() else 0) - _reclaimable(text_of(read(f"{place}/memory.stat")), prefix)
+        count = text_of(read(f"{place}/{name}")).strip()
+        used = (int(count) if count.isdigit() else 0) - _reclaimable(text_of(read(f"{place}/memory.stat")), prefix)
         limits.append(
             MemoryNow(
                 total=limit,

@@ -81,10 +81,10 @@ class ObjectStore:
         """Everything below the prefix: name -> (ETag, bytes)."""
         lead = f"{self.place.prefix}/" if self.place.prefix else ""
         listed: dict[str, tuple[str, int]] = {}
-        asked = {"Bucket": self.place.bucket, "Prefix": lead}
+        query = {"Bucket": self.place.bucket, "Prefix": lead}
         while True:
             with self._our_errors("the list"):
-                answer = self._client.list_objects_v2(**asked)
+                answer = self._client.list_objects_v2(**query)
                 before = len(listed)
                 for row in answer.get("Contents", ()):
                     listed[row["Key"].removeprefix(lead)] = (row.get("ETag", "").strip('"'), int(row.get("Size", 0)))
@@ -92,7 +92,7 @@ class ObjectStore:
                     return listed
                 if len(listed) == before:
                     raise ValueError("it goes on and names nothing new")
-                asked["ContinuationToken"] = answer["NextContinuationToken"]
+                query["ContinuationToken"] = answer["NextContinuationToken"]
 
     def digest(self, name: str) -> str | None:
         """The SHA-256 that was written beside an object when it was sent."""
@@ -121,15 +121,15 @@ class ObjectStore:
             if path.stat().st_size <= self.part_bytes:
                 answer = self._client.put_object(**self._object(name), **about, Body=file)
                 return str(answer.get("ETag", "")).strip('"')
-            there = self._parts(name, begun) if begun else None
-            if begun is None or there is None:
+            sent = self._parts(name, begun) if begun else None
+            if begun is None or sent is None:
                 begun = str(self._client.create_multipart_upload(**self._object(name), **about)["UploadId"])
                 began(begun)
             upload = {**self._object(name), "UploadId": begun}
             parts: list[dict[str, object]] = []
             while piece := file.read(self.part_bytes):
                 number, md5 = len(parts) + 1, hashlib.md5(piece, usedforsecurity=False).hexdigest()
-                if (there or {}).get(number) != md5:
+                if (sent or {}).get(number) != md5:
                     self._client.upload_part(**upload, PartNumber=number, Body=piece)
                 parts.append({"PartNumber": number, "ETag": f'"{md5}"'})
             answer = self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})
@@ -147,14 +147,14 @@ class ObjectStore:
     def _parts(self, name: str, upload: str) -> dict[int, str] | None:
         """The parts that are there of an upload that was cut short; None where the store knows it no more, or cannot
         say: then all of it is sent again."""
-        there: dict[int, str] = {}
+        parts: dict[int, str] = {}
         marker = 0
         with self._our_errors(name, unless=("404", "405", "501", "NoSuchUpload", "NotImplemented", "MethodNotAllowed")):
             while True:
                 answer = self._client.list_parts(**self._object(name), UploadId=upload, PartNumberMarker=marker)
-                there |= {int(row["PartNumber"]): row["ETag"].strip('"') for row in answer.get("Parts", ())}
+                parts |= {int(row["PartNumber"]): row["ETag"].strip('"') for row in answer.get("Parts", ())}
                 if not answer.get("IsTruncated"):
-                    return there
+                    return parts
                 if int(answer["NextPartNumberMarker"]) <= marker:
                     raise ValueError("it goes on and names no later part")
                 marker = int(answer["NextPartNumberMarker"])

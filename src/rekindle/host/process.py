@@ -64,8 +64,8 @@ class Running:
 
     def descendants(self) -> list[int]:
         """Every process of the command. Windows has no guard: there the root is the command itself."""
-        own = [self.pid] if os.name == "nt" else []
-        return own + [process.pid for process in tree_of(self.pid)]
+        root = [self.pid] if os.name == "nt" else []
+        return root + [process.pid for process in tree_of(self.pid)]
 
     def interrupt(self) -> None:
         """Ask nicely: Ninja removes half-written outputs on SIGINT. Stopped processes are woken first."""

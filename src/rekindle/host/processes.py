@@ -182,10 +182,10 @@ def processes_of(folder: Path) -> list[Proc]:
     """Programs that were started from inside a folder, by whatever way; ours and what started us left out."""
     import psutil
 
-    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     processes = []
     for process in psutil.process_iter():
-        if process.pid in own:
+        if process.pid in ours:
             continue
         with contextlib.suppress(psutil.Error, OSError):
             words = process.cmdline()[:1]

@@ -93,14 +93,14 @@ class Workspace:
             self.root.mkdir(parents=True, exist_ok=True)
             if fresh:
                 note_made(kind, self.root)
-            held = filelock.FileLock(self.root / ".lock")
+            lock = filelock.FileLock(self.root / ".lock")
             holder = self.root / ".lock.holder"
             try:
-                held.acquire(timeout=0)
+                lock.acquire(timeout=0)
             except filelock.Timeout:
                 if say and wait:
                     say(f"waiting for {_holder(holder)} to let go of {self.root}")
-                held.acquire(timeout=wait)
+                lock.acquire(timeout=wait)
         except filelock.Timeout:
             raise WorkspaceBusy(
                 f"the workspace {self.root} is in use by {_holder(holder)}",
@@ -116,7 +116,7 @@ class Workspace:
             yield
         finally:
             holder.unlink(missing_ok=True)
-            held.release()
+            lock.release()
 
 
 def _holder(path: Path) -> str:
@@ -254,8 +254,8 @@ def _remove_tree(path: Path, *, keep_lock: bool) -> None:
 
 
 def _is_in_use(path: Path) -> bool:
-    there = path.resolve()
+    target = path.resolve()
     running = [Path(sys.prefix), Path(__file__)]
     if active := os.environ.get("VIRTUAL_ENV"):
         running.append(Path(active))
-    return any(place.resolve().is_relative_to(there) for place in running)
+    return any(place.resolve().is_relative_to(target) for place in running)

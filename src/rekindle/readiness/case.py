@@ -165,8 +165,8 @@ class PlannedBuild:
             return ()
         folders = {part.path for part in self.tree.parts if part.way == "index"} if self.tree else None
         rows = from_index(parts_for(self.release, cuda=plan.cuda), plan.backend)
-        there = (row for row in rows if folders is None or row.folder in folders)
-        return tuple(row for row in there if is_planned_cudnn(row, plan.cudnn))
+        present = (row for row in rows if folders is None or row.folder in folders)
+        return tuple(row for row in present if is_planned_cudnn(row, plan.cudnn))
 
     @property
     def roots(self) -> dict[str, str]:

@@ -97,12 +97,12 @@ def _nvidia_cards(machine: Machine) -> list[Gpu]:
 
 def _no_host_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> str | None:
     kinds = ("msvc",) if machine.os.system == "windows" else ("gcc", "clang")
-    here = build_compilers(machine.compilers, machine.os.system)
+    compilers = build_compilers(machine.compilers, machine.os.system)
     text = " or ".join(span for kind in kinds if (span := compiler_span(row, kind)))
-    taken = [c for c in here if takes_compiler(row, c.kind, c.version) is not False]
-    if taken or not here or not text:
+    taken = [c for c in compilers if takes_compiler(row, c.kind, c.version) is not False]
+    if taken or not compilers or not text:
         return None
-    have = ", ".join(f"{c.kind} {c.version}" for c in here)
+    have = ", ".join(f"{c.kind} {c.version}" for c in compilers)
     return f"CUDA {toolkit.version} takes {text}; here is {have}"
 
 
@@ -122,24 +122,24 @@ def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: 
     return {}
 
 
-def _find_planned_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    nvcc = find_nvcc(host, settings, wanted)
+def _find_planned_cuda(host: Host, cuda: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
+    nvcc = find_nvcc(host, settings, cuda)
     if nvcc is None:
         raise MissingTool(
-            f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",
-            remedy=f"install CUDA {wanted}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
+            f"the plan wants CUDA {cuda}, but there is no nvcc on this machine",
+            remedy=f"install CUDA {cuda}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
         )
     release = nvcc_release(host, nvcc)
-    if release and not is_release(release, wanted):
+    if release and not is_release(release, cuda):
         others = [
             f", {other} is {nvcc_release(host, other) or 'unknown'}" for other in every_nvcc(host) if other != nvcc
         ]
         raise BadInput(
-            f"the plan wants CUDA {wanted}, but {nvcc} is {release}{''.join(others)}",
+            f"the plan wants CUDA {cuda}, but {nvcc} is {release}{''.join(others)}",
             remedy=f"rekindle plan --build --cuda {release}   # or the same command with --set CUDA_HOME=DIR of a"
-            f" toolkit {wanted}",
+            f" toolkit {cuda}",
         )
-    _refuse_host_compiler(host, release or wanted, settings.get("CUDAHOSTCXX") or compiler)
+    _refuse_host_compiler(host, release or cuda, settings.get("CUDAHOSTCXX") or compiler)
     return {"nvcc": f"{release or 'unknown'} ({nvcc})"}
 
 
@@ -295,18 +295,18 @@ def cudnn_of_machine(case: ExaminedMachine) -> Checks:
     """A cuDNN with headers that belongs to a toolkit here and has code for a card."""
     if not case.graphics.nvidia.gpus:
         return
-    here = [t for t in case.machine.toolkits if t.kind == "cudnn" and "no headers" not in (t.note or "")]
+    cudnns = [t for t in case.machine.toolkits if t.kind == "cudnn" and "no headers" not in (t.note or "")]
     wrong = cudnn_misfits(case.machine) + cudnn_cards(case.machine)
     bad = {misfit.toolkit for misfit in wrong if misfit.blocking}
-    good = [toolkit for toolkit in here if toolkit not in bad]
+    good = [toolkit for toolkit in cudnns if toolkit not in bad]
     versions = ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good)) or None
     want = "a cuDNN for the toolkit (torch builds without it, slower)"
     yield case.verdict("cudnn", good, versions, want=want, bad="warn")
     # One installation of cuDNN 9 serves several CUDAs: the half that is not for this one is no trouble.
     fitting = {toolkit.version for toolkit in good}
-    named = [misfit for misfit in wrong if not (misfit.blocking and misfit.toolkit.version in fitting)]
-    for toolkit in dict.fromkeys(misfit.toolkit for misfit in named):
-        yield name_misfits("cudnn", [misfit for misfit in named if misfit.toolkit == toolkit])
+    misfits = [misfit for misfit in wrong if not (misfit.blocking and misfit.toolkit.version in fitting)]
+    for toolkit in dict.fromkeys(misfit.toolkit for misfit in misfits):
+        yield name_misfits("cudnn", [misfit for misfit in misfits if misfit.toolkit == toolkit])
 
 
 def cudnn_misfits(machine: Machine) -> list[Misfit]:

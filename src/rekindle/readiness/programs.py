@@ -48,8 +48,8 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     """A Python for which some torch is published; best one that the newest torch takes."""
     platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
     newest_first = [(version, _pythons_of(version, platform)) for version in load_facts().releases]
-    own = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
-    usable = [python for python in own if "32 bit" not in (python.note or "")]
+    cpythons = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
+    usable = [python for python in cpythons if "32 bit" not in (python.note or "")]
     newest = next((pythons for _, pythons in newest_first if pythons), ())
     want = f"{newest[0]} to {newest[-1]}" if newest else None
     for python in usable:
@@ -62,9 +62,9 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
             fix = case.fix("python-newer")
             yield Check(id="python", status="warn", needed_for=TO_BOTH, found=old.version, want=want, why=why, fix=fix)
             return
-    here = case.machine.pythons[0].version if case.machine.pythons else None
-    fix = case.fix("python-newer" if here else "python")
-    yield Check(id="python", status="fail", needed_for=TO_BOTH, found=here, want=want, fix=fix)
+    first = case.machine.pythons[0].version if case.machine.pythons else None
+    fix = case.fix("python-newer" if first else "python")
+    yield Check(id="python", status="fail", needed_for=TO_BOTH, found=first, want=want, fix=fix)
 
 
 def _pythons_of(version: str, platform: str) -> tuple[str, ...]:
@@ -187,8 +187,8 @@ def compiler_for_build(host: Host, build: PlannedBuild) -> Checks:
     try:
         _, cxx = find_compilers(host, settings)
     except MissingTool as error:
-        named = "the plan's" in error.message
-        fix = error.remedy if named else fix_for("compiler", find_managers(host))
+        is_planned = "the plan's" in error.message
+        fix = error.remedy if is_planned else fix_for("compiler", find_managers(host))
         yield build_check("compiler", "fail", error.message, fix=fix)
         return
     yield build_check("compiler", "ok", f"{cxx.path} {cxx.version}", want=build.recipe.compiler)
@@ -304,9 +304,9 @@ def ninja_for_build(host: Host, build: PlannedBuild) -> Checks:
 def ccache_of_machine(case: ExaminedMachine) -> Checks:
     """A compiler cache: nothing fails without it."""
     tools = case.machine.tools
-    here = next((f"{name} {tools[name]}" for name in ("ccache", "sccache") if tools.get(name)), None)
+    cache = next((f"{name} {tools[name]}" for name in ("ccache", "sccache") if tools.get(name)), None)
     why = "a second build would take as long as the first"
-    yield case.verdict("ccache", here, here, want="ccache or sccache", why=why, bad="warn")
+    yield case.verdict("ccache", cache, cache, want="ccache or sccache", why=why, bad="warn")
 
 
 def msvc_environment_of_machine(case: ExaminedMachine) -> Checks:

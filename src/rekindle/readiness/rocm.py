@@ -32,13 +32,13 @@ def toolkit_of_machine(case: ExaminedMachine) -> Checks:
     """Any ROCm; what AMD lists is what AMD supports, not all that works, so a card that is not listed is a warning."""
     if not case.graphics.amd.gpus:
         return
-    here = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "rocm"]
+    rocms = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "rocm"]
     # Libraries alone compile nothing.
-    good = [toolkit for toolkit in here if not (toolkit.note or "").startswith("no hipcc")]
-    versions = ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good or here)) or None
-    want = "a ROCm with its compiler (hipcc)" if here else "a ROCm that knows the card"
+    good = [toolkit for toolkit in rocms if not (toolkit.note or "").startswith("no hipcc")]
+    versions = ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good or rocms)) or None
+    want = "a ROCm with its compiler (hipcc)" if rocms else "a ROCm that knows the card"
     yield case.verdict("rocm", good, versions, want=want)
-    for toolkit in here:
+    for toolkit in rocms:
         if why := rocm_misfit(case.machine, toolkit):
             yield name_misfits("rocm", [Misfit(toolkit=toolkit, why=why)])
 
@@ -50,8 +50,8 @@ def rocm_misfit(machine: Machine, toolkit: Toolkit) -> str | None:
     cards = [(gpu.arch, gpu.name) for gpu in machine.gpus if isinstance(gpu.arch, Gfx)]
     if row is None or not cards or {target.name for target in row.gfx} & {arch.name for arch, _ in cards}:
         return None
-    named = ", ".join(f"{arch} ({name})" for arch, name in cards)
-    return f"AMD does not list {named} for ROCm {toolkit.version}; its libraries may have no code for it"
+    names = ", ".join(f"{arch} ({name})" for arch, name in cards)
+    return f"AMD does not list {names} for ROCm {toolkit.version}; its libraries may have no code for it"
 
 
 def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:

@@ -87,10 +87,10 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
     plan, tree = build.plan, build.tree
     demands = demands_of(plan, places, tree)
     room = free_space(host)
-    here = room(str(places["compile"]))
-    if here is not None and here[1] < START_FREE_BYTES:
+    disk = room(str(places["compile"]))
+    if disk is not None and disk[1] < START_FREE_BYTES:
         raise BadInput(
-            f"only {here[1] / GIB:.1f} GiB are free where {places['compile']} lies", remedy=_make_room("compile")
+            f"only {disk[1] / GIB:.1f} GiB are free where {places['compile']} lies", remedy=_make_room("compile")
         )
     short = first_shortage(demands, room)
     if short is not None:
@@ -100,12 +100,12 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
             f" {spoken_bytes(short.free)} are free there",
             remedy=_make_room(short.demand.phase),
         )
-    if here is None:
+    if disk is None:
         return
     want = build.recipe.disk_gib
-    tight = bool(want and here[1] < want * GIB) and not _is_begun(tree)
-    sizes = [f"{each.phase} {'unknown' if each.bytes is None else spoken_bytes(each.bytes)}" for each in demands]
-    text = f"{spoken_bytes(here[1])} free where {places['compile']} lies" + (f" ({', '.join(sizes)})" if sizes else "")
+    tight = bool(want and disk[1] < want * GIB) and not _is_begun(tree)
+    sizes = [f"{need.phase} {'unknown' if need.bytes is None else spoken_bytes(need.bytes)}" for need in demands]
+    text = f"{spoken_bytes(disk[1])} free where {places['compile']} lies" + (f" ({', '.join(sizes)})" if sizes else "")
     yield build_check("disk", "warn" if tight else "ok", text, want=f"{want:.0f} GiB" if want else None)
 
 

@@ -43,8 +43,8 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
     brought = any(name.startswith("mkl") for name in recipe.pins)
     rows: list[SupplyNeed] = [row for row in needs_for(build.release) if not (brought and "BLAS" in row.settings)]
     if build.tree is not None:
-        taken = {part.path for part in build.tree.parts if part.way != "submodule"}
-        rows += [row for row in parts_for(build.release, cuda=plan.cuda) if row.folder in taken]
+        folders = {part.path for part in build.tree.parts if part.way != "submodule"}
+        rows += [row for row in parts_for(build.release, cuda=plan.cuda) if row.folder in folders]
     elif recipe.packages and recipe.origin not in ("git", "tarball"):
         rows += parts_for(build.release, cuda=plan.cuda)
     lacks = find_lacks(host, rows, recipe.env)
@@ -85,14 +85,14 @@ def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
         if backend in row.stops and row.folder in empty:
             problem = f"{row.folder} in {tree.root} is empty: {row.stops[backend]}"
             yield build_check("headers", "fail", problem, fix="the same command with --from git, on a machine with git")
-    taken = {part.path: part.origin or "" for part in tree.parts if part.way == "index"}
+    origins = {part.path: part.origin or "" for part in tree.parts if part.way == "index"}
     fix = f"rekindle source fill {pasted(tree.root)}"
     for row in from_index(rows, backend):
         assert row.index is not None
         if row.folder in empty:
             problem = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
             yield build_check("headers", "fail", problem, fix=fix)
-        elif row.index.sha256 not in taken.get(row.folder, row.index.sha256):
+        elif row.index.sha256 not in origins.get(row.folder, row.index.sha256):
             problem = f"{row.folder} in {tree.root} holds other headers than those of {row.index.pin}"
             yield build_check("headers", "fail", problem, fix=fix)
 
@@ -149,24 +149,24 @@ def _companion_libraries(host: Host, plan: Plan) -> Checks:
     assert plan.build is not None and plan.torch is not None
     env = plan.build.env
     rows = companion_needs(plan.project, plan.torch.split("+")[0])
-    wanted = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
-    if not wanted:
+    needs = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
+    if not needs:
         return
-    lacks = find_lacks(host, wanted.values(), _search_places(env))
+    lacks = find_lacks(host, needs.values(), _search_places(env))
     for asked in (True, False):
-        short = [lack for lack in lacks if wanted[lack.need.name].asked is asked]
+        short = [lack for lack in lacks if needs[lack.need.name].asked is asked]
         if not short:
             continue
         words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
-        switches = " ".join(f"--set {wanted[lack.need.name].switch}=0" for lack in short)
+        switches = " ".join(f"--set {needs[lack.need.name].switch}=0" for lack in short)
         problem = f"missing on this system: {words}" + ("" if asked else "; built without")
         names = ", ".join(lack.need.name for lack in short)
         fix = bring_lacking(host, short) or f"install the development packages of {names}"
         fix += f"   # or build without: the same command with {switches}" if asked else ""
         yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", problem, fix=fix)
-    there = [name for name in wanted if name not in {lack.need.name for lack in lacks}]
-    if there:
-        yield build_check("libraries-there", "ok", ", ".join(there))
+    present = [name for name in needs if name not in {lack.need.name for lack in lacks}]
+    if present:
+        yield build_check("libraries-there", "ok", ", ".join(present))
 
 
 def _companion_nvjpeg(host: Host, plan: Plan) -> Checks:

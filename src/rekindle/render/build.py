@@ -28,8 +28,8 @@ def render_results(results: BuildResults, screen: Screen) -> None:
     """The wheels or targets that were built, how long it took, and how they are proven."""
     for result in results.results:
         seconds = sum(phase.seconds for phase in result.phases)
-        what = result.wheel.replace("\\", "/").rpartition("/")[2] if result.wheel else _targets(result.target or "")
-        screen.verdict("ok", f"built {what} in {spoken_seconds(seconds)}")
+        product = result.wheel.replace("\\", "/").rpartition("/")[2] if result.wheel else _targets(result.target or "")
+        screen.verdict("ok", f"built {product} in {spoken_seconds(seconds)}")
         if result.wheel:
             screen.rows([("wheel", result.wheel), ("sha256", result.wheel_sha256)])
         rows = [(phase.name, spoken_seconds(phase.seconds)) for phase in result.phases]

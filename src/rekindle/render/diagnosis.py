@@ -77,14 +77,14 @@ def view_fixes(document: FixReport, screen: Screen) -> None:
     if not document.exit_code:
         if document.attempts:
             screen.verdict("ok", "fixed: it passes now")
-            screen.bullets((f"{each.title}: {'; '.join(each.shown)}" for each in document.attempts), title="Done")
+            screen.bullets((f"{trial.title}: {'; '.join(trial.shown)}" for trial in document.attempts), title="Done")
         for line in document.keep:
             screen.section("It passes with these settings; keep them")
             screen.command(line)
         return
     screen.verdict("fail", f"it still fails (exit code {document.exit_code}); what was changed is undone")
-    for each in document.attempts:
-        screen.bullet(f"{each.outcome}: {each.title}: {'; '.join(each.shown)}")
+    for trial in document.attempts:
+        screen.bullet(f"{trial.outcome}: {trial.title}: {'; '.join(trial.shown)}")
     if document.diagnosis is not None:
         screen.line()
         view_diagnosis(document.diagnosis, screen)

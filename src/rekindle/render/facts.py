@@ -39,8 +39,8 @@ def _text(value: object) -> str:
 
 def sources_view(view: SourcesView, screen: Screen) -> None:
     """Where the facts come from, most used first."""
-    known = ", ".join(f"{count} {how}" for how, count in view.how.items())
-    screen.verdict("ok", f"{sum(view.how.values())} rows: {known}; read {view.oldest} to {view.newest}")
+    counts = ", ".join(f"{count} {how}" for how, count in view.how.items())
+    screen.verdict("ok", f"{sum(view.how.values())} rows: {counts}; read {view.oldest} to {view.newest}")
     shown = view.sources if screen.verbosity else view.sources[:40]
     screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in shown])
     screen.rest(len(view.sources) - len(shown))

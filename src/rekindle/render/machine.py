@@ -44,8 +44,8 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
     elif machine.disk_free_gib is not None:
         rows.append(["disk", f"{machine.disk_free_gib:g} GiB free"])
     rows += _label_rows("gpu", (_gpu(machine, number) for number in range(len(machine.gpus))), none="none found")
-    named = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu), ("L4T", machine.drivers.l4t))
-    drivers = [f"{name} {version}" for name, version in named if version]
+    versions = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu), ("L4T", machine.drivers.l4t))
+    drivers = [f"{name} {version}" for name, version in versions if version]
     if drivers:
         rows.append(["driver", ", ".join(drivers)])
     rows += _label_rows(
@@ -195,9 +195,9 @@ def _torch_line(document: Examination, plan: Plan, screen: Screen) -> None:
     screen.paragraph(sentence(summarise_plan(plan)))
     screen.bullets([warning.text for warning in plan.warnings if not warning.handled][:2], status="warn")
     screen.command("rekindle up")
-    there = [torch for torch in document.torches if torch.version.partition("+")[0] == plan.torch]
-    if there:
-        screen.paragraph(f"(one of that release is here: {private(there[0].path or there[0].python or '')})")
+    torches = [torch for torch in document.torches if torch.version.partition("+")[0] == plan.torch]
+    if torches:
+        screen.paragraph(f"(one of that release is here: {private(torches[0].path or torches[0].python or '')})")
 
 
 def _glance_rows(document: Examination) -> list[tuple[str, str]]:

@@ -117,8 +117,8 @@ def _grid(status: MatrixStatus) -> dict[str, dict[str, CellRow]]:
 def verify_page(report: VerifyReport) -> str:
     """A verification: what failed or is missing first, then every check."""
     good = True if report.good else False if report.verdict == "failed" else None
-    named = {need.id for need in report.missing}
-    untried = [check for check in report.checks if check.status == "skipped" and check.id not in named]
+    missing = {need.id for need in report.missing}
+    untried = [check for check in report.checks if check.status == "skipped" and check.id not in missing]
     body = fill_template("verify.html.j2", report=report, untried=untried, spoken=spoken_seconds)
     top = header(summarise_proof(report), str(without_secrets(report.subject)), good=good)
     return page(summarise_proof(report), f"{top}\n{body}")

@@ -133,12 +133,12 @@ def _graft(graft: GraftOutline, screen: Screen) -> None:
         time = f"about {spoken_minutes(*graft.minutes)} on {graft.jobs} cores ({graft.cpu_minutes} CPU-minutes)"
         screen.bullet(f"{graft.units} units of {graft.wheel}, {time}, {graft.disk_gib:g} GiB of disk")
     if graft.toolkit:
-        here = (
+        place = (
             f"in {graft.toolkit_here}"
             if graft.toolkit_here
             else "its compiler is enough (pip install nvidia-cuda-nvcc)"
         )
-        screen.bullet(f"nvcc of CUDA {graft.toolkit}: {here}")
+        screen.bullet(f"nvcc of CUDA {graft.toolkit}: {place}")
     screen.bullets([f"stays: {kept}" for kept in graft.keeps])
     screen.bullets([f"will not work: {loss}" for loss in graft.losses], status="warn")
 
@@ -158,9 +158,9 @@ def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen
 def _alternatives(plan: Plan, screen: Screen) -> None:
     rows = []
     for other in plan.alternatives:
-        what = f"torch {other.torch}" + (f"+{other.variant}" if other.variant else "")
+        name = f"torch {other.torch}" + (f"+{other.variant}" if other.variant else "")
         kit = f"CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
-        rows.append((other.answer, f"{what} {kit}".strip(), other.why))
+        rows.append((other.answer, f"{name} {kit}".strip(), other.why))
     screen.rows(rows, title="What else was considered")
 
 
@@ -178,11 +178,11 @@ def why_not_view(answer: WhyNot, screen: Screen) -> None:
         screen.verdict("fail", f"{answer.asked} does not work here as it stands")
     if answer.instead:
         screen.paragraph(f"Proposed: {answer.instead}")
-    for each in answer.considered:
-        screen.section(f"{each.name} ({each.answer})")
-        if not each.refusals:
+    for candidate in answer.considered:
+        screen.section(f"{candidate.name} ({candidate.answer})")
+        if not candidate.refusals:
             screen.bullet("nothing is in its way", status="ok")
-        for refusal in each.refusals:
+        for refusal in candidate.refusals:
             mark = "warn" if refusal.change or not refusal.certain else "fail"
             screen.bullet(f"{refusal.rule} {refusal.reason}", status=mark)
             if refusal.remedy:

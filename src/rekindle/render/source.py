@@ -66,12 +66,12 @@ def view_saved(saved: SavedPatches, screen: Screen) -> None:
 def _head(tree: SourceTree, screen: Screen) -> None:
     conflicts = tree.conflicts
     status = "fail" if conflicts or tree.missing_submodules else "ok"
-    what = f"{tree.project} {tree.version} in {tree.root}"
+    text = f"{tree.project} {tree.version} in {tree.root}"
     if conflicts:
-        what += f": {len(conflicts)} patch{'es do' if len(conflicts) > 1 else ' does'} not fit, nothing was changed"
+        text += f": {len(conflicts)} patch{'es do' if len(conflicts) > 1 else ' does'} not fit, nothing was changed"
     elif tree.missing_submodules:
-        what += f": {len(tree.missing_submodules)} third parties are missing"
-    screen.verdict(status, what)
+        text += f": {len(tree.missing_submodules)} third parties are missing"
+    screen.verdict(status, text)
     if tree.repaired:
         screen.bullet(tree.repaired, status="warn")
     rows = [["commit", tree.commit or ""], ["from", tree.origin or ""], ["hipified", "yes" if tree.hipified else ""]]
@@ -112,8 +112,8 @@ def _parts(tree: SourceTree, screen: Screen) -> None:
     if screen.verbosity:
         screen.rows([part.path, part.way, part.origin or ""] for part in ready)
     else:
-        named = [part.name for part in ready if part.way == "system"]
-        screen.paragraph(f"from this system: {', '.join(named)} (-v shows all)", indent=2)
+        names = [part.name for part in ready if part.way == "system"]
+        screen.paragraph(f"from this system: {', '.join(names)} (-v shows all)", indent=2)
     for part in ready:
         if part.detail:
             screen.bullet(f"{part.name}: {part.origin}; {part.detail}", status="warn")

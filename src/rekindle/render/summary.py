@@ -38,13 +38,13 @@ def summarise_plan(plan: Plan) -> str:
         return " ".join(reason.text for reason in plan.because)
     if plan.answer == "none":
         return "nothing fits: " + "; ".join(reason.text for reason in plan.because)
-    what = f"torch {plan.torch}+{plan.variant}" if plan.variant else f"torch {plan.torch}"
+    name = f"torch {plan.torch}+{plan.variant}" if plan.variant else f"torch {plan.torch}"
     python = f" for Python {plan.python}" if plan.python else ""
     if plan.answer == "install":
-        return f"install the official {what}{python}"
+        return f"install the official {name}{python}"
     if plan.graft is not None:
         time = f", about {spoken_minutes(*plan.graft.minutes)}" if plan.graft.minutes else ""
-        return f"graft the official {what}{python} for {', '.join(plan.graft.archs)}{time}"
+        return f"graft the official {name}{python} for {', '.join(plan.graft.archs)}{time}"
     if plan.build and plan.build.taken:
         return f"take {plan.build.taken.split(' ')[0]}{python}, and build what goes beside it"
     cost = ""
@@ -52,7 +52,7 @@ def summarise_plan(plan: Plan) -> str:
         low, high = plan.build.minutes
         disk = f", {plan.build.disk_gib:g} GiB of disk" if plan.build.disk_gib else ""
         cost = f" (about {spoken_minutes(low, high)}{disk})"
-    return f"build {what}{python} from source{cost}"
+    return f"build {name}{python} from source{cost}"
 
 
 def summarise_tree(tree: SourceTree) -> str:
@@ -77,10 +77,10 @@ def summarise_build(built: BuildResult) -> str:
 
 def summarise_bundle(report: BundleReport) -> str:
     """Which libraries the wheel brings along."""
-    left = f"; not found here: {', '.join(each.name for each in report.missing)}" if report.missing else ""
+    left = f"; not found here: {', '.join(library.name for library in report.missing)}" if report.missing else ""
     if not report.out:
         return f"nothing to bring along: it needs only what every machine has{left}"
-    names = [Path(each.file).name for each in report.brought]
+    names = [Path(library.file).name for library in report.brought]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"{', '.join(names[:4])}{more} now inside {Path(report.out).name}{left}"
 

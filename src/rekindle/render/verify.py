@@ -25,7 +25,7 @@ _OUTCOME: dict[str, tuple[str, str]] = {
 def view_verification(report: VerifyReport, screen: Screen) -> None:
     """Whether it is proven, what failed and why, what was not tried."""
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
-    what = report.subject or "this torch"
+    subject = report.subject or "this torch"
     part = (
         "" if "gpu" in report.claims or not {"cuda", "hip", "xpu"} & report.environment.keys() else ", CPU part alone"
     )
@@ -33,13 +33,13 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     if harmed:
         count = count.replace(" failed,", f" failed, {harmed} operator{'s' * (harmed > 1)} crashed,")
     if report.verdict == "proven" and harmed:
-        screen.verdict("warn", f"{what} ({report.level}{part}): {describe_trials(report.operators)}; {count}")
+        screen.verdict("warn", f"{subject} ({report.level}{part}): {describe_trials(report.operators)}; {count}")
     elif report.verdict == "proven":
-        screen.verdict("ok", f"{what} is proven to work ({report.level}{part}): {count}")
+        screen.verdict("ok", f"{subject} is proven to work ({report.level}{part}): {count}")
     elif report.verdict == "failed":
-        screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
+        screen.verdict("fail", f"{subject} does not work as it should ({report.level}): {count}")
     else:
-        screen.verdict("warn", f"{what} is not proven ({report.level}): {count}")
+        screen.verdict("warn", f"{subject} is not proven ({report.level}): {count}")
     place = ("torch", "cuda", "hip", "xpu", "python", "machine", "cpu model", "emulator", "sandbox", "installed")
     shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
     rows = [(name, report.environment[name]) for name in shown if name in report.environment]

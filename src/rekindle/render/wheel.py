@@ -160,8 +160,8 @@ def _cpu(cpu: WheelCpu, screen: Screen) -> None:
         ("would silently compute wrong numbers on an older CPU", cpu.silent, "warn"),
     ):
         if uses:
-            each = "; ".join(f"{use.isa}: {use.functions} ({', '.join(use.examples[:3])})" for use in uses)
-            screen.bullet(f"{title}: {each}", status=status)
+            counts = "; ".join(f"{use.isa}: {use.functions} ({', '.join(use.examples[:3])})" for use in uses)
+            screen.bullet(f"{title}: {counts}", status=status)
     for evidence in cpu.evidence[: 5 if screen.verbosity == 0 else None]:
         screen.paragraph(f"{evidence.function} [{' '.join(evidence.isa)}] in {evidence.file}: {evidence.why}", indent=6)
     if cpu.dispatched:

@@ -16,8 +16,8 @@ def render_added(document: Added, screen: Screen) -> None:
     count = len(document.wheels)
     screen.verdict("ok", f"{count} wheel{'s' * (count != 1)} in {document.root}")
     for wheel in document.wheels:
-        what = f"({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)"
-        screen.bullet(f"{wheel.file} {_SAY[wheel.state]} {what}", status="ok")
+        size = f"({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)"
+        screen.bullet(f"{wheel.file} {_SAY[wheel.state]} {size}", status="ok")
         screen.bullets(wheel.warnings, status="warn", indent=4)
     screen.commands("Next", [document.next])
 
@@ -50,9 +50,9 @@ def render_yanked(document: Yanked, screen: Screen) -> None:
 
 def render_synced(document: Synced, screen: Screen) -> None:
     """What was sent, and what was there."""
-    there = f"{document.sent} files sent ({document.bytes / 1e6:.1f} MB), {document.kept} were there"
+    counts = f"{document.sent} files sent ({document.bytes / 1e6:.1f} MB), {document.kept} were there"
     gone = f", {len(document.removed)} pages of gone wheels removed" if document.removed else ""
-    screen.verdict("ok", f"{document.target} is up to date with {document.root}: {there}{gone}")
+    screen.verdict("ok", f"{document.target} is up to date with {document.root}: {counts}{gone}")
 
 
 def render_served(document: Served, screen: Screen) -> None:
@@ -62,15 +62,15 @@ def render_served(document: Served, screen: Screen) -> None:
 
 def render_found(document: Found, screen: Screen) -> None:
     """The wheels that run on the described machine, and why the others do not."""
-    wanted = ", ".join(f"{key} {value}" for key, value in document.wanted.items()) or "anything"
+    machine = ", ".join(f"{key} {value}" for key, value in document.wanted.items()) or "anything"
     good = [match for match in document.matches if match.verdict.runs]
     if good:
-        screen.verdict("ok", f"{len(good)} of {document.looked_at} wheels run on {wanted}")
+        screen.verdict("ok", f"{len(good)} of {document.looked_at} wheels run on {machine}")
     elif document.matches:
         untold = f"for {len(document.matches)} it cannot be told"
-        screen.verdict("warn", f"no wheel here is known to run on {wanted}; {untold}")
+        screen.verdict("warn", f"no wheel here is known to run on {machine}; {untold}")
     else:
-        screen.verdict("fail", f"none of {document.looked_at} wheels here runs on {wanted}")
+        screen.verdict("fail", f"none of {document.looked_at} wheels here runs on {machine}")
     for match in document.matches[: 100 if screen.verbosity else 10]:
         screen.section(f"{match.wheel.project} {match.wheel.version}")
         screen.bullet(f"{match.wheel.file}, {spoken_bytes(match.wheel.bytes)}{_gpu(match.wheel)}")
