@@ -164,11 +164,11 @@ def reachable_ways(machine: Machine, options: UpOptions) -> tuple[str, ...]:
     answering = tuple(url for url in asked if why_unreachable(url, timeout=_ANSWER_SECONDS) is None)
     indexed, _ = list_files("torch", Places(indexes=answering, certificates=settings.certificates))
     _, linked = list_files("torch", Places(links=(*options.find_links, *settings.links)))
-    own = "".join(f" --find-links {pasted(place)}" for place in options.find_links)
+    links = "".join(f" --find-links {pasted(place)}" for place in options.find_links)
     # What torch needs beside it may lie elsewhere, and its own companions seldom lie beside it.
     rest = f"{' --index default' if answering else ' --offline'} --torch-only"
     ways = (
-        _newest_way(wheels_of(linked, "torch"), machine, own + rest),
+        _newest_way(wheels_of(linked, "torch"), machine, links + rest),
         _newest_way(wheels_of(indexed, "torch"), machine, ""),
     )
     reachable = [way for way in ways if way is not None]

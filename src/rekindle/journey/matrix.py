@@ -168,7 +168,7 @@ def matrix_run(
         join_traces(chosen.trace, [(cell.name, ledger.folder(cell).trace) for cell in cells])
     status = _status(lock, cells, fresh_run=False)
     attempts = [attempt for row in status.rows for attempt in row.state.attempts[before[row.cell] :]]
-    own = sum((attempt.ended or attempt.started) - attempt.started for attempt in attempts)
+    seconds = sum((attempt.ended or attempt.started) - attempt.started for attempt in attempts)
     report = Path(lock.root) / "report.html"
     return MatrixRun(
         engine=chosen.engine,
@@ -177,7 +177,7 @@ def matrix_run(
         started=tally.started,
         retried=tally.retried,
         adopted=tally.adopted,
-        overhead_seconds=round(max(0.0, tally.busy_seconds - own) / max(1, tally.started), 3),
+        overhead_seconds=round(max(0.0, tally.busy_seconds - seconds) / max(1, tally.started), 3),
         report=str(report),
     )
 

@@ -269,17 +269,17 @@ def _astray(plan: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
     """The reasons, where the planner would do something else than the table asks."""
     if plan.answer != "build" or plan.build is None:
         return plan.because or (Reason(code="no-plan", text="No plan builds this."),)
-    wanted = (
+    rows = (
         ("torch", axes["torch"], plan.torch),
         ("CUDA", toolkit.get("cuda"), plan.cuda),
         ("ROCm", toolkit.get("rocm"), plan.rocm),
         ("Python", axes["python"], plan.python),
     )
-    for what, want, got in wanted:
+    for name, want, got in rows:
         if want is not None and not f"{got}.".startswith(f"{want}."):
-            variant = flavour_name(got if what == "CUDA" else None, got)
-            axis, value = {"torch": ("torch", got), "Python": ("python", got)}.get(what, ("variant", variant))
-            why = next((sentence(change.why) for change in plan.changes if change.what == what.lower()), "")
+            variant = flavour_name(got if name == "CUDA" else None, got)
+            axis, value = {"torch": ("torch", got), "Python": ("python", got)}.get(name, ("variant", variant))
+            why = next((sentence(change.why) for change in plan.changes if change.what == name.lower()), "")
             text = (
                 f'{why} Write {axis} = ["{value}"], which the planner would take instead of {want}, or leave the'
                 " combination out with [[exclude]]."

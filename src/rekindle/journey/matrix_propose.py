@@ -55,13 +55,13 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
     unserved: dict[str, str] = {}
     groups: dict[tuple[str, str], dict[str, tuple[_Machine, Plan]]] = {}
     for entry in _read_machines(machines, python):
-        made = plan(entry.machine, entry.wish, wheelhouses=())
-        if made.answer == "install":
-            official[entry.name] = made.commands[-1]
+        official_plan = plan(entry.machine, entry.wish, wheelhouses=())
+        if official_plan.answer == "install":
+            official[entry.name] = official_plan.commands[-1]
             continue
         built = plan_build(entry.machine, msgspec.structs.replace(entry.wish, build=True))
         if built.answer != "build" or built.python is None:
-            unserved[entry.name] = next((reason.text for reason in made.because), "no torch is known for it")
+            unserved[entry.name] = next((reason.text for reason in official_plan.because), "no torch is known for it")
             continue
         groups.setdefault((entry.system, entry.wish.python or built.python), {})[entry.name] = (entry, built)
     wheels = [wheel for place, members in groups.items() for wheel in _fewest_wheels(*place, members)]
@@ -83,19 +83,19 @@ def _fewest_wheels(system: str, python: str, members: dict[str, tuple[_Machine, 
     left = set(members)
     while left:
         torch, cuda, rocm = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
-        mine = [name for name in served[torch, cuda, rocm] if name in left] or sorted(left)[:1]
-        left -= set(mine)
-        plans = [_plan_as_build(members[name][0], (torch, cuda, rocm), python) for name in mine]
+        names = [name for name in served[torch, cuda, rocm] if name in left] or sorted(left)[:1]
+        left -= set(names)
+        plans = [_plan_as_build(members[name][0], (torch, cuda, rocm), python) for name in names]
         variant = flavour_name(cuda, rocm)
         archs = tuple(dict.fromkeys(arch for made in plans for arch in made.arch_list))
-        cpus = [members[name][0].machine.cpu.microarchitecture for name in mine]
+        cpus = [members[name][0].machine.cpu.microarchitecture for name in names]
         yield ProposedWheel(
             torch=torch,
             variant=variant,
             python=python,
             system=system,
             archs=tuple(sorted(archs, key=_arch_order)),
-            serves=tuple(mine),
+            serves=tuple(names),
             cpu=_weakest_cpu([cpu for cpu in cpus if cpu]),
         )
 
@@ -163,8 +163,8 @@ def _read_word(word: str, python: str | None) -> Iterable[_Machine]:
     elif path.suffix.lower() == ".json" or word in load_facts().machines.machine:
         machine, wish = find_machine(word)
         had = max((each.version for each in machine.pythons), key=key, default=None)
-        wanted = wish.python or python or (minor(had) if had else None)
-        yield _Machine(path.stem, machine, Wish(python=wanted))
+        release = wish.python or python or (minor(had) if had else None)
+        yield _Machine(path.stem, machine, Wish(python=release))
     else:
         yield _Machine(word, machine_from_flags(gpu=[word], python=python), Wish(python=python))
 

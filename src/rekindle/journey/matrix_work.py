@@ -114,8 +114,8 @@ def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progre
     write_atomically(plan_file, encode(cell.plan))
     root = workspace.source / cell.project
     ready = root.with_name(f"{cell.project}.ready")
-    wanted = cell.identity
-    if not (root.is_dir() and ready.is_file() and ready.read_text(encoding="utf-8") == wanted):
+    identity = cell.identity
+    if not (root.is_dir() and ready.is_file() and ready.read_text(encoding="utf-8") == identity):
         ready.unlink(missing_ok=True)
         if root.exists():
             shutil.rmtree(root)
@@ -129,7 +129,7 @@ def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progre
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(cell.source, part, symlinks=True, ignore=shutil.ignore_patterns("build", ".git"))
             part.rename(root)
-        write_atomically(ready, wanted)
+        write_atomically(ready, identity)
     if cell.project == "spark":
         return patch_spark(root)
     tree = source_patch(root, plan=plan_file)
@@ -142,14 +142,14 @@ def _keep_wheel(folder: CellFolder, state: CellState, result: BuildResult) -> Ce
     """The wheel and what lies beside it, copied into the cell's folder; the wheel last, so that it is never alone."""
     wheel = None
     if result.wheel:
-        made = Path(result.wheel)
+        source = Path(result.wheel)
         folder.wheels.mkdir(parents=True, exist_ok=True)
-        for file in sorted(made.parent.glob(f"{made.name}*"), key=lambda each: each == made):
+        for file in sorted(source.parent.glob(f"{source.name}*"), key=lambda each: each == source):
             target = folder.wheels / file.name
             part = target.with_name(f".{target.name}.part")
             shutil.copy2(file, part)
             part.replace(target)
-        wheel = folder.wheels / made.name
+        wheel = folder.wheels / source.name
     if result.report and Path(result.report).is_file():
         shutil.copy2(result.report, folder.place / "report.html")
     return msgspec.structs.replace(
@@ -184,10 +184,10 @@ def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Pro
 
 def _why_unrunnable(cell: Cell) -> str | None:
     """Why this machine cannot run the wheel, where that is plain."""
-    wanted = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
-    if wanted is None:
+    features = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
+    if features is None:
         return None
-    lacking = [isa for isa in missing(CHOOSING, this_machine().cpu.features) if isa not in missing(CHOOSING, wanted)]
+    lacking = [isa for isa in missing(CHOOSING, this_machine().cpu.features) if isa not in missing(CHOOSING, features)]
     return f"this CPU lacks {', '.join(lacking[:3])}" if lacking else None
 
 

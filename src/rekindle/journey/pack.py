@@ -101,11 +101,11 @@ def _installable_plan(plan: Plan, options: PackOptions) -> Plan:
     if options.wheel is not None:
         if not options.wheel.is_file():
             raise BadInput(f"there is no wheel {options.wheel}")
-        taken = Request(name=plan.project, url=str(options.wheel.absolute()), why="built before")
+        wheel = Request(name=plan.project, url=str(options.wheel.absolute()), why="built before")
         others = tuple(request for request in plan.requests if request.name != plan.project)
         version = str(parse_wheel_filename(options.wheel.name)[1])
         return msgspec.structs.replace(
-            plan, answer="install", torch=version, build=None, graft=None, requests=(taken, *others)
+            plan, answer="install", torch=version, build=None, graft=None, requests=(wheel, *others)
         )
     if (plan.answer == "build" and not options.source) or plan.answer == "graft":
         way = "built from source" if plan.answer == "build" else "grafted"
