@@ -107,3 +107,18 @@ def test_a_torch_without_a_toolkit_is_another_thing_than_a_build_without_one() -
             (error.format(" ".join(stop), "install CUDA."), "torch-wants-cuda-toolkit"),
         ):
             assert [match.id for match in diagnose([text.encode()]).matches] == [cause], text
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Installed CUDA version 12.4 does not match the version torch was compiled with 12.1.",
+        "Cuda extensions are being compiled with a version of Cuda that does not match the version used to compile "
+        "Pytorch binaries.  Pytorch binaries were compiled with Cuda 12.1.",
+    ],
+)
+def test_the_full_stop_of_a_sentence_is_no_part_of_the_version_to_install(log: str) -> None:
+    match = diagnose([log.encode()]).matches[0]
+    told = " ".join((match.title, match.cause, *match.fix))
+    assert match.id == "cuda-version-mismatch" and "12.1" in told
+    assert not re.search(r"12\.1\.(?:[);,.]| toolkit)", told), told
