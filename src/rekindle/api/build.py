@@ -38,8 +38,8 @@ from rekindle.source.supply import with_parts
 from rekindle.source.tree import tree_version
 
 
-class ToldOfDocument(TypedDict, total=False):
-    """What is told of the document a plan came in; see :func:`rekindle.build.request.admit`."""
+class DocumentDetails(TypedDict, total=False):
+    """About the document that a plan came in: keywords of :func:`rekindle.build.request.admit`."""
 
     document: msgspec.Struct
     kind: str
@@ -65,7 +65,7 @@ def build(
     >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
     ('BuildFailure', True, True)
     """
-    order = order_for(_chosen(options, choices), progress)
+    order = order_for(_merge_options(options, choices), progress)
     trust = trust or isinstance(order.options.plan, Plan)
     admit_here(order.plan, trust=trust)
     with order.workspace.lock("build"):
@@ -101,7 +101,7 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> B
     return BuildResults(results=tuple(results))
 
 
-def admit_here(plan: Plan, *, trust: bool, **details: Unpack[ToldOfDocument]) -> None:
+def admit_here(plan: Plan, *, trust: bool, **details: Unpack[DocumentDetails]) -> None:
     """:func:`rekindle.build.request.admit`, with this machine to compare the plan's places with."""
     admit(plan, machine=this_machine, trust=trust, **details)
 
@@ -191,7 +191,7 @@ def build_script(options: BuildOptions | None = None, **choices: Any) -> BuildSc
     >>> "setup.py" in script.text
     True
     """
-    return render_script(order_for(_chosen(options, choices)))
+    return render_script(order_for(_merge_options(options, choices)))
 
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
@@ -199,7 +199,7 @@ def save_bug_report(failure: BuildFailure, path: Path) -> None:
     write_for_user(path, render_bug_report(failure))
 
 
-def _chosen(options: BuildOptions | None, choices: dict[str, Any]) -> BuildOptions:
+def _merge_options(options: BuildOptions | None, choices: dict[str, Any]) -> BuildOptions:
     return msgspec.structs.replace(options or BuildOptions(), **choices)
 
 
@@ -207,10 +207,10 @@ def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildO
     """Everything the options leave open, decided: an extension's sources and plan, the tree, what is known of it."""
     definite = with_own_plan(with_sources(options, progress))
     order = make_order(definite)
-    return _with_parts(order if isinstance(definite.source, SourceTree) else _with_identity(order))
+    return _add_parts(order if isinstance(definite.source, SourceTree) else _add_identity(order))
 
 
-def _with_identity(order: BuildOrder) -> BuildOrder:
+def _add_identity(order: BuildOrder) -> BuildOrder:
     """A tree given by its place, with what provenance must say of it: commit, digest, patches. It may be edited."""
     tree = order.tree
     if tree.digest is not None:
@@ -230,7 +230,7 @@ def _with_identity(order: BuildOrder) -> BuildOrder:
     return dataclasses.replace(order, tree=tree, editable=True)
 
 
-def _with_parts(order: BuildOrder) -> BuildOrder:
+def _add_parts(order: BuildOrder) -> BuildOrder:
     """The tree with its third parties, as the source stage sees them; others' trees stay as they are."""
     if order.tree.project not in ("torch", "torchvision", "torchaudio"):
         return order

@@ -61,7 +61,7 @@ def verify_claims(
         checks=checks,
         # A home computer builds, signs and could be lying to itself: level 1, whatever the key.
         slsa_build_level=1 if verdict == "proven" else 0,
-        next=_next(wheel, checks),
+        next=_next_steps(wheel, checks),
     )
 
 
@@ -121,7 +121,7 @@ def _small_files(wheel: Path) -> dict[str, Any]:
     return files
 
 
-def _next(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
+def _next_steps(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
     status = {check.id: check for check in checks}
     steps = []
     if any(check.status == "failed" for check in checks):
@@ -136,19 +136,19 @@ def _next(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
 
 def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
     """Make a pair of keys. The private one never leaves its file."""
-    key = new_key(name, folder)
-    return _answer(folder, note=f"give {key.path} to those who install your wheels: rekindle key trust {key.path.name}")
+    public = new_key(name, folder).path
+    return _list_keys(folder, note=f"give {public} to those who install your wheels: rekindle key trust {public.name}")
 
 
 def key_trust(path: Path, *, name: str | None = None, folder: Path | None = None) -> SigningKeys:
     """Believe what this public key signs."""
     key = trust(path, name, folder)
-    return _answer(folder, note=f"what {key.name} ({key.id}) signs is believed from now on")
+    return _list_keys(folder, note=f"what {key.name} ({key.id}) signs is believed from now on")
 
 
 def key_list(*, folder: Path | None = None) -> SigningKeys:
     """The keys of this machine and those it believes."""
-    return _answer(folder)
+    return _list_keys(folder)
 
 
 def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
@@ -161,7 +161,7 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
                 f"there is no statement beside {path} ({statement.name})", remedy="rekindle build writes one"
             )
     signed = sign_statement(statement, key, folder=folder)
-    return _answer(folder, signed=str(signed))
+    return _list_keys(folder, signed=str(signed))
 
 
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
@@ -189,7 +189,7 @@ def sign_results(results: BuildResults, key: str) -> BuildResults:
     return results
 
 
-def _answer(folder: Path | None, *, note: str = "", signed: str | None = None) -> SigningKeys:
+def _list_keys(folder: Path | None, *, note: str = "", signed: str | None = None) -> SigningKeys:
     place = folder or key_folder()
     keys = tuple(
         SigningKey(name=key.name, id=key.id, public=str(key.path), private=key.path.with_suffix(".key").exists())

@@ -29,7 +29,7 @@ READER = "choose_torch.js"
 NO_CARD = "none"
 
 
-class _Lists:
+class _AnswerList:
     """Answers and warnings, each once, by their place."""
 
     def __init__(self) -> None:
@@ -81,8 +81,8 @@ def decision_table(
     chosen = list(cards) if cards is not None else all_cards
     if unknown := [card for card in chosen if card not in all_cards]:
         raise BadInput(f"no card of the tables is {unknown[0]}", remedy=f"known are {', '.join(all_cards)}")
-    releases = tuple(pythons) if pythons is not None else _pythons(facts)
-    lists = _Lists()
+    releases = tuple(pythons) if pythons is not None else _list_pythons(facts)
+    lists = _AnswerList()
     rules: dict[str, dict[str, dict[str, tuple[DriverStep, ...]]]] = {}
     listener.stage("table", f"{len(chosen)} kinds of cards")
     for number, card in enumerate(chosen):
@@ -109,7 +109,7 @@ def decision_table(
     )
 
 
-def _pythons(facts: Facts) -> tuple[str, ...]:
+def _list_pythons(facts: Facts) -> tuple[str, ...]:
     """Those that any of the newer releases has wheels for."""
     rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 8)]
     releases = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}

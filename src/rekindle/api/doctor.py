@@ -42,7 +42,7 @@ def doctor(
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
     if plan is not None:
-        examination = _with_build(examination, plan, host or LiveHost())
+        examination = _add_build_checks(examination, plan, host or LiveHost())
     if capture is not None:
         from rekindle.doctor.examine import write_examination
 
@@ -52,7 +52,7 @@ def doctor(
     return examination
 
 
-def _with_build(examination: Examination, plan: Path, host: Host) -> Examination:
+def _add_build_checks(examination: Examination, plan: Path, host: Host) -> Examination:
     """The doctor's table with what this very build asks of the machine; what the build says replaces the general."""
     from rekindle.api.build import build_checks
     from rekindle.build.request import admit_to_be_checked

@@ -44,11 +44,11 @@ def explain(
     >>> explain("all is well").matches
     ()
     """
-    with _opened(source) as chunks:
-        return _postable(diagnose(chunks, machine=machine, plan=plan, wheel=wheel))
+    with _open_source(source) as chunks:
+        return _redact_post(diagnose(chunks, machine=machine, plan=plan, wheel=wheel))
 
 
-def _postable(diagnosis: Diagnosis) -> Diagnosis:
+def _redact_post(diagnosis: Diagnosis) -> Diagnosis:
     """The text to post goes out of the house: without names and secrets."""
     if diagnosis.unexplained is None:
         return diagnosis
@@ -78,7 +78,7 @@ def explain_command(
             return Diagnosis(exit_code=0)
         copy.seek(0)
         diagnosis = diagnose(read_chunks(copy), machine=machine, plan=plan, wheel=wheel)
-    return _postable(replace(diagnosis, exit_code=code))
+    return _redact_post(replace(diagnosis, exit_code=code))
 
 
 def explain_watch(
@@ -111,7 +111,7 @@ def explain_watch(
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[Iterable[bytes]]:
+def _open_source(source: Source) -> Iterator[Iterable[bytes]]:
     """What was given, as bytes to read: a path is opened and closed again."""
     if isinstance(source, Path):
         with open_log(source) as file:
@@ -165,7 +165,7 @@ def explain_try(rule: str, source: Source) -> Trials:
     """
     from rekindle.explain.trial import try_rules
 
-    with _opened(source) as chunks:
+    with _open_source(source) as chunks:
         return try_rules(rule, chunks)
 
 
@@ -173,7 +173,7 @@ def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Pat
     """Save a redacted copy of the log for a bug report."""
     redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
-    with _opened(source) as chunks:
+    with _open_source(source) as chunks:
         text = make_report(chunks, diagnosis, redactor, machine=about)
     write_for_user(target, text)
 
@@ -218,11 +218,11 @@ def proof_with_causes(report: VerifyReport) -> VerifyReport:
 
 def examination_with_causes(examination: Examination) -> Examination:
     """A broken torch gets the remedy of its error where that is known."""
-    checks = tuple(_fixed(check, examination.machine) for check in examination.checks)
+    checks = tuple(_add_remedy(check, examination.machine) for check in examination.checks)
     return replace(examination, checks=checks) if checks != examination.checks else examination
 
 
-def _fixed(check: Check, machine: Machine) -> Check:
+def _add_remedy(check: Check, machine: Machine) -> Check:
     if check.id != "torch" or check.status == "ok" or not check.why:
         return check
     first = advice_on(check.why, machine)

@@ -32,13 +32,13 @@ def with_sources(options: BuildOptions, progress: Progress | None = None) -> Bui
     """A package that was named, fetched and unpacked; options that name none as they are."""
     package = options.package
     if not package:
-        return _with_tree(options)
+        return _find_tree(options)
     if options.source is not None:
         raise BadInput(f"{package} is to be fetched, and --source names a tree", remedy="give one of the two")
     return msgspec.structs.replace(options, source=fetch_sources(package, workspace_at(options.workspace), progress))
 
 
-def _with_tree(options: BuildOptions) -> BuildOptions:
+def _find_tree(options: BuildOptions) -> BuildOptions:
     """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
     project = options.project
     if options.source is not None or options.plan is not None or project not in PAIRED_PACKAGES:
@@ -138,7 +138,7 @@ def own_plan(options: BuildOptions) -> Plan:
     machine: Machine = this_machine()
     if gpus := options.gpus:
         machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=gpus).gpus)
-    cuda = _cuda_of(torch, options, machine)
+    cuda = _find_cuda(torch, options, machine)
     wish = Wish(build=True, torch=torch.release, variant=torch.flavour, cuda=cuda, python=python)
     planned = plan(machine, wish, wheelhouses=[])
     if planned.build is None:
@@ -159,7 +159,7 @@ def own_plan(options: BuildOptions) -> Plan:
     return planned
 
 
-def _cuda_of(torch: Torch, options: BuildOptions, machine: Machine) -> str | None:
+def _find_cuda(torch: Torch, options: BuildOptions, machine: Machine) -> str | None:
     """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
     installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
     row = load_facts().release(torch.release or "")

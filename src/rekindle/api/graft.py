@@ -65,12 +65,12 @@ def graft(
     listener = progress or Silent()
     host = LiveHost()
     names = (gpu,) if isinstance(gpu, str) else tuple(gpu)
-    cards = {name: _card(name) for name in names}
+    cards = {name: _find_arch(name) for name in names}
     place = workspace_at(workspace, "graft")
     options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
     options.check()
     with place.lock("graft", kind="graft"):
-        where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
+        where = _WheelSearch(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
         source = _wheel(wheel, place.root / "official", where, listener)
         is_local = Path(wheel).is_file()
         folder = out or (source.parent if is_local else place.wheels)
@@ -79,7 +79,7 @@ def graft(
         opened = WheelZip(lambda: source.open("rb"), source.name)
         if opened.dist_info is None:
             raise BadInput(f"{source.name} has no .dist-info folder: it is no whole wheel", remedy="fetch it again")
-        cache = _cache(host, launcher, place)
+        cache = _find_cache(host, launcher, place)
         order = GraftOrder(
             wheel=source,
             targets=(),
@@ -138,7 +138,7 @@ def graft_apply(
     """
     listener = progress or Silent()
     place = workspace_at(workspace, "graft")
-    where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
+    where = _WheelSearch(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
     official = _wheel(str(wheel), place.root / "official", where, listener)
     file = _graft_file(str(graft_file), place.root / "grafts", listener)
     is_local = Path(wheel).is_file()
@@ -159,7 +159,7 @@ def _graft_file(target: str, folder: Path, progress: Progress) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Where:
+class _WheelSearch:
     """Which wheel of a name is meant, and where it is looked for."""
 
     python: str | None = None
@@ -169,7 +169,7 @@ class _Where:
     offline: bool = False
 
 
-def _card(gpu: str) -> Sm | Gfx:
+def _find_arch(gpu: str) -> Sm | Gfx:
     """The architecture of a card by its name, or ``sm_120`` itself."""
     arch = machine_from_flags(gpu=[gpu]).gpus[0].arch
     if not isinstance(arch, Sm | Gfx):
@@ -178,7 +178,7 @@ def _card(gpu: str) -> Sm | Gfx:
     return arch
 
 
-def _cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[str, str]] | None:
+def _find_cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[str, str]] | None:
     """A script that calls what it is given through a compiler cache, and the cache's own settings."""
     if name is None:
         return None
@@ -189,7 +189,7 @@ def _cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[st
     return script, launcher.env
 
 
-def _wheel(target: str, folder: Path, where: _Where, progress: Progress) -> Path:
+def _wheel(target: str, folder: Path, where: _WheelSearch, progress: Progress) -> Path:
     """The wheel as a file: itself, or a name on the index, downloaded once and checked by the index's digest."""
     path = Path(target)
     if path.is_file():

@@ -37,7 +37,7 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     records = ask_contents(host, exe, digests=FAMILY).packages
     family = {package.name.lower(): package for package in records if package.name.lower() in FAMILY}
     versions = {name: package.version for name, package in family.items()}
-    place = keep or kept_in(host, exe)
+    place = keep or constraints_path(host, exe)
     if record:
         if "torch" not in versions:
             raise BadInput(f"{exe} has no torch, so there is nothing to record", remedy="rekindle up installs one")
@@ -47,7 +47,7 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
         if keep is not None:
             raise BadInput(f"there is no {keep}", remedy="rekindle guard --record writes one")
         return GuardReport(python=exe, found=versions)
-    expected, contents = read_kept(place)
+    expected, contents = read_constraints(place)
     replaced = tuple(
         msgspec.structs.replace(package, restore=restore_lines(exe, package.name, expected))
         for package in find_replaced(expected, records, contents)
@@ -55,12 +55,12 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     return GuardReport(python=exe, kept=str(place), expected=expected, found=versions, replaced=replaced)
 
 
-def kept_in(host: Host, python: str) -> Path:
+def constraints_path(host: Host, python: str) -> Path:
     """Where ``up`` leaves the constraints of an environment."""
     return Path(ask_interpreter(host, python).prefix or ".") / "rekindle" / KEPT
 
 
-def read_kept(place: Path) -> tuple[dict[str, str], dict[str, str]]:
+def read_constraints(place: Path) -> tuple[dict[str, str], dict[str, str]]:
     """``name==version`` lines, and the digests of their files where they are remarked; all else is no pin."""
     try:
         text = read_head(place, MAX_KEPT_BYTES).decode("utf-8")

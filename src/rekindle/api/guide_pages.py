@@ -35,17 +35,17 @@ def guide(name: str | None = None) -> Text:
     '# I have an Intel Arc card, or a Core Ultra with Arc graphics'
     """
     if name is None:
-        rows = [f"  rekindle guide {page:<13} {_title(page)}" for page in _CALLED]
+        rows = [f"  rekindle guide {page:<13} {_read_title(page)}" for page in _CALLED]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
     pages = {called: page for page, others in _CALLED.items() for called in (page, *others)}
     if word not in pages and (page := _page_for(name)):
-        return Text(text=_read(page))
+        return Text(text=_read_page(page))
     if word not in pages:
         near = difflib.get_close_matches(word, pages, n=1, cutoff=0.7)
         hint = f"did you mean 'rekindle guide {pages[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
         raise BadInput(f"there is no guide {name!r}", remedy=hint)
-    return Text(text=_read(pages[word]))
+    return Text(text=_read_page(pages[word]))
 
 
 def _page_for(card: str) -> str | None:
@@ -63,11 +63,11 @@ def _page_for(card: str) -> str | None:
     return next((page for page, called in _CALLED.items() if families & {page, *called}), None)
 
 
-def _title(page: str) -> str:
-    return _read(page).splitlines()[0].lstrip("# ")
+def _read_title(page: str) -> str:
+    return _read_page(page).splitlines()[0].lstrip("# ")
 
 
-def _read(page: str) -> str:
+def _read_page(page: str) -> str:
     package = Path(rekindle.__file__).parent
     # Beside the package where it was installed; in docs/ where it runs from a clone.
     for folder in (package / "guides", package.parents[1] / "docs" / "guides"):

@@ -80,7 +80,7 @@ def index_add(
             # The copy is what will be served, so the copy is what is looked into.
             if given is not None:
                 check_report(given, incoming.read.name, incoming.bytes)
-            seen = given or (_inspected(incoming.path, wheel.name, progress) if look_inside else None)
+            seen = given or (_inspect_copy(incoming.path, wheel.name, progress) if look_inside else None)
             statement, why_not = find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
             evidence = Evidence(
                 report=seen,
@@ -105,7 +105,7 @@ def _add_graft(house: Wheelhouse, file: Path, progress: Progress | None) -> Adde
         return admit_graft(house, copy, sha256, read_graft(copy)[0])
 
 
-def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
+def _inspect_copy(path: Path, name: str, progress: Progress | None) -> WheelReport:
     from rekindle.api.inspect import inspect
 
     listener = progress or Silent()

@@ -43,11 +43,11 @@ def inspect(
     ) as source:
         if not chosen.quick and confirm is not None:
             _ask_before_much(source, confirm)
-        report = _read(source, chosen, listener)
+        report = _read_source(source, chosen, listener)
     return msgspec.structs.replace(report, findings=(*notes, *report.findings))
 
 
-def _read(source: Source, options: InspectOptions, progress: Progress) -> WheelReport:
+def _read_source(source: Source, options: InspectOptions, progress: Progress) -> WheelReport:
     """What it contains, with the verdict about the machine that was named."""
     report = inspect_source(source, quick=options.quick, cpu=options.cpu, progress=progress)
     machine = options.machine
@@ -55,7 +55,7 @@ def _read(source: Source, options: InspectOptions, progress: Progress) -> WheelR
         return report
     from rekindle.inspect.verdict import verdict_for
 
-    verdict = verdict_for(report, machine, options.machine_name, _tried(report, machine))
+    verdict = verdict_for(report, machine, options.machine_name, _load_trials(report, machine))
     return msgspec.structs.replace(report, verdict=verdict)
 
 
@@ -70,7 +70,7 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
         raise Declined(f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes")
 
 
-def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
+def _load_trials(report: WheelReport, machine: Machine) -> KeptTrials | None:
     """What ``verify`` found of the operators this audit suspects, on a CPU like the machine's."""
     from rekindle.compat.processor import features_of
     from rekindle.facts import load_facts
@@ -100,7 +100,7 @@ def inspect_shelf(
         try:
             if isinstance(source, BadInput):
                 raise source
-            wheels.append(_read(source, chosen, listener))
+            wheels.append(_read_source(source, chosen, listener))
         except BadInput as error:
             unread.append(WheelFinding(code="unreadable-wheel", text=f"{name}: {error.message}", severity="error"))
     return WheelShelf(place=target, wheels=tuple(wheels), findings=tuple(unread))

@@ -39,7 +39,7 @@ def clean(
     >>> clean(["logs"], dry_run=True).dry_run
     True
     """
-    chosen = _chosen(what, everything)
+    chosen = _choose_items(what, everything)
     to_remove = [holding for holding in chosen if holding.age_seconds >= older_than_days * 86400]
     if dry_run or not to_remove:
         return Cleaning(removed=tuple(to_remove), dry_run=dry_run)
@@ -57,7 +57,7 @@ def clean(
     return Cleaning(removed=tuple(removed), kept=tuple(kept))
 
 
-def _chosen(words: Sequence[str], everything: bool) -> list[Holding]:
+def _choose_items(words: Sequence[str], everything: bool) -> list[Holding]:
     items = holdings().items
     if everything and words:
         raise BadInput("--all leaves nothing to name", remedy="name kinds or paths, or give --all alone")

@@ -60,7 +60,7 @@ def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
     for ask in sorted(asks, key=lambda ask: (ask.place, ask.python, ask.driver)):
         of_card.setdefault(ask.gpu, []).append(ask)
     answers: dict[Ask, PageAnswer] = {}
-    for group, answered in _answered(list(of_card.values())):
+    for group, answered in _ask_groups(list(of_card.values())):
         answers.update(zip(group, answered, strict=True))
         progress.step(len(answers), len(asks), group[0].gpu)
     return fill(gpus, ((ask, answers[ask]) for ask in asks))
@@ -96,7 +96,7 @@ def _machine(ask: Ask) -> Machine:
     return msgspec.structs.replace(machine, gpus=cards)
 
 
-def _answered(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[PageAnswer]]]:
+def _ask_groups(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[PageAnswer]]]:
     workers = min(8, os.cpu_count() or 1)
     if workers == 1:
         yield from ((group, ask_planner(group)) for group in groups)

@@ -72,15 +72,15 @@ def plan(
         return plan_companions(target, wanted, load_facts(), make)
 
     if app is None:
-        return _with_proofs(make_beside(wish) if wish is not None else make(None), target, proofs)
+        return _add_proofs(make_beside(wish) if wish is not None else make(None), target, proofs)
     from rekindle.interpreters.app_folder import read_app_use
     from rekindle.plan.apps import plan_app
 
     use = read_app_use(app, load_facts()) if isinstance(app, str) else app
-    return _with_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), target, proofs)
+    return _add_proofs(plan_app(use, wish or Wish(), load_facts(), make_beside), target, proofs)
 
 
-def _with_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Plan:
+def _add_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Plan:
     """What shared records say of it; a configured list that does not answer is a warning."""
     places = configured_places("REKINDLE_PROOFS") if named is None else named
     archs = [str(gpu.arch) for gpu in machine.gpus if gpu.arch is not None]

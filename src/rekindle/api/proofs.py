@@ -75,11 +75,11 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
             ProofCheck(
                 id=check.id,
                 status=check.status,
-                why=_plain(redact(check.detail)) if check.status == "failed" else "",
+                why=_plain_line(redact(check.detail)) if check.status == "failed" else "",
             )
             for check in report.checks
         ),
-        crashes=tuple(_plain(trial.name) for trial in report.operators if trial.harms),
+        crashes=tuple(_plain_line(trial.name) for trial in report.operators if trial.harms),
         system=machine.os.system,
         arch=env.get("machine", machine.os.arch or "unknown").replace("AMD64", "x86_64"),
         distro=None if elsewhere else machine.os.distro,
@@ -94,7 +94,7 @@ def record_of(report: VerifyReport, machine: Machine) -> ProofRecord:
     )
 
 
-def _plain(text: str) -> str:
+def _plain_line(text: str) -> str:
     """One short line without paths: only the last part of each is kept, which names a file and nobody's folder."""
     words = (
         word.replace("\\", "/").rsplit("/", 1)[-1] if word.count("/") + word.count("\\") > 1 else word
@@ -120,16 +120,16 @@ def find_records(place: str) -> list[GivenRecord]:
     an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
     if place.startswith(("http://", "https://")):
         url = f"{place}{LIST}" if place.endswith("/") else place
-        return _once(_split(url, read_page(url, most=MAX_LIST_BYTES)))
+        return _drop_copies(_split_list(url, read_page(url, most=MAX_LIST_BYTES)))
     path = Path(place)
     if path.is_file():
-        return _once(_split(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records")))
+        return _drop_copies(_split_list(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records")))
     if not path.is_dir():
         raise BadInput(f"there are no records at {place}", remedy="name a folder, a file or an address")
-    return _once(_in_folder(path))
+    return _drop_copies(_read_folder(path))
 
 
-def _in_folder(folder: Path) -> Iterator[GivenRecord]:
+def _read_folder(folder: Path) -> Iterator[GivenRecord]:
     for path in sorted(folder.rglob("*.json*")):
         inside = path.relative_to(folder)
         plain = path.is_file() and not any((folder / part).is_symlink() for part in (inside, *inside.parents))
@@ -139,10 +139,10 @@ def _in_folder(folder: Path) -> Iterator[GivenRecord]:
                 raw = read_bounded(path, most, "record")
             except BadInput:
                 raw = b""
-            yield from _split(inside.as_posix(), raw)
+            yield from _split_list(inside.as_posix(), raw)
 
 
-def _split(place: str, raw: bytes) -> Iterator[GivenRecord]:
+def _split_list(place: str, raw: bytes) -> Iterator[GivenRecord]:
     """A list has a record on each line; anything else is one record."""
     if not place.endswith(".jsonl"):
         yield GivenRecord(place, raw)
@@ -152,7 +152,7 @@ def _split(place: str, raw: bytes) -> Iterator[GivenRecord]:
             yield GivenRecord(f"{place}:{number}", line)
 
 
-def _once(records: Iterable[GivenRecord]) -> list[GivenRecord]:
+def _drop_copies(records: Iterable[GivenRecord]) -> list[GivenRecord]:
     unique: dict[bytes, GivenRecord] = {}
     for record in records:
         unique.setdefault(record.raw.strip(), record)

@@ -55,7 +55,7 @@ def rebuild(
     without it only the digest can be compared). A statement holds a plan: one that was not built here before is
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
-    parsed, signed = _read(statement)
+    parsed, signed = _read_statement(statement)
     kind, written = parsed.definition.get("buildType"), sub_table(parsed.definition, "internalParameters").get("plan")
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
         raise BadInput(
@@ -65,7 +65,7 @@ def rebuild(
     if kind == BUILD_TYPE and written is None:
         remedy = "it is from an older version"
         raise BadInput(f"{statement.name} holds no plan, so it cannot be repeated", remedy=remedy)
-    name, sha256 = _subject(parsed, statement)
+    name, sha256 = _find_subject(parsed, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
     if kind == GRAFT_TYPE:
@@ -75,7 +75,7 @@ def rebuild(
     admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
-    tree = _tree(parsed, plan, source, place)
+    tree = _find_tree(parsed, plan, source, place)
     # The miniature needs nothing but a compiler, unless its plan names packages of its own.
     as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
     with place.lock("rebuild"):
@@ -90,10 +90,10 @@ def rebuild(
         for letter in '="\\$;<>'
         if letter in tree.root
     ]
-    return _compared(statement, built.wheel, built.wheel_sha256, original, sha256, doubts)
+    return _compare_new(statement, built.wheel, built.wheel_sha256, original, sha256, doubts)
 
 
-def _compared(
+def _compare_new(
     statement: Path, new: str, new_sha256: str, original: Path, claimed: str, doubts: Sequence[str]
 ) -> Rebuilt:
     """The two wheels side by side; ``doubts`` are why they may differ, told where they do."""
@@ -108,7 +108,7 @@ def _compared(
     return replace(answer, verdict=comparison.verdict, rule=comparison.rule, difference="; ".join(words) or None)
 
 
-def _read(path: Path) -> tuple[Statement, str]:
+def _read_statement(path: Path) -> tuple[Statement, str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
     remedy = "the .intoto.json beside a wheel"
     try:
@@ -129,7 +129,7 @@ def _read(path: Path) -> tuple[Statement, str]:
     return statement, f"by no key that is believed here (it says {claimed})"
 
 
-def _subject(statement: Statement, origin: Path) -> tuple[str, str]:
+def _find_subject(statement: Statement, origin: Path) -> tuple[str, str]:
     name, sha256 = next(iter(statement.subjects.items()), (None, ""))
     if name is None:
         raise BadInput(f"{origin.name} names no wheel")
@@ -138,7 +138,7 @@ def _subject(statement: Statement, origin: Path) -> tuple[str, str]:
     return name, sha256
 
 
-def _tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
+def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
         import shutil
@@ -241,7 +241,7 @@ def _rebuild_graft(
         why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), "")
         raise StageFailed(f"nothing was grafted, so there is nothing to compare: {why}"[:400])
     others = _other_tools(details.tools, report)
-    return _compared(statement, report.out, report.sha256, original, claimed, others)
+    return _compare_new(statement, report.out, report.sha256, original, claimed, others)
 
 
 def _other_tools(tools: Mapping[str, str], report: GraftReport) -> Sequence[str]:

@@ -40,13 +40,13 @@ def source_fetch(
     planned = load(chosen.plan, Plan) if chosen.plan else None
     if planned and planned.torch:
         torch = planned.torch.split("+")[0]
-        release = release or (torch if project == "torch" else _companion(project, torch))
+        release = release or (torch if project == "torch" else _companion_release(project, torch))
     if chosen.match is not None and project != "torch":
         from rekindle.source.origins import pinned_commit
 
         revision = revision or pinned_commit(chosen.match, project)
         if revision is None:
-            release = release or _companion(project, tree_version(chosen.match)[1])
+            release = release or _companion_release(project, tree_version(chosen.match)[1])
     home = Workspace(chosen.workspace) if chosen.workspace else default_workspace()
     place = chosen.place or (planned.build.origin if planned and planned.build else None)
     order = fetch.Wanted(
@@ -58,13 +58,13 @@ def source_fetch(
         mirrors=tuple(checkout.parse_mirror(mirror) for mirror in chosen.mirrors),
         reference=chosen.reference,
         submodules=chosen.submodules,
-        filling=_filling(planned, chosen.find_links, chosen.offline),
+        filling=_make_filling(planned, chosen.find_links, chosen.offline),
     )
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     return fetch.fetch(order, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
 
 
-def _filling(plan: Plan | None, find_links: Sequence[str], offline: bool) -> Filling:
+def _make_filling(plan: Plan | None, find_links: Sequence[str], offline: bool) -> Filling:
     """How a tree is filled for what the plan builds."""
     from rekindle.source.fetch import Filling
 
@@ -89,7 +89,7 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
     )
 
 
-def _companion(project: str, torch: str) -> str:
+def _companion_release(project: str, torch: str) -> str:
     """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
     row = load_facts().release(torch)
     version = getattr(row, project, None)
@@ -125,7 +125,7 @@ def source_status(
     from rekindle.source.supply import with_parts
 
     choices = _patch_choices(root, plan, python, patches, given, ())
-    return _with_requires(with_parts(status(root, choices)))
+    return _add_requires(with_parts(status(root, choices)))
 
 
 def source_fill(
@@ -141,11 +141,11 @@ def source_fill(
     from rekindle.source.fetch import fill_tree
 
     home = Workspace(workspace) if workspace else default_workspace()
-    filling = _filling(load(plan, Plan) if plan else None, find_links, offline)
+    filling = _make_filling(load(plan, Plan) if plan else None, find_links, offline)
     return fill_tree(root, cache=home.cache, filling=filling, progress=progress)
 
 
-def _with_requires(tree: SourceTree) -> SourceTree:
+def _add_requires(tree: SourceTree) -> SourceTree:
     """With what the tree itself wants installed to be built."""
     from rekindle.build.frontend import find_front_end
 

@@ -21,7 +21,7 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
     >>> configure() == {}  # nothing is needed here
     True
     """
-    needed = _left_here()
+    needed = _read_adopted()
     if needed is None:
         try:
             needed = _planned()
@@ -44,7 +44,7 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
     return missing
 
 
-def _left_here() -> dict[str, str] | None:
+def _read_adopted() -> dict[str, str] | None:
     """The variables of the environment that runs us; constraints for installers are none of torch's."""
     try:
         document = json.loads((Path(sys.prefix) / "rekindle" / "adopted.json").read_text(encoding="utf-8"))

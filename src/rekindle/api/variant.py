@@ -38,7 +38,7 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
         return VariantEnvironment(variables={}, notes=("no NVIDIA card was found: installers take the CPU wheel",))
     chosen = min(cards)
     variables = {SM_VARIABLE: chosen.dotted}
-    notes = [*_limits(chosen, cards, first_visible_arch()), *_old_uv()]
+    notes = [*_note_limits(chosen, cards, first_visible_arch()), *_old_uv()]
     driver = target.drivers.nvidia
     cuda = newest_cuda(driver, driver_side(target.os), facts) if driver else None
     if cuda:
@@ -56,7 +56,7 @@ def _old_uv(host: Host | None = None) -> list[str]:
     return [f"uv {words[1]} takes the CPU wheel whatever is set; {UV_WITH_VARIANTS} and newer choose (uv self update)"]
 
 
-def _limits(chosen: Sm, cards: Sequence[Sm], first: Sm) -> list[str]:
+def _note_limits(chosen: Sm, cards: Sequence[Sm], first: Sm) -> list[str]:
     """What the variables cannot say; ``first`` is the oldest capability installers see."""
     notes = []
     if len(set(cards)) > 1:

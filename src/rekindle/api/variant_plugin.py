@@ -40,7 +40,7 @@ class RekindlePlugin:
             Config("sm", [f"{sm.major}{sm.minor}" for sm in numbers if not sm.suffix], True),
             Config("gfx", names, True),
             Config("x86_64_level", list(reversed(_levels()))),
-            *(Config(_feature(isa), ["on"]) for isa in CHOOSING),
+            *(Config(_feature_name(isa), ["on"]) for isa in CHOOSING),
         ]
 
     @classmethod
@@ -61,7 +61,7 @@ def supported_by(machine: Machine) -> list[Config]:
     every = next(config for config in RekindlePlugin.get_all_configs() if config.name == "sm").values
     cards = [gpu.arch for gpu in machine.gpus if isinstance(gpu.arch, Sm)]
     codes = [Sm(int(number[:-1]), int(number[-1])) for number in every]
-    running = [number for number, code in zip(every, codes, strict=True) if _any(code, cards)]
+    running = [number for number, code in zip(every, codes, strict=True) if _runs_on_any(code, cards)]
     gfx = sorted({gpu.arch.name for gpu in machine.gpus if isinstance(gpu.arch, Gfx)})
     configs = [Config("sm", running, True), Config("gfx", gfx, True)]
     if machine.os.arch in (None, "x86_64", "amd64") and machine.cpu.features:
@@ -72,7 +72,7 @@ def supported_by(machine: Machine) -> list[Config]:
                 break
             levels.insert(0, level)
         configs.append(Config("x86_64_level", levels))
-        configs += [Config(_feature(isa), ["on"]) for isa in CHOOSING if isa not in lacking]
+        configs += [Config(_feature_name(isa), ["on"]) for isa in CHOOSING if isa not in lacking]
     return [config for config in configs if config.values]
 
 
@@ -86,10 +86,10 @@ def _levels() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _any(code: Sm, cards: list[Sm]) -> bool:
+def _runs_on_any(code: Sm, cards: list[Sm]) -> bool:
     facts = load_facts()
     return any(sass_runs(code, card, None, facts) is True for card in cards)
 
 
-def _feature(isa: str) -> str:
+def _feature_name(isa: str) -> str:
     return isa.replace(".", "_")

@@ -52,7 +52,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
         **{name: getattr(chosen, name) for name in VerifyOptions.__struct_fields__},
         expect=promises(load(chosen.plan, Plan)) if chosen.plan else {},
         suspects=audit.suspects,
-        foretold=_foretold(chosen) if events is None else (),
+        foretold=_read_foretold(chosen) if events is None else (),
     )
     if events is not None:
         report = read_events(host, events, chosen.level, listener, chosen.gpu)
@@ -71,7 +71,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     report = proof_with_causes(report)
     # Some checks alone, or a companion, prove nothing of torch: that is not kept, nor compared with what is.
     if not chosen.only and (wheel is None or wheel.name.lower().startswith(("torch-", "spark"))):
-        report = _with_history(report, emulated=cpu is not None)
+        report = _add_history(report, emulated=cpu is not None)
     if chosen.save is not None:
         write_for_user(chosen.save, encode(report))
     if chosen.junit is not None:
@@ -79,7 +79,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     return report
 
 
-def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
+def _read_foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
     """What a grafted wheel, or the grafted torch that is installed, says of itself that it cannot do."""
     from rekindle.inspect.targets import installed_in
 
@@ -96,7 +96,7 @@ def _foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
     return next((foretell(read_head(file, MAX_SMALL)) for file in files), ())
 
 
-def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
+def _add_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
     """Remember a proof; tell a failure since when."""
     package = "spark" if "spark" in report.environment else "torch"
     place = output.proof_place(own_directories()[1], package, report.level, emulated)
