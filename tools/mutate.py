@@ -75,9 +75,9 @@ class Planted:
 
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
-    os.nice(10)  # others work on this machine too
     if options.rooms:
         return _every_room(options)
+    os.nice(10)  # others work on this machine too
     if not options.tests:
         print("mutate: say which tests (--tests), or --rooms for every room and its own")
         return 2
