@@ -35,16 +35,22 @@ def check_relative(path: str, *, origin: str, anywhere: bool = True) -> None:
 
 def plain_files(root: Path, skips: Callable[[str], bool]) -> Iterator[Path]:
     """Every file below ``root`` that is no link, by name; not those in folders whose name ``skips`` says yes to."""
-    try:
-        with os.scandir(root) as entries:
-            listing = sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in listing:
+    stack = _listing(root)  # no recursion: a stranger's tree may be deep
+    while stack:
+        entry = stack.pop()
         if entry.is_file(follow_symlinks=False):
             yield Path(entry.path)
         elif entry.is_dir(follow_symlinks=False) and not skips(entry.name):
-            yield from plain_files(Path(entry.path), skips)
+            stack += _listing(entry.path)
+
+
+def _listing(folder: Path | str) -> list[os.DirEntry[str]]:
+    """What lies in it, the last name first; nothing where it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name, reverse=True)
+    except OSError:
+        return []
 
 
 def inside(root: Path, path: str, *, origin: str) -> Path:
