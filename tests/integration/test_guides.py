@@ -60,8 +60,9 @@ def test_the_terminal_shows_them(name: str | None, capsys: pytest.CaptureFixture
 
 
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
-    index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\]\(([^)]+\.md)\)", index))
-    there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    docs = ROOT / "docs"
+    link = re.compile(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)")
+    linked = {name for page in ("index.md", "diagnoses.md") for name in link.findall((docs / page).read_text("utf-8"))}
+    there = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     pages = {name for name in there if name != "index.md" and not name.startswith("evidence/")}
     assert pages <= linked <= there

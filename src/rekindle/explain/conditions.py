@@ -232,6 +232,13 @@ def _satisfies(have: str, spec: str) -> bool:
 
 
 @condition
+def driver_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
+    """By the major versions: within one a driver runs the later releases, too."""
+    driver, flavour = scene.values.get("driver_cuda"), re.fullmatch(r"cu(\d+)\d", scene.values.get("torch_flavour", ""))
+    return bool(driver and flavour and int(driver.split(".")[0]) < int(flavour[1]))
+
+
+@condition
 def nvcc_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
     """Only where both are known: without them a compile error in torch's headers has too many other causes."""
     toolkit, cuda = toolkit_of(event, scene), scene.values.get("torch_cuda")

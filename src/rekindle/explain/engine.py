@@ -23,6 +23,7 @@ from rekindle.explain.reading import plain_lines
 from rekindle.explain.rule import Proof, Rule, kind_of, load_forms, load_kinds, load_proofs, load_rules, load_signals
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import surroundings
+from rekindle.facts.names import owner_of
 from rekindle.model.diagnosis import Action, Diagnosis, Match, Unexplained
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
@@ -137,6 +138,8 @@ def _first_value(names: str, values: Mapping[str, str]) -> str | None:
 
 # How far from the end the line may stand.
 _LINES = 20
+# So many lines are a quotation, no log.
+_QUOTED = 6
 _KEY = "plain/plain-error/last"
 _TROUBLE = re.compile(
     r"\b(?:could not|couldn't|cannot|can't|unable to|not (?:be )?found|not (?:be )?installable|no candidates"
@@ -157,7 +160,7 @@ _MILESTONES = ("configured", "built", "installed", "went-on")
 
 def add_last_words(reading: Reading) -> None:
     """Adds the event of that line where nothing else was seen."""
-    if reading.rules or reading.forms:
+    if reading.forms or (reading.rules and reading.lines > _QUOTED):
         return
     good = max((seen.last.line for name in _MILESTONES if (seen := reading.signals.get(name)) and seen.last), default=0)
     lines = reading.tail.splitlines()
@@ -166,13 +169,20 @@ def add_last_words(reading: Reading) -> None:
         text = flatten(line)
         if number <= good:
             return
-        if _TROUBLE.search(text) and not _NO_TROUBLE.search(text):
+        if not _NO_TROUBLE.search(text) and _is_telling(text, reading):
             quote = line.strip()[:300]
             whole = dict.fromkeys(("text", "around", "after"), text)
             values = {"message": text[:240]}
             event = Event(line=number, values=values, evidence=quote, way="@plain-error", head=quote[:60], **whole)
             reading.forms[_KEY] = Seen(count=1, kept=[event], last=event)
             return
+
+
+def _is_telling(text: str, reading: Reading) -> bool:
+    """Does the line speak of trouble? In a few lines the message itself is the question, whatever its words are."""
+    if reading.lines <= _QUOTED and owner_of("messages", text[:240]):
+        return True
+    return not reading.rules and bool(_TROUBLE.search(text))
 
 
 MAX_MATCHES = 8

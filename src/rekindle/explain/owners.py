@@ -1,8 +1,8 @@
 """Whose is the name an event speaks of? The look-ups of :mod:`rekindle.facts.names`, as fills and as conditions.
 
 For each table there is a fill ``header-owner`` and a condition ``header-known``. A fill gives ``owner``, ``install``,
-``pip_name``, ``owner_note``, ``remedy``, ``since_sentence`` and ``submodule_step``; what a row does not say is left
-out.
+``pip_name``, ``owner_note``, ``headline``, ``remedy``, ``since_sentence`` and ``submodule_step``; what a row does not
+say is left out.
 """
 
 import functools
@@ -20,6 +20,7 @@ _SUBMODULE_STEP = (
     "If the project keeps it as a git submodule: git submodule update --init --recursive"
     " (source archives of GitHub contain no submodules)."
 )
+_LONGEST_TITLE = 110
 # How the tables name the owner of a module whose package is called as the module is.
 _SAME_NAME = "a package of that name"
 
@@ -92,6 +93,17 @@ def _spoken_since(owner: NameOwner) -> str | None:
     return (words or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
 
 
+def _headline(owner: NameOwner) -> str | None:
+    """Whose it is and the beginning of what is known of it, as a title."""
+    if owner.note is None:
+        return None
+    note = re.sub(r" \([^()]*\)", "", owner.note)
+    words = re.sub(r"(?<=.{20})(?:[:;.] |, (?:and|so|but) ).*", "", note).rstrip(".")
+    if len(words) > _LONGEST_TITLE:
+        words = words[:_LONGEST_TITLE].rpartition(", ")[0]
+    return words if words.startswith(owner.owner) else f"{owner.owner}: {words}"
+
+
 def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
     owner = find_owner(what, event)
     values = some(name=api_name(event) if what == "api" else None)
@@ -102,6 +114,7 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         install=owner.install(scene.system),
         pip_name=_pip_name(owner, event),
         owner_note=owner.note,
+        headline=_headline(owner) if what == "message" else None,
         since_sentence=_spoken_since(owner),
         remedy=owner.remedy,
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rekindle import __version__
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.host.redact import Redactor
 from rekindle.model.diagnosis import Diagnosis
 
@@ -55,12 +55,10 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    try:
+    with reading(path):
         if path.is_dir():
             raise BadInput(f"{path} is a directory", remedy="name the log file in it")
         return path.open("rb")
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def plain_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

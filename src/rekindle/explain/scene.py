@@ -3,6 +3,7 @@
 import contextlib
 import re
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.images import covers, flavour_code, split_targets
@@ -88,6 +89,9 @@ class Scene:
         return "linux_aarch64" if self.saw("arm") or self.saw("jetson") else "linux_x86_64"
 
 
+Card = TypeVar("Card", Sm, Gfx)
+
+
 def to_sm(text: str | None) -> Sm | None:
     try:
         return parse_sm(text or "")
@@ -97,22 +101,22 @@ def to_sm(text: str | None) -> Sm | None:
 
 def capability(event: Event, scene: Scene) -> Sm | None:
     """The card: from the message, from elsewhere in the log (its capability or its name), or the machine's only one."""
-    card = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or _named_card(scene)
+    card = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or named_card(scene, Sm)
     if card or scene.machine is None:
         return card
     cards = {gpu.arch for gpu in scene.machine.gpus if isinstance(gpu.arch, Sm)}
     return next(iter(cards)) if len(cards) == 1 else None
 
 
-def _named_card(scene: Scene) -> Sm | None:
-    """The architecture of the cards the log names, if it is one."""
+def named_card(scene: Scene, kind: type[Card]) -> Card | None:
+    """The architecture (NVIDIA's or AMD's) of the cards the log names, if it is one."""
     from rekindle.facts.gpus import find_gpu
 
     seen = scene.reading.signals.get("gpu-name")
-    archs: set[Sm] = set()
+    archs: set[Card] = set()
     for name in {event.values.get("gpu_name", "") for event in seen.all} if seen else ():
         try:
-            archs.update(arch for arch in find_gpu(name, scene.facts).archs if isinstance(arch, Sm))
+            archs.update(arch for arch in find_gpu(name, scene.facts).archs if isinstance(arch, kind))
         except BadInput:
             continue
     return archs.pop() if len(archs) == 1 else None

@@ -13,7 +13,7 @@ from rekindle.compat.processor import missing
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
 from rekindle.explain.events import Event, Reading
-from rekindle.explain.scene import Scene, capability, find_carrier, supported, to_sm, toolkit_of
+from rekindle.explain.scene import Scene, capability, find_carrier, named_card, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.version import key
 
@@ -223,6 +223,8 @@ def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     gfx = event.values.get("gfx") or scene.values.get("gfx")
     if not gfx and scene.machine is not None:
         gfx = next((str(gpu.arch) for gpu in scene.machine.gpus if isinstance(gpu.arch, Gfx)), None)
+    if not gfx and (named := named_card(scene, Gfx)):
+        gfx = str(named)
     row = find_override(Gfx(gfx.split(":")[0]), None, scene.facts) if gfx else None
     return some(gfx=gfx, override=row.value if row else None)
 
@@ -254,6 +256,11 @@ def driver_found(event: Event, scene: Scene) -> dict[str, str]:
         value = int(number)
         return {"found_cuda": f"{value // 1000}.{value % 1000 // 10}"}
     return some(found_cuda=scene.values.get("driver_cuda"))
+
+
+@fill
+def driver_cuda(event: Event, scene: Scene) -> dict[str, str]:
+    return some(driver_cuda=scene.values.get("driver_cuda"))
 
 
 @fill

@@ -7,14 +7,9 @@ name. A row says whose it is, which package brings it per package manager, and w
 
 import functools
 import re
-from pathlib import Path
 
-from msgspec import convert
-
-from rekindle.facts.tables import parse_toml
+from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
-
-_HERE = Path(__file__).parent / "names"
 
 
 class NameOwner(Part, frozen=True, kw_only=True):
@@ -37,8 +32,7 @@ class NameOwner(Part, frozen=True, kw_only=True):
     source: str | None = None
 
     def install(self, system: str | None = None) -> str | None:
-        """One sentence with the commands that bring it, or nothing where no package does. Of a known ``system`` (linux,
-        windows, macos) only its own."""
+        """The commands that bring it, those of ``system`` alone where it is known; None where no package does."""
         linux = (("apt install", self.apt, " (Debian, Ubuntu)"), ("dnf install", self.dnf, " (Fedora, RHEL)"))
         both = (("conda install -c conda-forge", self.conda, ""), ("pip install", self.pip, ""))
         managers = both if system in ("windows", "macos") else (*linux, *both)
@@ -57,7 +51,11 @@ class NamesFile(Part, frozen=True, kw_only=True):
 
 @functools.cache
 def load_names(kind: str) -> NamesFile:
-    return convert(parse_toml((_HERE / f"{kind}.toml").read_bytes(), f"names-{kind}"), NamesFile)
+    return read_own(__file__, f"names/{kind}.toml", NamesFile)
+
+
+# Python's own cache of patterns is smaller than these tables: asked row by row, each would be compiled again.
+_compiled = functools.cache(re.compile)
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,4 +63,4 @@ def owner_of(kind: str, name: str) -> NameOwner | None:
     """The first row that matches the whole name; names longer than any real one are nobody's."""
     if len(name) > 400:
         return None
-    return next((row for row in load_names(kind).row if re.fullmatch(row.match, name)), None)
+    return next((row for row in load_names(kind).row if _compiled(row.match).fullmatch(name)), None)

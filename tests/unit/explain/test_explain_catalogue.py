@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
 import catalogue as pages
-from catalogue import render_markdown
+from catalogue import render_pages
 from rekindle.errors import BadInput
 from rekindle.explain.rule import catalogue, find_pages, load_rules
 from rekindle.model.diagnosis import Catalogue, readable
@@ -16,9 +17,23 @@ from rekindle.model.diagnosis import Catalogue, readable
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_the_page_in_docs_is_fresh() -> None:
-    page = (ROOT / "docs" / "diagnoses.md").read_text(encoding="utf-8")
-    assert page == render_markdown(), "run: python tools/catalogue.py"
+def test_the_pages_in_docs_are_fresh() -> None:
+    made, docs = render_pages(), ROOT / "docs"
+    there = {path.relative_to(docs).as_posix() for path in docs.glob("diagnoses/*.md")} | {"diagnoses.md"}
+    assert there == set(made), "run: python tools/catalogue.py"
+    for name, page in made.items():
+        assert (docs / name).read_text(encoding="utf-8") == page, f"{name}: run python tools/catalogue.py"
+
+
+def test_the_front_page_leads_to_every_heading() -> None:
+    made = render_pages()
+    links = set(re.findall(r"\((diagnoses/\w+\.md)#([\w-]+)\)", made.pop("diagnoses.md")))
+    headings = {
+        (name, heading.lower().replace(".", "").replace(" (", "-").rstrip(")"))
+        for name, page in made.items()
+        for heading in re.findall(r"^## (.+)$", page, re.MULTILINE)
+    }
+    assert links == headings and len(links) > 700
 
 
 def test_every_rule_is_in_it() -> None:
@@ -26,7 +41,8 @@ def test_every_rule_is_in_it() -> None:
 
 
 def test_a_page_has_all_variants() -> None:
-    assert {page.variant for page in find_pages("oom-killed").rules} == {"", "shell", "conda-solver", "wsl"}
+    variants = {"", "shell", "conda-solver", "wsl", "pip", "jetson", "slurm", "dataloader", "run", "training"}
+    assert {page.variant for page in find_pages("oom-killed").rules} == variants
 
 
 def test_an_unknown_id_names_its_neighbours() -> None:
@@ -48,11 +64,12 @@ def test_texts_read_without_their_values(template: str, text: str) -> None:
 
 
 def test_no_page_shows_a_placeholder() -> None:
-    assert "{" not in render_markdown().replace("{libcudnn", "")
+    assert not [name for name, page in render_pages().items() if "{" in page.replace("{libcudnn", "")]
 
 
 def test_a_step_of_which_nothing_is_left_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     page = msgspec.structs.replace(find_pages("oom-killed").rules[0], fix=("", "Do it."))
     whole = Catalogue(rules=(page,), families={page.family: "About."})
     monkeypatch.setattr(pages, "catalogue", lambda: whole)
-    assert [line for line in render_markdown().splitlines() if line.startswith("-")] == ["- Do it."]
+    made = render_pages()[f"diagnoses/{page.family}.md"]
+    assert [line for line in made.splitlines() if line.startswith("-")] == ["- Do it."]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rekindle.explain import owners
+from rekindle.explain.owners import _headline
 from rekindle.explain.ranking import CONDITIONS, FILLS
-from rekindle.facts.names import NameOwner
+from rekindle.facts.names import NameOwner, _compiled, load_names, owner_of
 from scenes import event, scene
 
 WHOLE = NameOwner(
@@ -170,3 +171,29 @@ def test_a_name_that_came_later_asks_for_a_newer_owner(table: dict[tuple[str, st
     assert came_later(here, scene()) is False
     table["attributes", "torch.x"] = WHOLE
     assert came_later(here, scene()) is True
+
+
+@pytest.mark.parametrize(
+    ("owner", "note", "title"),
+    [
+        ("uv", "Two entries have the same name. Rename one.", "uv: Two entries have the same name"),
+        ("vLLM", "vLLM found no platform to run on: its wheel is for CUDA.", "vLLM found no platform to run on"),
+        ("the cache", "It is full (100 %), and nothing fits, so it stops.", "the cache: It is full, and nothing fits"),
+        ("numpy", "x" * 60 + ", " + "y" * 70, "numpy: " + "x" * 60),
+    ],
+)
+def test_the_title_of_a_known_message_says_what_is_known(owner: str, note: str, title: str) -> None:
+    assert _headline(NameOwner(match="m", owner=owner, note=note)) == title
+
+
+def test_every_known_message_has_a_title() -> None:
+    for row in load_names("messages").row:
+        assert (title := _headline(row)) and len(title) < 190
+
+
+def test_a_table_is_compiled_once_however_many_names_are_asked() -> None:
+    """Python forgets patterns beyond 512, which made each new message of a log cost a tenth of a second."""
+    owner_of("messages", "nothing anybody knows")
+    compiled = _compiled.cache_info().misses
+    owner_of("messages", "nothing anybody knows either")
+    assert _compiled.cache_info().misses == compiled

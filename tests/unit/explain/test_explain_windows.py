@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from rekindle import api
 from rekindle.explain.rule import load_rules
+from samples import Sample, load_samples
 
-LOGS = Path(__file__).parents[2] / "logs"
 # Commands, variables and places that Windows does not have.
 ELSEWHERE = re.compile(
     r"\bapt(-get|-file)?\b|\bsudo\b|\bdnf\b|\bexport [A-Z]|\bulimit\b|\bdmesg\b|\bldd\b|\bldconfig\b|LD_LIBRARY_PATH"
@@ -26,9 +25,9 @@ def test_no_rule_speaks_to_windows_in_anothers_words() -> None:
         assert rule.windows != rule.fix, rule.id
 
 
-@pytest.mark.parametrize("path", sorted(LOGS.glob("*.txt")), ids=lambda path: path.stem)
-def test_every_log_of_windows_gets_an_answer_for_windows(path: Path) -> None:
-    found = api.explain(path.read_text(encoding="utf-8", errors="replace"))
+@pytest.mark.parametrize("sample", load_samples(), ids=lambda sample: sample.name)
+def test_every_log_of_windows_gets_an_answer_for_windows(sample: Sample) -> None:
+    found = api.explain(sample.text)
     if found.facts.get("system") == "windows":
         for match in found.matches:
             assert not [step for step in match.fix if ELSEWHERE.search(step)], match.id
