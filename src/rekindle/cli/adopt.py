@@ -8,28 +8,9 @@ back. --undo puts everything back, without fetching anything.
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options, show_then_ask
+from rekindle.cli.verb import Answer, Session, options_of, read_options, show_then_ask
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=path, metavar="FOLDER", help="the application's folder")
-    parser.add_argument("--python", metavar="EXE", help="its interpreter (default: found in the folder)")
-    parser.add_argument("--torch", metavar="SPEC", help="the release wanted instead of the plan's own")
-    parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
-    built = "a torch built or grafted before, and what was built for it; repeatable"
-    add_repeatable(parser, "--wheel", "FILE", built, type=path)
-    parser.add_argument(
-        "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
-    )
-    add_repeatable(parser, "--find-links", "DIR|URL", "wheels to look through besides the index; repeatable")
-    parser.add_argument("--offline", action="store_true", help="ask no index: only --find-links and what is here")
-    off = "switch this extension off, since it cannot live with that torch; repeatable"
-    add_repeatable(parser, "--leave-out", "EXTENSION", off)
-    parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
-    parser.add_argument("--dry-run", action="store_true", help="show the card; write nothing")
-    parser.add_argument("--undo", action="store_true", help="put everything back as it was before the adoption")
-    add_workspace(parser)
-    add_yes(parser)
+add_arguments = options_of("adopt")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

@@ -12,22 +12,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, add_yes
+from rekindle.cli.verb import Answer, Session, options_of
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
     from rekindle.model.holdings import Holding
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = "workspace, source, build, environment, wheels, cache, logs, reports, or a path from 'rekindle list'"
-    parser.add_argument("what", nargs="*", metavar="KIND|PATH", help=kinds)
-    parser.add_argument(
-        "--all", dest="everything", action="store_true", help="everything Rekindle made (wheelhouses only by name)"
-    )
-    parser.add_argument("--older-than", metavar="AGE", default="0d", help="only what is older: 12h, 30d, 8w")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
-    add_yes(parser)
+add_arguments = options_of("clean")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

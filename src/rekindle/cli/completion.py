@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-from rekindle.cli.verb import Answer, Session, add_common
+from rekindle.cli.verb import Answer, Session, add_common, options_of
 
 # shtab's zsh script can be evaluated, ours also be sourced; Windows finds the command under two names.
 _WIDER = {
@@ -12,8 +12,7 @@ _WIDER = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh", "fish", "powershell"), help="the shell you type in")
+add_arguments = options_of("completion")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

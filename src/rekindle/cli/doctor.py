@@ -1,24 +1,10 @@
 """What this machine is, what is missing, and what fixes it."""
 
 import argparse
-from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session, add_workspace, place_for
+from rekindle.cli.verb import Answer, Session, options_of, place_for
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--save", metavar="FILE", help="write the machine to FILE (for plan --machine FILE)")
-    kept = "keep every answer of this machine in DIR, redacted, for --replay"
-    parser.add_argument("--capture", metavar="DIR", type=Path, help=kept)
-    parser.add_argument("--replay", metavar="DIR", type=Path, help="examine a captured machine instead of this one")
-    code = "what exit code 0 means (default: use)"
-    parser.add_argument("--for", dest="purpose", choices=("use", "build"), default="use", help=code)
-    planned = "also what this planned build asks of the machine, with one line to fix it"
-    parser.add_argument("--plan", metavar="FILE", type=Path, help=planned)
-    trial = "import each installed torch and use the card (may take a minute)"
-    parser.add_argument("--try-torch", action="store_true", help=trial)
-    parser.add_argument("--details", action="store_true", help="everything: paths, all checks, what was not learnt")
-    add_workspace(parser)
+add_arguments = options_of("doctor")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

@@ -10,40 +10,20 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rekindle.cli.verb import Answer, Session, add_yes
+from rekindle.cli.verb import Answer, Session, options_of
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Diagnosis
-    from rekindle.model.machine import Machine
-    from rekindle.model.plan import Plan
-    from rekindle.model.wheel import WheelReport
 
 TAKES_COMMAND = True
 # For a report the log is read twice, so a pipe is held in memory up to this size.
 MAX_PIPE_BYTES = 64 << 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="FILE|-|TEXT", nargs="*", help="a log, '-' for standard input, or the error")
-    parser.add_argument(
-        "--machine", metavar="FILE|NAME|this", help="where it happened: machine.json, a profile, or this"
-    )
-    parser.add_argument("--plan", metavar="FILE", help="the plan that was carried out (plan.json)")
-    parser.add_argument("--torch", metavar="PATH", nargs="?", const="", help="look at the torch that is installed")
-    parser.add_argument("--save-report", metavar="FILE", help="save a copy without names, paths and secrets")
-    parser.add_argument("--watch", metavar="FILE", help="wait for a failure in a log that is still being written")
-    parser.add_argument(
-        "--fix", action="store_true", help="with a command: fix what can be fixed, run it again, undo what was not it"
-    )
-    add_yes(parser)
-    parser.add_argument("--list", action="store_true", help="all diagnoses")
-    parser.add_argument("--rule", metavar="ID", help="the page of one diagnosis")
-    parser.add_argument(
-        "--try", dest="trial", metavar="RULE", help="why this diagnosis (or a TOML file's rules) won or lost on the log"
-    )
+add_arguments = options_of("explain")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
@@ -61,7 +41,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             "--fix runs the command again to see whether it helped", remedy="rekindle explain --fix -- COMMAND"
         )
     if args.watch:
-        diagnosis = api.explain_watch(Path(args.watch), machine=_machine(args.machine), plan=_plan(args.plan))
+        diagnosis = api.explain_watch(args.watch, **_circumstances(args, session))
         return Answer(diagnosis, good=_has_cause(diagnosis))
     if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
@@ -70,11 +50,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         trials = api.explain_try(args.trial, source)
         is_first = any(trial.outcome == "won" for trial in trials.trials)
         return Answer(trials, good=is_first)
-    diagnosis = api.explain(
-        source, machine=_machine(args.machine), plan=_plan(args.plan), wheel=_wheel(args.torch, session)
-    )
+    diagnosis = api.explain(source, **_circumstances(args, session))
     if args.save_report and isinstance(source, (Path, str, bytes)):
-        api.explain_report(source, diagnosis, Path(args.save_report))
+        api.explain_report(source, diagnosis, args.save_report)
         session.progress.note(f"saved {args.save_report}")
     return Answer(diagnosis, good=_has_cause(diagnosis))
 
@@ -102,14 +80,7 @@ def _run_command(args: argparse.Namespace, session: Session) -> Answer:
             args.command, out=out, err=sys.stderr.buffer, confirm=session.confirm, say=session.progress.note
         )
         return Answer(document=report, view=view_fixes, exit_code=report.exit_code)
-    diagnosis = api.explain_command(
-        args.command,
-        out=out,
-        err=sys.stderr.buffer,
-        machine=_machine(args.machine),
-        plan=_plan(args.plan),
-        wheel=_wheel(args.torch, session),
-    )
+    diagnosis = api.explain_command(args.command, out=out, err=sys.stderr.buffer, **_circumstances(args, session))
     return Answer(diagnosis, exit_code=diagnosis.exit_code, view=None if diagnosis.exit_code else view_nothing)
 
 
@@ -133,22 +104,18 @@ def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:
     return text
 
 
-def _machine(where: str | None) -> Machine | None:
+def _circumstances(args: argparse.Namespace, session: Session) -> dict[str, Any]:
+    """Where it happened, to which plan and torch, as far as that was said."""
     from rekindle import api
-
-    if where is None:
-        return None
-    return api.this_machine() if where == "this" else api.find_machine(where)[0]
-
-
-def _plan(where: str | None) -> Plan | None:
     from rekindle.model.document import load
     from rekindle.model.plan import Plan
 
-    return load(Path(where), Plan) if where else None
-
-
-def _wheel(target: str | None, session: Session) -> WheelReport | None:
-    from rekindle import api
-
-    return None if target is None else api.installed_torch(target or None, progress=session.progress)
+    where, torch = args.machine, args.torch
+    machine = None
+    if where is not None:
+        machine = api.this_machine() if where == "this" else api.find_machine(where)[0]
+    return {
+        "machine": machine,
+        "plan": load(args.plan, Plan) if args.plan else None,
+        "wheel": None if torch is None else api.installed_torch(torch or None, progress=session.progress),
+    }

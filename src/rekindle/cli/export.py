@@ -3,22 +3,18 @@
 import argparse
 from pathlib import Path
 
-from rekindle.cli.plan import add_arguments as add_plan_arguments
 from rekindle.cli.plan import machine_and_wish
-from rekindle.cli.verb import Answer, Session, path
+from rekindle.cli.verb import Answer, Session, add_options, path
 
 # What the format says about the system where nothing else does.
 _WINDOWS = ("bat", "ps1")
 _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
-_FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "slurm", "devcontainer", "pixi", "table")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("format", metavar="FORMAT", choices=_FORMATS, help=f"what to write: {', '.join(_FORMATS)}")
-    parser.add_argument("--plan", metavar="FILE", help="a plan made with 'rekindle plan --json' (- reads stdin)")
-    parser.add_argument("--out", metavar="PATH", help="a file or a directory (default: print it)")
-    parser.add_argument("--image", help="the container image to build in")
-    add_plan_arguments(parser)
+    """Its own, and those of the plan that it makes where none is given."""
+    add_options(parser, "export")
+    add_options(parser, "plan")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
@@ -34,7 +30,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
             args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None
         machine, wish = machine_and_wish(args)
-        plan = api.plan(machine, wish, wheelhouses=args.wheelhouse, app=args.app)
+        plan = api.plan(machine, wish, wheelhouses=args.wheelhouse or None, app=args.app)
     elif args.plan == "-":
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")
     else:

@@ -6,13 +6,9 @@ constraints. The culprit is read from pip's own records; nothing is changed.
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, path
+from rekindle.cli.verb import Answer, Session, options_of
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--python", metavar="EXE", help="the interpreter to look into (default: the one we run in)")
-    parser.add_argument("--keep", type=path, metavar="FILE", help="constraints that say what was meant")
-    parser.add_argument("--record", action="store_true", help="write down the torch that is there now")
+add_arguments = options_of("guard")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

@@ -2,11 +2,9 @@
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, options_of
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="what you have")
+add_arguments = options_of("guide")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

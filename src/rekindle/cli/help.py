@@ -2,11 +2,9 @@
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, options_of
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="VERB", help="the verb, and its step where it has some")
+add_arguments = options_of("help")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

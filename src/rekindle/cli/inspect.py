@@ -10,30 +10,14 @@ import platform
 
 import msgspec
 
-from rekindle.cli.plan import add_description
-from rekindle.cli.verb import Answer, Session, add_yes, place_for, read_options
+from rekindle.cli.verb import Answer, Session, options_of, place_for, read_options
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine, cpu_arch
 
 _DESCRIBES = ("gpu", "cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", nargs="?", help="a wheel, a library, a directory or a package name")
-    parser.add_argument("--quick", action="store_true", help="read as little as possible")
-    parser.add_argument("--no-cpu", action="store_true", help="leave out the audit of the CPU code")
-    parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="compare two wheels instead")
-    parser.add_argument("--html", metavar="FILE", help="also write the report as one HTML page")
-    python = "for a name on the index: the Python it is for; or an interpreter, for what is installed there"
-    parser.add_argument("--python", metavar="X.Y", help=python)
-    parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
-    group = parser.add_argument_group("does it run there?")
-    machine = "this, a machine.json, a profile's name, a GPU or a CPU"
-    group.add_argument("--for", dest="machine", metavar="MACHINE", help=machine)
-    by_hand = "or by hand: product name, sm_35, gfx1031; repeatable"
-    add_description(group, gpu=by_hand, chooses="; also chooses the wheel of a name")
-    add_yes(parser)
-    group.add_argument("--memory", metavar="SIZE", help=argparse.SUPPRESS)
+add_arguments = options_of("inspect")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
@@ -100,7 +84,7 @@ def _other_arch(machine: Machine | None) -> str | None:
 def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:
     from rekindle import api
 
-    flags = {name: value for name in _DESCRIBES if (value := getattr(args, name)) is not None}
+    flags = {name: value for name in _DESCRIBES if (value := getattr(args, name)) not in (None, [])}
     if args.machine:
         if flags:
             raise BadInput("--for describes the whole machine", remedy="leave --gpu, --cpu, --os … out")

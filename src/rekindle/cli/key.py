@@ -6,16 +6,10 @@ password: whoever can read the file can sign as you.
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, options_of
 from rekindle.errors import BadInput
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("new", "list", "trust", "sign"), help="what to do")
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="trust: a .pub file; sign: a wheel, or the .intoto.json beside it"
-    )
-    parser.add_argument("--name", metavar="NAME", help="the key's name (default: rekindle)")
+add_arguments = options_of("key")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

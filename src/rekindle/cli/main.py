@@ -3,51 +3,28 @@
 Only the chosen verb's file is imported, so ``rekindle --help`` starts in a few milliseconds.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rekindle import __version__
-from rekindle.cli.verb import Answer, HelpText, Session, add_common, terminal_columns
+from rekindle.cli.verb import Answer, HelpText, Session, add_common, read_sections, terminal_columns
 from rekindle.errors import BadInput, CommandFailed, Declined, Exit, RekindleError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 # verb -> what it does, in the words of --help. Each has a file of the same name in this room.
-VERBS = {
-    "demo": "the whole way on a miniature tree, in under a minute",
-    "up": "the whole way for this machine: from nothing to a torch that provably runs",
-    "adopt": "the torch inside an application (ComfyUI, Forge, A1111 …), swapped, proved and kept",
-    "doctor": "what this machine is, what is missing, and what fixes it",
-    "plan": "which torch can run here (or on another machine), how to get it, and why",
-    "source": "a PyTorch tree that is ready to build: fetch, patch, unpatch, status",
-    "build": "a plan and a tree into a wheel, without running out of memory",
-    "rebuild": "repeat a build from its provenance and compare the two wheels",
-    "inspect": "what a wheel or library really contains, read from its bytes",
-    "graft": "an official wheel with native code for a card it lacks, in minutes",
-    "bundle": "a fat wheel that brings its CUDA or ROCm libraries along",
-    "verify": "prove that a torch works, also on an emulated older CPU",
-    "guard": "notice that a package replaced your torch, and which one did",
-    "key": "a signing key of your own, and whose keys you believe",
-    "explain": "a build log or an error into cause and fix",
-    "index": "a wheelhouse that pip and uv read, and the page that finds the torch for a card",
-    "pack": "all that a machine without a network needs, in one folder that installs itself",
-    "export": "the plan as a script, Dockerfile, workflow or environment",
-    "facts": "the tables behind every answer, with their sources",
-    "matrix": "many wheels from one table",
-    "farm": "one build on many machines: up, join, status, down",
-    "list": "what Rekindle keeps on this machine, with sizes and ages",
-    "clean": "remove some of it, after asking",
-    "completion": "tab completion for bash, zsh, fish and PowerShell",
-    "guide": "pages that start from what you have: an old card, an AMD card, a Jetson, no card …",
-    "help": "more about a verb",
-    "version": "which Rekindle this is",
-    "variant": "what installers that choose wheels by GPU should believe about this machine",
-}
+VERBS = {name: summary for name, (summary, _) in read_sections("rekindle").items() if summary}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -118,13 +95,35 @@ def main(argv: Sequence[str]) -> int:
 
 def _report_crash(error: Exception, argv: Sequence[str]) -> int:
     try:
-        from rekindle.cli.crash import write_crash_report
-
         where = f"please report it with {write_crash_report(error, argv)}"
     except OSError as full:
         where = f"please report it; no crash report could be written ({full.strerror or full})"
     _complain(f"this is a bug in rekindle ({type(error).__name__}: {error})", where)
     return Exit.BUG
+
+
+def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
+    """A file that can be pasted into an issue: what ran, where it broke, on what; without names and secrets."""
+    import platform
+    import tempfile
+    import traceback
+    from pathlib import Path
+
+    from rekindle.api.explain import redacted
+
+    lines = [
+        "### rekindle crash report",
+        f"- rekindle {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        f"- command: rekindle {' '.join(argv)}",
+        "```",
+        "".join(traceback.format_exception(error)).rstrip(),
+        "```\n",
+    ]
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", errors="backslashreplace", prefix="rekindle-crash-", suffix=".md", delete=False
+    ) as file:
+        file.write(redacted("\n".join(lines)))
+    return Path(file.name)
 
 
 def _forget_output() -> None:
@@ -135,31 +134,29 @@ def _forget_output() -> None:
 
 def _system_error(error: OSError) -> int | None:
     """The exit code of a fault that is the machine's, not ours: a full or closed output, a full disk, no permission."""
-    import errno
-
-    words = error.strerror or str(error)
+    words, file, kind = error.strerror or str(error), error.filename, error.errno
+    where = f" ({file})" if file else ""
+    code = Exit.USAGE
     if "No usable temporary directory" in words:
-        _complain("there is no place for temporary files: none of the usual ones can be written", "set TMPDIR to one")
-        return Exit.USAGE
-    where = f" ({error.filename})" if error.filename else ""
-    if error.errno == errno.ENOSPC and not error.filename:
-        _complain(f"the output cannot be written: {words}", "make room where it goes, or send it elsewhere")
+        said = "there is no place for temporary files: none of the usual ones can be written", "set TMPDIR to one"
+    elif kind == errno.ENOSPC and not file:
+        said = f"the output cannot be written: {words}", "make room where it goes, or send it elsewhere"
+        code = Exit.NO
+    elif kind in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        said = f"the disk is full{where}: {words}", "make room; the same command continues"
+        code = Exit.NO
+    elif kind in (errno.EBADF, errno.EIO) and not file:
+        said = f"the output cannot be written: {words}", "give the command an open standard output"
+    elif kind in (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        said = f"the system gave no more: {words}{where}", "free memory or raise the limit (ulimit), then try again"
+    elif kind in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP) and file:
+        said = f"cannot use {file}: {words}", "give another place, or the rights to this one"
+    else:
+        return None
+    _complain(*said)
+    if said[0].startswith("the output"):
         _forget_output()
-        return Exit.NO
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        _complain(f"the disk is full{where}: {words}", "make room; the same command continues")
-        return Exit.NO
-    if error.errno in (errno.EBADF, errno.EIO) and not error.filename:
-        _complain(f"the output cannot be written: {words}", "give the command an open standard output")
-        _forget_output()
-        return Exit.USAGE
-    if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
-        _complain(f"the system gave no more: {words}{where}", "free memory or raise the limit (ulimit), then try again")
-        return Exit.USAGE
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
-        _complain(f"cannot use {error.filename}: {words}", "give another place, or the rights to this one")
-        return Exit.USAGE
-    return None
+    return code
 
 
 def _dispatch(argv: list[str]) -> int:

@@ -2,18 +2,9 @@
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, add_workspace, after_a_yes, path
+from rekindle.cli.verb import Answer, Session, after_a_yes, options_of
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "statement", type=path, metavar="FILE", help="the .intoto.json (or .intoto.dsse.json) beside a wheel"
-    )
-    parser.add_argument("--source", type=path, metavar="DIR", help="the source tree, at the commit the statement names")
-    parser.add_argument("--wheel", type=path, metavar="FILE", help="the original (default: beside the statement)")
-    parser.add_argument("--python", metavar="EXE", help="the interpreter to build for (default: this one)")
-    parser.add_argument("--trust", action="store_true", help="build what a stranger's statement says without asking")
-    add_workspace(parser)
+add_arguments = options_of("rebuild")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

@@ -2,13 +2,9 @@
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, options_of
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("env",), help="env: print the override variables")
-    parser.add_argument("--gpu", metavar="NAME", help="let this card decide (default: the oldest one here)")
-    parser.add_argument("--machine", metavar="FILE", help="a machine.json instead of this machine")
+add_arguments = options_of("variant")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

@@ -3,15 +3,31 @@
 A verb parses, calls :mod:`rekindle.api` and picks a view; it has no logic of its own and imports what is
 heavy inside ``run``. The text around its options in ``--help`` is laid out for the terminal: paragraphs are filled,
 lines that are set in stay as they are where they fit, and a command, there to be pasted, is never broken.
+
+The options of a verb stand in ``options/VERB.txt``, spelt as ``--help`` shows them, each on a line.
+
+    path --out DIR              where it goes         a value; before the name stands how it is read
+    --dry-run                   only say it           without a value it is a switch
+    --level {a,b} = a > how     how hard to try       which values there are; the usual one; its name in ``args``
+    the wish:                                         a heading: the options below it are a group
+    <workspace>                                       the section of that name, here or in ``shared.txt``
+    [fetch] get a tree                                a section; one with a summary is a step of the verb
+
+A line that begins with a space continues the one above. A value is read as ``path``, ``int`` or ``float``;
+``optional`` may be left out, ``any`` takes as many as come, ``some`` at least one, ``two`` takes two; ``many`` is an
+option that may be repeated, ``required`` one that must be there. A switch that is ``off`` makes a yes a no, and ``no``
+says so where nothing was said.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rekindle.errors import Untrusted
@@ -68,7 +84,7 @@ class Session:
         code = function.__code__
         names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         listener = {"progress": self.progress} if "progress" in names else {}
-        return function(*words, **_read_named(names, args) | listener | more)
+        return function(*words, **read_named(names, args) | listener | more)
 
     def can_ask(self) -> bool:
         """Is there somebody who can answer?"""
@@ -91,10 +107,11 @@ OptionsT = TypeVar("OptionsT")
 
 def read_options(kind: type[OptionsT], args: argparse.Namespace, **more: Any) -> OptionsT:
     """A verb's options value: each field from the argument of its name, lists as tuples; ``more`` is read already."""
-    return kind(**_read_named(kind.__struct_fields__, args) | more)  # type: ignore[attr-defined]
+    return kind(**read_named(kind.__struct_fields__, args) | more)  # type: ignore[attr-defined]
 
 
-def _read_named(names: Iterable[str], args: argparse.Namespace) -> dict[str, Any]:
+def read_named(names: Iterable[str], args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of these names that were given, lists as tuples."""
     given = {name: value for name in names if (value := getattr(args, name, None)) is not None}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
@@ -130,21 +147,93 @@ def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:
     group.add_argument("-v", "--verbose", action="count", default=unless_inner(0), help="more detail; twice for more")
 
 
-def add_workspace(parser: argparse.ArgumentParser) -> None:
-    """Where everything is kept."""
-    parser.add_argument(
-        "--workspace", type=path, metavar="DIR", help="where everything is kept (default: the user's data directory)"
-    )
+# What argparse is told for a word before the name.
+_HOW: dict[str, dict[str, Any]] = {
+    "path": {"type": path},
+    "int": {"type": int},
+    "float": {"type": float},
+    "optional": {"nargs": "?", "const": ""},
+    "any": {"nargs": "*"},
+    "some": {"nargs": "+"},
+    "two": {"nargs": 2},
+    "many": {"action": "append", "default": []},
+    "required": {"required": True},
+    "off": {"action": "store_false"},
+    "no": {"action": "store_const", "const": False},
+}
 
 
-def add_repeatable(parser: argparse._ActionsContainer, name: str, metavar: str, help: str, **more: Any) -> None:
-    """An option that may be given several times; the list of what was given, empty without it."""
-    parser.add_argument(name, action="append", default=[], metavar=metavar, help=help, **more)
+def options_of(verb: str, *, steps: str = "STEP") -> Callable[[argparse.ArgumentParser], None]:
+    """``add_arguments`` of a verb; ``steps`` stands in its usage for the steps, where it has some."""
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        add_options(parser, verb)
+        summaries = {name: summary for name, (summary, _) in read_sections(verb).items() if summary}
+        if summaries:
+            added = parser.add_subparsers(dest="step", metavar=steps, required=True)
+        for name, summary in summaries.items():
+            step = added.add_parser(name, help=summary, description=summary)
+            add_common(step, inner=True)
+            add_options(step, verb, name)
+
+    return add_arguments
 
 
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """For a verb that asks."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+def add_options(parser: argparse.ArgumentParser, verb: str, section: str = "") -> None:
+    """The options of a verb, or of one section of its file."""
+    group: argparse._ActionsContainer = parser
+    groups = {"options:": group}
+    for line in _read_lines(verb, section):
+        if line.endswith(":"):
+            group = groups[line] if line in groups else parser.add_argument_group(line[:-1])
+            groups[line] = group
+        else:
+            _add_option(group, line)
+
+
+def _read_lines(verb: str, section: str) -> Iterator[str]:
+    """The lines of a section, and those of the sections that it names."""
+    sections = read_sections(verb)
+    for line in sections[section][1]:
+        if line.startswith("<"):
+            name = line.strip("<>")
+            yield from _read_lines(verb if name in sections else "shared", name)
+        else:
+            yield line
+
+
+@functools.cache
+def read_sections(verb: str) -> dict[str, tuple[str, list[str]]]:
+    """The summary and the lines of each section of a file; those before the first one have no name."""
+    # pathlib would take a tenth of the time of --help.
+    with open(f"{__file__.removesuffix('verb.py')}options/{verb}.txt", encoding="utf-8") as page:  # noqa: PTH123
+        _, *parts = re.split(r"^\[(.*)\] ?(.*)\n", f"[]\n{page.read()}", flags=re.MULTILINE)
+    rows = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {name: (summary, re.findall(r"^\S.*(?:\n +.*)*", text, re.MULTILINE)) for name, summary, text in rows}
+
+
+def _add_option(group: argparse._ActionsContainer, line: str) -> None:
+    spec, *text = re.split(r"\s{2,}", line)
+    spec, _, dest = spec.partition(" > ")
+    spec, _, usual = spec.partition(" = ")
+    words = spec.split(" ")
+    how = list(takewhile(_HOW.__contains__, words))
+    flags = [word.rstrip(",") for word in words if word.startswith("-")]
+    metavar, _, choices = " ".join(words[len(how) + len(flags) :]).partition("{")
+    settings: dict[str, Any] = {"help": argparse.SUPPRESS if text == ["(hidden)"] else " ".join(text) or None}
+    for word in how:
+        settings |= _HOW[word]
+    if metavar:
+        settings["metavar"] = tuple(metavar.split(" ")) if "two" in how else metavar
+    if choices:
+        settings["choices"] = choices.rstrip("}").split(",")
+    if usual:
+        settings["default"] = usual
+    if flags and dest:
+        settings["dest"] = dest
+    if flags and not metavar and not choices:
+        settings.setdefault("action", "store_true")
+    group.add_argument(*(flags or [dest or metavar.lower()]), **settings)
 
 
 def after_a_yes(session: Session, question: str, call: Callable[[bool], Result]) -> Result:
