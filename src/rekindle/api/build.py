@@ -1,9 +1,10 @@
 """``build``: the engine, then the wheel read back (configured = built), and causes for what failed."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import msgspec
 
@@ -37,14 +38,8 @@ from rekindle.source.patches import status
 from rekindle.source.supply import with_parts
 from rekindle.source.tree import tree_version
 
-
-class DocumentDetails(TypedDict, total=False):
-    """About the document that a plan came in: keywords of :func:`rekindle.build.request.admit`."""
-
-    document: msgspec.Struct
-    kind: str
-    signed: str
-    python: str
+# The door, with this machine to compare the plan's places with.
+admit_here = functools.partial(admit, machine=this_machine)
 
 
 def build(
@@ -99,11 +94,6 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool) -> B
         if failure := read_back(result, result.plan, progress):
             return failure
     return BuildResults(results=tuple(results))
-
-
-def admit_here(plan: Plan, *, trust: bool, **details: Unpack[DocumentDetails]) -> None:
-    """:func:`rekindle.build.request.admit`, with this machine to compare the plan's places with."""
-    admit(plan, machine=this_machine, trust=trust, **details)
 
 
 def build_one(

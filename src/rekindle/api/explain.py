@@ -86,6 +86,7 @@ def explain_watch(
     *,
     machine: Machine | None = None,
     plan: Plan | None = None,
+    wheel: WheelReport | None = None,
     pause: float = 1.0,
     quiet: float = 3.0,
     until: Callable[[], bool] | None = None,
@@ -100,12 +101,12 @@ def explain_watch(
         rested = rested + pause if size == last_size else 0.0
         if size and rested >= quiet and judged != size:
             judged = size
-            diagnosis = explain(path, machine=machine, plan=plan)
+            diagnosis = explain(path, machine=machine, plan=plan, wheel=wheel)
             # A line that only says "error" may stand in a build that goes on.
             if any(match.id != "plain-error" for match in diagnosis.matches):
                 return diagnosis
         if until is not None and until():
-            return explain(path, machine=machine, plan=plan)
+            return explain(path, machine=machine, plan=plan, wheel=wheel)
         last_size = size
         time.sleep(pause)
 

@@ -63,9 +63,8 @@ def _release_for(project: str, options: BuildOptions, workspace: Workspace) -> s
     """The companion's release for the torch that was named, or that the workspace's plan is for."""
     torch = torch_in(options.against).release
     if torch is None and workspace.plan.is_file():
-        torch = (read_plan(workspace.plan).torch or "").split("+")[0]
-    row = load_facts().release(torch) if torch else None
-    return getattr(row, project, None)
+        torch = read_plan(workspace.plan).torch
+    return load_facts().companion_release(project, torch)
 
 
 def fetch_sources(
@@ -112,7 +111,8 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
             )
         return options
     explicit = options.against or options.as_is or options.gpus
-    if not explicit and _plans_a_build(workspace_at(options.workspace).plan):
+    own = workspace_at(options.workspace).plan
+    if not explicit and own.is_file() and read_plan(own).build is not None:
         return options
     return msgspec.structs.replace(options, plan=own_plan(options))
 
@@ -169,7 +169,3 @@ def _find_cuda(torch: Torch, options: BuildOptions, machine: Machine) -> str | N
     plain = (options.against or "").endswith(f"=={torch.release}")
     flavour = torch.flavour or (row.pypi.get(platform) if plain else None)
     return next((entry.cuda for entry in load_facts().flavours(torch.release or "") if entry.name == flavour), None)
-
-
-def _plans_a_build(path: Path) -> bool:
-    return path.is_file() and read_plan(path).build is not None

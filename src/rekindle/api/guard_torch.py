@@ -11,7 +11,6 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import read_head, write_for_user
 from rekindle.host.live import LiveHost
-from rekindle.host.protocol import Host
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.guard import CONTENTS, GuardReport, constraints_text
@@ -37,7 +36,7 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     records = ask_contents(host, exe, digests=FAMILY).packages
     family = {package.name.lower(): package for package in records if package.name.lower() in FAMILY}
     versions = {name: package.version for name, package in family.items()}
-    place = keep or constraints_path(host, exe)
+    place = keep or Path(ask_interpreter(host, exe).prefix or ".") / "rekindle" / KEPT  # where ``up`` leaves it
     if record:
         if "torch" not in versions:
             raise BadInput(f"{exe} has no torch, so there is nothing to record", remedy="rekindle up installs one")
@@ -53,11 +52,6 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
         for package in find_replaced(expected, records, contents)
     )
     return GuardReport(python=exe, kept=str(place), expected=expected, found=versions, replaced=replaced)
-
-
-def constraints_path(host: Host, python: str) -> Path:
-    """Where ``up`` leaves the constraints of an environment."""
-    return Path(ask_interpreter(host, python).prefix or ".") / "rekindle" / KEPT
 
 
 def read_constraints(place: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -81,11 +75,8 @@ def read_constraints(place: Path) -> tuple[dict[str, str], dict[str, str]]:
 def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
     """The pip line that brings the meant version back, with the index its build comes from."""
     words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
-    words += _index_of(expected.get("torch", ""))
-    return (paste_line(words),)
-
-
-def _index_of(torch: str) -> list[str]:
-    release, _, flavour = torch.partition("+")
+    release, _, flavour = expected.get("torch", "").partition("+")
     row = next((entry for entry in load_facts().flavours(release) if entry.name == flavour), None) if flavour else None
-    return ["--index-url", row.index] if row is not None and row.index else []
+    if row is not None and row.index:
+        words += ["--index-url", row.index]
+    return (paste_line(words),)

@@ -6,22 +6,10 @@ from pathlib import Path
 import rekindle
 from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
+from rekindle.model.toml import read_beside
 from rekindle.model.words import Text
 
-# What people call their machine, besides the page's own name.
-_CALLED = {
-    "kepler": ("k40", "k40c", "k80", "tesla", "gtx600", "gtx700"),
-    "left-out": ("graft", "leftout", "no kernel image"),
-    "rtx50": ("blackwell", "rtx5070", "rtx5080", "rtx5090", "5070", "5090", "sm_120"),
-    "old-cpu": ("xeon", "avx2", "no-avx2", "ivybridge", "sandybridge", "cpu"),
-    "amd": ("rocm", "radeon", "rx580", "gfx"),
-    "arc": ("intel", "xpu", "battlemage", "alchemist", "a770", "b580"),
-    "pascal-volta": ("pascal", "maxwell", "volta", "v100", "p40", "p100", "gtx", "gtx970", "gtx1080"),
-    "jetson": ("orin", "nano", "xavier", "tegra"),
-    "no-card": ("none", "no-gpu", "laptop"),
-    "offline": ("pack", "airgap", "air-gapped", "no-network"),
-    "app": ("comfyui", "forge", "a1111", "webui", "swarmui", "invokeai", "fooocus", "kohya", "adopt"),
-}
+_CALLED = read_beside(__file__, "guide_pages.toml", dict[str, tuple[str, ...]])
 
 
 def guide(name: str | None = None) -> Text:
@@ -35,7 +23,8 @@ def guide(name: str | None = None) -> Text:
     '# I have an Intel Arc card, or a Core Ultra with Arc graphics'
     """
     if name is None:
-        rows = [f"  rekindle guide {page:<13} {_read_title(page)}" for page in _CALLED]
+        titles = {page: _read_page(page).splitlines()[0].lstrip("# ") for page in _CALLED}
+        rows = [f"  rekindle guide {page:<13} {title}" for page, title in titles.items()]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
     pages = {called: page for page, others in _CALLED.items() for called in (page, *others)}
@@ -61,10 +50,6 @@ def _page_for(card: str) -> str | None:
         return {"amd": "amd", "intel": "arc"}.get(gpu.vendor)
     families = {facts.nvidia.chip[chip].family.lower() for chip in gpu.chips if chip in facts.nvidia.chip}
     return next((page for page, called in _CALLED.items() if families & {page, *called}), None)
-
-
-def _read_title(page: str) -> str:
-    return _read_page(page).splitlines()[0].lstrip("# ")
 
 
 def _read_page(page: str) -> str:

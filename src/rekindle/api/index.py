@@ -38,7 +38,6 @@ from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 from rekindle.model.wheelhouse import (
     Added,
-    AddedWheel,
     Found,
     SearchOptions,
     Served,
@@ -73,7 +72,11 @@ def index_add(
     done = []
     for wheel in map(Path, wheels):
         if wheel.suffix == ".graft":
-            done.append(_add_graft(house, wheel, progress))
+            from rekindle.graft.pack import read_graft
+
+            # Checked whole; it needs none of the wheels here.
+            with receive_graft(house, wheel, progress) as (copy, sha256):
+                done.append(admit_graft(house, copy, sha256, read_graft(copy)[0]))
             continue
         with receive(house, wheel, progress=progress) as incoming:
             check_about(incoming.sha256, wheel.name, proven)
@@ -95,14 +98,6 @@ def index_add(
             )
             done.append(admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {pasted(str(root))}")
-
-
-def _add_graft(house: Wheelhouse, file: Path, progress: Progress | None) -> AddedWheel:
-    """A graft file, checked whole, beside the wheels; it needs none of them here."""
-    from rekindle.graft.pack import read_graft
-
-    with receive_graft(house, file, progress) as (copy, sha256):
-        return admit_graft(house, copy, sha256, read_graft(copy)[0])
 
 
 def _inspect_copy(path: Path, name: str, progress: Progress | None) -> WheelReport:
@@ -139,7 +134,7 @@ def index_build(
     house = _existing_house(root)
     facts = load_facts() if variants else None
     if sign is None:
-        return build_site(house, variants=facts, progress=progress or Silent())
+        return build_site(house, variants=facts, progress=progress)
     from rekindle.index.wheelhouse.listing import write_list
 
     key = read_private(sign)

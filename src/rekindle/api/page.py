@@ -1,7 +1,9 @@
 """``index page`` joined: the planner asked for every card, system, CPU, Python and driver; the facts; a wheelhouse's
 wheels."""
 
+import contextlib
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -103,15 +105,34 @@ def _ask_groups(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[P
         return
     import multiprocessing
 
-    with multiprocessing.get_context("spawn").Pool(workers, _begin_worker) as pool:
+    with _interrupt_held_back(), multiprocessing.get_context("spawn").Pool(workers, _begin_worker) as pool:
+        _let_interrupt_through()
         yield from zip(groups, pool.imap(ask_planner, groups), strict=True)
+
+
+@contextlib.contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Processes started now do not see Ctrl-C, not even while Python still loads in them; it waits for this one."""
+    if hasattr(signal, "pthread_sigmask"):
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()  # later it would let the signal through, as it starts
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        _let_interrupt_through()
+
+
+def _let_interrupt_through() -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _begin_worker() -> None:
     """An interrupt is for the one that started it, which ends this one at once. Next to nothing that is made here can
     be thrown away before the end, so that looking for it costs a tenth of the time."""
     import gc
-    import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()

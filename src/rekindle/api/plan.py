@@ -133,11 +133,6 @@ def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
         mark_made(plan)
 
 
-def configured_wheelhouses() -> list[str]:
-    """``REKINDLE_WHEELHOUSES``: where wheels built before are looked for."""
-    return configured_places("REKINDLE_WHEELHOUSES")
-
-
 def configured_places(variable: str) -> list[str]:
     """Directories and addresses in a variable, separated by spaces, quoted as in a shell."""
     try:
@@ -152,7 +147,7 @@ def _house_supply(named: Sequence[str] | None) -> tuple[list[HouseWheel | HouseG
     """What wheelhouses hold for the planner, and which did not answer: of those that were named that is an error."""
     wheels: list[HouseWheel | HouseGraft] = []
     silent: list[Reason] = []
-    for place in configured_wheelhouses() if named is None else named:
+    for place in configured_places("REKINDLE_WHEELHOUSES") if named is None else named:
         try:
             wheels += [*house_wheels(place), *house_grafts(place)]
         except BadInput as error:

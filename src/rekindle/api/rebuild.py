@@ -30,7 +30,6 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.claims import Rebuilt
 from rekindle.model.document import Part, decode
-from rekindle.model.graft import GraftReport
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
@@ -141,14 +140,10 @@ def _find_subject(statement: Statement, origin: Path) -> tuple[str, str]:
 def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
     if source is None and plan.project == "spark":
-        import shutil
-
         from rekindle.api.source import patch_spark
         from rekindle.spark import unpack
 
         root = place.source / "spark"
-        shutil.rmtree(root, ignore_errors=True)
-        root.parent.mkdir(parents=True, exist_ok=True)
         unpack.unpack(root)
         return patch_spark(root)
     if source is None:
@@ -240,14 +235,9 @@ def _rebuild_graft(
     if report.out is None or report.sha256 is None:
         why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), "")
         raise StageFailed(f"nothing was grafted, so there is nothing to compare: {why}"[:400])
-    others = _other_tools(details.tools, report)
-    return _compare_new(statement, report.out, report.sha256, original, claimed, others)
-
-
-def _other_tools(tools: Mapping[str, str], report: GraftReport) -> Sequence[str]:
-    """Tools that are of another version here than the statement names: why the code may differ."""
-    return [
+    others = [
         f"{name} {version} made it, and here is {report.tools.get(name, 'none')}"
-        for name, version in sorted(tools.items())
+        for name, version in sorted(details.tools.items())
         if report.tools.get(name) != version
     ]
+    return _compare_new(statement, report.out, report.sha256, original, claimed, others)

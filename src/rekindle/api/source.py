@@ -12,7 +12,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
-from rekindle.host.workspace import Workspace, default_workspace
+from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.model.document import load
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
@@ -47,7 +47,7 @@ def source_fetch(
         revision = revision or pinned_commit(chosen.match, project)
         if revision is None:
             release = release or _companion_release(project, tree_version(chosen.match)[1])
-    home = Workspace(chosen.workspace) if chosen.workspace else default_workspace()
+    home = workspace_at(chosen.workspace)
     place = chosen.place or (planned.build.origin if planned and planned.build else None)
     order = fetch.Wanted(
         project=project,
@@ -91,13 +91,11 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
 
 def _companion_release(project: str, torch: str) -> str:
     """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
-    row = load_facts().release(torch)
-    version = getattr(row, project, None)
+    version = load_facts().companion_release(project, torch)
     if version is None:
-        raise BadInput(
-            f"which {project} belongs to torch {torch} is not known", remedy="give it with --release or --revision"
-        )
-    return str(version)
+        remedy = "give it with --release or --revision"
+        raise BadInput(f"which {project} belongs to torch {torch} is not known", remedy=remedy)
+    return version
 
 
 def source_hipify(
@@ -140,7 +138,7 @@ def source_fill(
     """Put something in the place of every third party a tree lacks; a tree with its submodules stays as it is."""
     from rekindle.source.fetch import fill_tree
 
-    home = Workspace(workspace) if workspace else default_workspace()
+    home = workspace_at(workspace)
     filling = _make_filling(load(plan, Plan) if plan else None, find_links, offline)
     return fill_tree(root, cache=home.cache, filling=filling, progress=progress)
 

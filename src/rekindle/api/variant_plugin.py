@@ -60,8 +60,9 @@ def supported_by(machine: Machine) -> list[Config]:
     """The features of a machine: code for any of its cards counts."""
     every = next(config for config in RekindlePlugin.get_all_configs() if config.name == "sm").values
     cards = [gpu.arch for gpu in machine.gpus if isinstance(gpu.arch, Sm)]
-    codes = [Sm(int(number[:-1]), int(number[-1])) for number in every]
-    running = [number for number, code in zip(every, codes, strict=True) if _runs_on_any(code, cards)]
+    facts = load_facts()
+    codes = {number: Sm(int(number[:-1]), int(number[-1])) for number in every}
+    running = [num for num, code in codes.items() if any(sass_runs(code, card, None, facts) is True for card in cards)]
     gfx = sorted({gpu.arch.name for gpu in machine.gpus if isinstance(gpu.arch, Gfx)})
     configs = [Config("sm", running, True), Config("gfx", gfx, True)]
     if machine.os.arch in (None, "x86_64", "amd64") and machine.cpu.features:
@@ -84,11 +85,6 @@ def _levels() -> dict[str, tuple[str, ...]]:
         f"v{name.partition('_v')[2] or 1}": tuple(isa for isa in CHOOSING if not missing([isa], rows[name].features))
         for name in sorted(names)
     }
-
-
-def _runs_on_any(code: Sm, cards: list[Sm]) -> bool:
-    facts = load_facts()
-    return any(sass_runs(code, card, None, facts) is True for card in cards)
 
 
 def _feature_name(isa: str) -> str:

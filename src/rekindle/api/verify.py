@@ -61,8 +61,8 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     elif wheel is not None:
         report = prove.prove_wheel(host, wheel, trial, progress=listener)
     else:
-        package = chosen.package or "torch"
-        report = prove.prove_installed(host, trial, package=package, beside=chosen.beside, progress=listener)
+        named = chosen.package or "torch"
+        report = prove.prove_installed(host, trial, package=named, beside=chosen.beside, progress=listener)
     # A run with settings of the user's own says nothing about the wheel as others use it.
     if audit.place is not None and not chosen.only and not chosen.env:
         keep_trials(report, audit.place)
@@ -71,7 +71,11 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     report = proof_with_causes(report)
     # Some checks alone, or a companion, prove nothing of torch: that is not kept, nor compared with what is.
     if not chosen.only and (wheel is None or wheel.name.lower().startswith(("torch-", "spark"))):
-        report = _add_history(report, emulated=cpu is not None)
+        package = "spark" if "spark" in report.environment else "torch"
+        place = output.proof_place(own_directories()[1], package, report.level, cpu is not None)
+        since = output.compare_with_last(report, place)
+        output.keep_proof(report, place)
+        report = msgspec.structs.replace(report, since=since)
     if chosen.save is not None:
         write_for_user(chosen.save, encode(report))
     if chosen.junit is not None:
@@ -94,15 +98,6 @@ def _read_foretold(options: VerifyOptions) -> tuple[ForetoldFailure, ...]:
     folder = installed_in(package, options.python or usual_python(LiveHost()))
     files = folder.glob(f"{package}-*.dist-info/{name}") if folder else ()
     return next((foretell(read_head(file, MAX_SMALL)) for file in files), ())
-
-
-def _add_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
-    """Remember a proof; tell a failure since when."""
-    package = "spark" if "spark" in report.environment else "torch"
-    place = output.proof_place(own_directories()[1], package, report.level, emulated)
-    since = output.compare_with_last(report, place)
-    output.keep_proof(report, place)
-    return msgspec.structs.replace(report, since=since)
 
 
 def compare_verifications(before: Path, after: Path) -> VerifyComparison:

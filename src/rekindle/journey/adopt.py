@@ -5,7 +5,6 @@ The environment as it was is kept whole beside it (links, so that nothing is fet
 is cut short or not proven is put back. A second call is quick where all is as it was left.
 """
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from rekindle.errors import BadInput, Declined, NotReady
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import workspace_at
-from rekindle.interpreters.app_folder import AppFolder, extension_files, find_app
+from rekindle.interpreters.app_folder import extension_files, find_app
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import SwapForecast
@@ -35,9 +34,7 @@ from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, 
 from rekindle.journey.keeping import Keeping, app_files
 from rekindle.journey.target import InstallTarget
 from rekindle.model.adopt import Adoption, AdoptionState, AdoptOptions
-from rekindle.model.interpreter import Interpreter
 from rekindle.model.journey import Card
-from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.summary import summarise_plan, summarise_proof
@@ -84,13 +81,10 @@ def is_same_torch(there: str, wanted: str) -> bool:
     return there in (wanted, public) or there.startswith(f"{wanted}{'.' if flavour else '+'}")
 
 
-@dataclass(kw_only=True)
-class _Adopting:
-    """One adoption: what its steps share."""
+@dataclass(frozen=True, kw_only=True)
+class _Adopting(SwapForecast):
+    """One adoption: what would change, and what is done about it."""
 
-    options: AdoptOptions
-    found: AppFolder
-    interpreter: Interpreter
     root: Path
     progress: Progress
     confirm: Confirm
@@ -103,21 +97,13 @@ class _Adopting:
     def line(self) -> str:
         return f"rekindle adopt {pasted(str(self.options.folder.absolute()))}"
 
-    @functools.cached_property
-    def forecast(self) -> SwapForecast:
-        return SwapForecast(options=self.options, found=self.found, interpreter=self.interpreter)
-
-    @property
-    def plan(self) -> Plan:
-        return self.forecast.plan
-
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
         record = kept_environments(self.root)[0].record
         # None for an adoption that was cut short, which only a run that may change something takes back.
         was: str | None = json.loads(record.notes.get("pins", "{}")).get("torch") if record else None
-        if record and was and is_same_torch(was, self.forecast.torch):
+        if record and was and is_same_torch(was, self.torch):
             report = guard(python=self.python)
             if report.good:
                 verdict = f"{self.found.words} keeps torch {was}"
@@ -127,14 +113,17 @@ class _Adopting:
         if (why := self._why_not()) is not None:
             return self._adoption("no", why, next=self._steps_after_no())
         self.progress.note(summarise_plan(self.plan))
-        if was and not is_same_torch(was, self.forecast.torch):
+        if was and not is_same_torch(was, self.torch):
             raise NotReady(
-                f"{self.found.words} was adopted with torch {was}, and {self.forecast.torch} would be chosen now",
+                f"{self.found.words} was adopted with torch {was}, and {self.torch} would be chosen now",
                 remedy=f"{self.line} --undo, then adopt it anew; or keep what is there with --torch {was}",
             )
         card, foreseen = self._foresee()
-        verdict = f"{self.found.words} would get torch {self.forecast.torch}"
-        planned = self._adoption("planned", verdict, card=card, files=self._files_in_words())
+        verdict = f"{self.found.words} would get torch {self.torch}"
+        keeping = Keeping(root=self.root, site=self.root, pins={"torch": self.plan.torch or ""})
+        inside = (str(keeping.constraints), "its pip configuration", "a start file that sets variables")
+        outside = map(str, app_files(self.found, keeping, (), self.host.system))
+        planned = self._adoption("planned", verdict, card=card, files=(*inside, *outside))
         if self.options.dry_run:
             return planned
         if self.plan.graft is not None:
@@ -142,13 +131,13 @@ class _Adopting:
 
             check_graft(self.plan.graft, self.plan.cuda)
         if not self.confirm(planned):
-            raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.forecast.torch}")
+            raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.torch}")
         refuse_hopeless(card)
-        refuse_small_temporary(card, self.forecast.host)
+        refuse_small_temporary(card, self.host)
         workspace = workspace_at(self.options.workspace)
         with workspace.lock("adopt", wait=3600.0, say=self.progress.note):
             swap = Swap(
-                forecast=self.forecast,
+                forecast=self,
                 root=self.root,
                 workspace=workspace,
                 progress=self.progress,
@@ -198,26 +187,21 @@ class _Adopting:
         )
 
     def _foresee(self) -> tuple[Card, Foreseen]:
-        places = self.options.find_links if self.options.offline else installing.index_places(self.forecast.requests)
+        places = self.options.find_links if self.options.offline else installing.index_places(self.requests)
         network = None if self.options.offline else look_for_network(places)
         foreseen: Foreseen = (None,)
         if network is None:
-            foreseen = installing.foresee(
-                self.forecast.host,
-                self.python,
-                self.forecast.requests,
-                self.forecast.installer,
-                fresh=False,
-                substituted=self.options.index is not None,
-            )
+            substituted = self.options.index is not None
+            what = (self.host, self.python, self.requests, self.installer)
+            foreseen = installing.foresee(*what, fresh=False, substituted=substituted)
         card = make_card(
             self.plan,
-            self.forecast.requests,
+            self.requests,
             installing.all_packages(foreseen),
             InstallTarget(python=self.python, folder=None, exists=True),
             places=places,
             network=network,
-            installer=self.forecast.installer.name,
+            installer=self.installer.name,
         )
         return card, foreseen
 
@@ -232,12 +216,6 @@ class _Adopting:
             moves.append((str(folders[name]), f"{folders[name]}{self.found.app.disabled}"))
         return tuple(moves)
 
-    def _files_in_words(self) -> tuple[str, ...]:
-        keeping = Keeping(root=self.root, site=self.root, pins={"torch": self.plan.torch or ""})
-        inside = [str(keeping.constraints), "its pip configuration", "a start file that sets variables"]
-        outside = app_files(self.found, keeping, (), self.forecast.host.system)
-        return (*inside, *map(str, outside))
-
     def undo(self) -> Adoption:
         """Everything as it was before the first adoption."""
         kept = kept_environments(self.root)[0]
@@ -247,7 +225,7 @@ class _Adopting:
                 remedy="a --python that was given to adopt must be given here, too",
             )
         noted = json.loads(kept.record.notes.get("packages", "{}"))
-        since = [name for name, version in self.forecast.held.versions.items() if noted and noted.get(name) != version]
+        since = [name for name, version in self.held.versions.items() if noted and noted.get(name) != version]
         lost = f"; packages that came or changed since go as well: {', '.join(sorted(since)[:20])}" if since else ""
         planned = self._adoption("planned", f"{self.root} becomes what it was before the adoption{lost}", bare=True)
         if self.options.dry_run:
@@ -264,7 +242,7 @@ class _Adopting:
             more |= {"torch": self.plan.torch, "plan": self.plan, "env": self.plan.env}
             more["beware"] = self.found.app.replaces
         if not bare and state != "no":
-            more |= {"changes": tuple(self.forecast.changes()), "conflicts": self.forecast.conflicts()}
+            more |= {"changes": tuple(self.changes()), "conflicts": self.conflicts()}
         return Adoption(
             state=cast(AdoptionState, state),
             verdict=verdict,
@@ -272,7 +250,7 @@ class _Adopting:
             version=self.found.version,
             folder=str(self.found.root),
             python=self.python,
-            before=self.forecast.held.versions.get("torch") if state != "undone" else None,
+            before=self.held.versions.get("torch") if state != "undone" else None,
             undo=f"{self.line} --undo" if state in ("adopted", "already") else None,
             **more,
         )

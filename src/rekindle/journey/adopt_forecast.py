@@ -22,14 +22,9 @@ from rekindle.journey.taken import plan_taken
 from rekindle.model.adopt import AdoptionChange, AdoptOptions
 from rekindle.model.companion import Wanted
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.plan import Companion, Plan, Request, Wish
+from rekindle.model.plan import Plan, Request, Wish
 
 _INSTALLED = "installed"
-
-
-def comes(companion: Companion) -> bool:
-    """Is there a wheel of it for the torch of the plan?"""
-    return companion.answer in ("runs", "last") and bool(companion.requests)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +106,7 @@ class SwapForecast:
                 yield AdoptionChange(name=name, from_=there.get(name), to=version, why=reasons[name])
         for companion in self.plan.companions:
             now = there.get(self.beside.get(companion.name, ""))
-            if now is not None and comes(companion) and companion.version != now:
+            if now is not None and companion.comes and companion.version != now:
                 yield AdoptionChange(name=companion.name, from_=now, to=companion.version, why=companion.why)
         for name, why in self.goes.items():
             yield AdoptionChange(name=name, from_=there[name], why=why)
@@ -140,7 +135,7 @@ class SwapForecast:
         return tuple(map(self._conflict_words, conflicts_with((*stated, *self._stated_by_packages()), self.coming)))
 
     def _stated_by_packages(self) -> Iterator[Wanted]:
-        exchanged = {self.beside.get(companion.name) for companion in self.plan.companions if comes(companion)}
+        exchanged = {self.beside.get(companion.name) for companion in self.plan.companions if companion.comes}
         for package in self.held.packages:
             name = str(canonicalize_name(package.name))
             if name not in self.coming and name not in self.goes and name not in exchanged:

@@ -21,7 +21,7 @@ from rekindle.interpreters.installer import pip_of
 from rekindle.interpreters.kept_places import KeptPlaces
 from rekindle.interpreters.packages import Contents, ask_contents, package_places
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_forecast import SwapForecast, comes
+from rekindle.journey.adopt_forecast import SwapForecast
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.walk import Walk, Within
 from rekindle.model.document import encode
@@ -73,9 +73,8 @@ class Swap:
         requests = self.forecast.requests
         if self.plan.graft is not None:
             requests = self._graft()
-            foreseen = installing.foresee(
-                self.forecast.host, self.python, requests, self.forecast.installer, fresh=False, substituted=False
-            )
+            what = (self.forecast.host, self.python, requests, self.forecast.installer)
+            foreseen = installing.foresee(*what, fresh=False, substituted=False)
         self.progress.stage("keep", f"the environment as it is, in {kept.folder}")
         with kept.changing():
             if before is not None:
@@ -99,9 +98,7 @@ class Swap:
         from rekindle.journey.grafting import graft_requests  # needs NumPy, which the other ways do without
 
         options = UpOptions(find_links=self.forecast.options.find_links, offline=self.forecast.options.offline)
-        walk = Walk(self.workspace, self.progress)
-        how = (options, Within(self.progress))
-        return graft_requests(walk, self.workspace, self.plan, self.forecast.requests, *how)[1]
+        return graft_requests(Walk(self.workspace, self.progress), self.plan, self.forecast.requests, options)[1]
 
     def _contents_now(self) -> Contents:
         return ask_contents(self.forecast.host, self.python, files=True)
@@ -116,7 +113,7 @@ class Swap:
         how = (self.workspace, Within(self.progress), self.forecast.installer)
         installed = installing.install(host, self.python, self.plan, requests, foreseen, *how)
         beside = self.forecast.beside
-        staying = [companion for companion in self.plan.companions if companion.name in beside and comes(companion)]
+        staying = [companion for companion in self.plan.companions if companion.comes and companion.name in beside]
         plan = msgspec.structs.replace(self.plan, companions=tuple(staying))
         installed = installing.install_companions(host, self.python, plan, requests, installed, *how)
         now = self._contents_now()
@@ -136,8 +133,7 @@ class Swap:
         file = self.workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
         beside, there = self.forecast.beside, self._contents_now().versions
-        coming = filter(comes, self.plan.companions)
-        names = [companion.name for companion in coming if beside.get(companion.name) in there]
+        names = [each.name for each in self.plan.companions if each.comes and beside.get(each.name) in there]
         return verify(
             python=self.python,
             level=self.forecast.options.level,

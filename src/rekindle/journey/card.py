@@ -23,7 +23,7 @@ from rekindle.journey.resolve import largest
 from rekindle.journey.target import InstallTarget
 from rekindle.model.journey import Card, Package, UpOptions
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Alternative, GraftOutline, Plan, Request, Wish
+from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.spoken import GIB, spoken_bytes
 from rekindle.plan.question import Question
 from rekindle.scripts.quoting import pasted
@@ -71,7 +71,10 @@ def make_card(
         network=network,
         reachable=tuple(reachable),
         wont=(*(graft.losses if graft else ()), *(warning.text for warning in plan.warnings if not warning.handled)),
-        others=tuple(_spoken_alternative(other) for other in plan.alternatives[:_SHOWN]),
+        others=tuple(
+            f"{other.answer} torch {other.torch or '?'}{'+' + other.variant if other.variant else ''}: {other.why}"
+            for other in plan.alternatives[:_SHOWN]
+        ),
     )
 
 
@@ -136,21 +139,11 @@ def _spoken_items(plan: Plan, requests: Sequence[Request], companions: Sequence[
         return (f"{name}{kit}, compiled here", *companions)
     names = [f"{request.name} {request.version or request.specifier or ''}".strip() for request in requests]
     if plan.graft is not None:
-        names[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_spoken_graft_tool(plan.graft)}"
+        graft = plan.graft
+        missing = "which is not here (its compiler is enough: pip install nvidia-cuda-nvcc)"
+        nvcc = f"nvcc of CUDA {graft.toolkit}, {f'in {graft.toolkit_here}' if graft.toolkit_here else missing}"
+        names[0] = f"{graft.wheel}, grafted for {', '.join(graft.archs)} by {graft.file or nvcc}"
     return tuple(names)
-
-
-def _spoken_graft_tool(graft: GraftOutline) -> str:
-    if graft.file:
-        return f"by {graft.file}"
-    missing = "which is not here (its compiler is enough: pip install nvidia-cuda-nvcc)"
-    here = f"in {graft.toolkit_here}" if graft.toolkit_here else missing
-    return f"by nvcc of CUDA {graft.toolkit}, {here}"
-
-
-def _spoken_alternative(other: Alternative) -> str:
-    what = f"{other.answer} torch {other.torch or '?'}" + (f"+{other.variant}" if other.variant else "")
-    return f"{what}: {other.why}"
 
 
 _ANSWER_SECONDS = 5.0

@@ -39,20 +39,19 @@ def wanted_companions(plan: Plan, options: UpOptions) -> tuple[CompanionToBuild,
 def want_companion(project: str, plan: Plan) -> CompanionToBuild:
     """The release of a companion that belongs to the torch of this plan, and where its tree comes from."""
     assert plan.build is not None
-    row = load_facts().release((plan.torch or "").split("+")[0])
-    version = getattr(row, project, None)
+    version = load_facts().companion_release(project, plan.torch)
     origin = plan.build.origin
     if version is None:
         return CompanionToBuild(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
     if origin not in ("git", "tarball", "debian"):
         return CompanionToBuild(project=project, version=version, why="torch came from a tree of your own")
-    place = "debian" if origin == "debian" else "git"
-    if place == "debian":
-        try:
-            debian_package(project, version)
-        except BadInput as error:
-            return CompanionToBuild(project=project, version=version, place=place, why=error.message)
-    return CompanionToBuild(project=project, version=version, place=place)
+    if origin != "debian":
+        return CompanionToBuild(project=project, version=version)
+    try:
+        debian_package(project, version)
+    except BadInput as error:
+        return CompanionToBuild(project=project, version=version, place="debian", why=error.message)
+    return CompanionToBuild(project=project, version=version, place="debian")
 
 
 def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion, ...]:

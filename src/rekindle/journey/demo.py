@@ -8,7 +8,6 @@ from typing import Any
 
 from rekindle.api.build import build_one
 from rekindle.api.doctor import doctor
-from rekindle.api.inspect import inspect
 from rekindle.api.source import choose_spark_patches, patch_spark
 from rekindle.api.verify import verify
 from rekindle.errors import MissingTool
@@ -16,7 +15,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import wheel_is_there
+from rekindle.journey.from_source import inspect_built, wheel_is_there
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
@@ -26,7 +25,6 @@ from rekindle.model.machine import Examination
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
-from rekindle.model.wheel import WheelReport
 from rekindle.plan.spark import plan_spark
 from rekindle.render.summary import summarise_machine, summarise_patches, summarise_proof
 from rekindle.spark import unpack as spark
@@ -36,8 +34,10 @@ from rekindle.toolkits.cuda import UsableCuda, find_usable_cuda
 def run_demo(workspace: Workspace, *, cmake: str | None, use_cuda: bool, clean: bool, progress: Progress) -> Journey:
     """Walk, with the workspace held, and write the report."""
     with workspace.lock("demo", wait=3600.0, say=progress.note):
-        if clean:
-            _remove_earlier(workspace)
+        # Only what the demo itself made; logs and anything else in the workspace stay.
+        for folder in (workspace.source / "spark", workspace.reports, workspace.wheels) if clean else ():
+            if folder.exists():
+                shutil.rmtree(folder)
         return write_report(_walk(workspace, cmake, use_cuda, progress))
 
 
@@ -74,7 +74,7 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
             **reached,
         )
 
-    built = walk.tried_leg(
+    built = walk.kept_leg(
         "build",
         "C++ libraries, Python extension, wheel",
         BuildResult,
@@ -85,13 +85,7 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
     if isinstance(built, BuildFailure):
         return end(verdict=f"spark was not built: {built.message}", failure=built)
     wheel = Path(built.wheel)
-    report = walk.kept_leg(
-        "inspect",
-        "the wheel, read byte by byte",
-        WheelReport,
-        digest(built.wheel_sha256),
-        lambda: inspect(str(wheel)),
-    )
+    report = inspect_built(walk, built)
     proof = walk.kept_leg(
         "verify",
         "installed into a fresh environment and tried",
@@ -123,13 +117,6 @@ def _need_compiler(examined: Examination) -> None:
         )
 
 
-def _remove_earlier(workspace: Workspace) -> None:
-    """Only what the demo itself made; logs and anything else in the workspace stay."""
-    for folder in (workspace.source / "spark", workspace.reports, workspace.wheels):
-        if folder.exists():
-            shutil.rmtree(folder)
-
-
 def _plan(examined: Examination, use_cuda: bool, cmake: str | None) -> Plan:
     cuda = find_usable_cuda(LiveHost()) if use_cuda else UsableCuda(why_not="CUDA was left out (--no-cuda).")
     return plan_spark(
@@ -150,9 +137,6 @@ def _unpack(root: Path) -> bool:
     if root.is_dir() and stamp.is_file() and stamp.read_text() == digest_now:
         return False
     stamp.unlink(missing_ok=True)
-    if root.exists():
-        shutil.rmtree(root)
-    root.parent.mkdir(parents=True, exist_ok=True)
     spark.unpack(root)
     write_atomically(stamp, digest_now)
     return True

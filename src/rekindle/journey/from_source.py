@@ -18,16 +18,17 @@ from rekindle.api.inspect import inspect
 from rekindle.api.source import source_fetch, source_hipify, source_patch
 from rekindle.errors import BadInput, OtherPlan, StageFailed
 from rekindle.facts import load_facts
-from rekindle.host.files import read_head, sha256_of
+from rekindle.host.files import read_head
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer, choose_installer, pip_of, telling_lines
 from rekindle.journey.fix import MOST_FIXES, repair_build
-from rekindle.journey.walk import Walk, digest
+from rekindle.journey.walk import Walk, digest, is_whole
 from rekindle.model.build import BuildFailure, BuildResult
-from rekindle.model.build_options import BuildOptions
+from rekindle.model.build_options import BuildOptions, CompilerOptions
 from rekindle.model.bundle import BundleReport
+from rekindle.model.document import shared_fields
 from rekindle.model.journey import UpOptions
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
@@ -71,12 +72,7 @@ class SourceBuilds:
             source=tree,
             workspace=self.workspace.root,
             pythons=(self.python,),
-            memory=self.options.memory,
-            jobs=self.options.jobs,
-            launcher=self.options.launcher,
-            farm=self.options.farm,
-            farm_check=self.options.farm_check,
-            trace=self.options.trace,
+            **shared_fields(self.options, CompilerOptions),
             **chosen,
         )
 
@@ -84,7 +80,7 @@ class SourceBuilds:
             first()
             return build_with_repairs(options, Path(tree.root), self.options.clean, self.progress)
 
-        return self.walk.tried_leg(name, announce, BuildResult, inputs, make, still_good=wheel_is_there)
+        return self.walk.kept_leg(name, announce, BuildResult, inputs, make, still_good=wheel_is_there)
 
     def bundle(self, name: str, built: BuildResult) -> Path:
         """The built wheel, with the libraries inside that it would need from this machine where that is wanted."""
@@ -109,12 +105,8 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
     if options.source:
         root = options.source.absolute()
     else:
-        fetched = walk.leg(
-            "fetch",
-            "the source with its third parties",
-            lambda: fetch_tree(workspace, options, progress),
-        )
-        root = Path(fetched.root)
+        what = "the source with its third parties"
+        root = Path(walk.leg("fetch", what, lambda: fetch_tree(workspace, options, progress)).root)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
     if builds.plan.rocm:
         tree = walk.leg("hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress))
@@ -135,15 +127,14 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
     )
     if isinstance(built, BuildFailure) or options.target:
         return built if isinstance(built, BuildFailure) else None
-    wheel = built.wheel
-    walk.kept_leg(
-        "inspect",
-        "the wheel, read byte by byte",
-        WheelReport,
-        digest(built.wheel_sha256),
-        lambda: inspect(wheel),
-    )
+    inspect_built(walk, built)
     return builds.bundle("bundle", built)
+
+
+def inspect_built(walk: Walk, built: BuildResult) -> WheelReport:
+    """The leg that reads the built wheel back; kept."""
+    inputs = digest(built.wheel_sha256)
+    return walk.kept_leg("inspect", "the wheel, read byte by byte", WheelReport, inputs, lambda: inspect(built.wheel))
 
 
 def build_with_repairs(
@@ -195,7 +186,7 @@ def bundle_wheel(
 
 def fat_is_there(report: BundleReport) -> bool:
     """Is the kept report still true: the fat wheel lies there unchanged (or none was needed)?"""
-    return report.out is None or (Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256)
+    return report.out is None or is_whole(report.out, report.sha256)
 
 
 def fetch_tree(workspace: Workspace, options: UpOptions, progress: Progress) -> SourceTree:
@@ -229,8 +220,7 @@ def patch_tree(root: Path, workspace: Workspace, python: str) -> SourceTree:
 
 def wheel_is_there(built: BuildResult) -> bool:
     """Does the wheel lie there with the digest it was built with?"""
-    wheel = Path(built.wheel)
-    return wheel.is_file() and sha256_of(wheel) == built.wheel_sha256
+    return is_whole(built.wheel, built.wheel_sha256)
 
 
 def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:

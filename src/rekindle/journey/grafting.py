@@ -1,19 +1,17 @@
 """The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it."""
 
 from pathlib import Path
+from typing import Any
 
 from rekindle.api.graft import graft, graft_apply
 from rekindle.errors import StageFailed
 from rekindle.graft.order import find_tools
-from rekindle.host.files import sha256_of
 from rekindle.host.live import LiveHost
-from rekindle.host.workspace import Workspace
-from rekindle.journey.walk import Walk, digest
+from rekindle.journey.walk import Walk, Within, digest, is_whole
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import UpOptions
 from rekindle.model.plan import GraftOutline, Plan, Request
-from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.summary import summarise_graft
 
@@ -25,61 +23,48 @@ def check_graft(outline: GraftOutline, cuda: str | None) -> None:
 
 
 def graft_requests(
-    walk: Walk,
-    workspace: Workspace,
-    plan: Plan,
-    requests: tuple[Request, ...],
-    options: UpOptions,
-    progress: Progress,
+    walk: Walk, plan: Plan, requests: tuple[Request, ...], options: UpOptions
 ) -> tuple[Path, tuple[Request, ...]]:
     """The grafted wheel, and the requests with it in the place of the official one."""
     official = next(request for request in requests if request.name == "torch")
-    wheel = graft_torch(walk, workspace, plan, official, options, progress)
+    wheel = graft_torch(walk, plan, official, options)
     grafted = Request(name="torch", url=str(wheel), why="the official wheel, grafted")
     return wheel, (grafted, *(request for request in requests if request.name != "torch"))
 
 
-def graft_torch(
-    walk: Walk, workspace: Workspace, plan: Plan, torch: Request, options: UpOptions, progress: Progress
-) -> Path:
+def graft_torch(walk: Walk, plan: Plan, torch: Request, options: UpOptions) -> Path:
     """The grafted wheel. Units that cannot be made stay without code: the proof says what that means."""
     outline = plan.graft
     assert outline is not None
 
     def make() -> GraftReport:
+        places: dict[str, Any] = {
+            "out": walk.workspace.wheels,
+            "workspace": walk.workspace.root / "graft",
+            "python": plan.python,
+            "index": torch.index,
+            "links": options.find_links,
+            "offline": options.offline,
+            "progress": Within(walk.progress),
+        }
         if outline.file:
-            return graft_apply(
-                torch.requirement,
-                outline.file,
-                out=workspace.wheels,
-                workspace=workspace.root / "graft",
-                python=plan.python,
-                index=torch.index,
-                links=options.find_links,
-                offline=options.offline,
-                progress=progress,
-            )
+            return graft_apply(torch.requirement, outline.file, **places)
         return graft(
             torch.requirement,
             gpu=outline.archs,
-            out=workspace.wheels,
-            workspace=workspace.root / "graft",
-            python=plan.python,
             jobs=options.jobs,
             memory=options.memory,
             sources=str(options.source) if options.source else None,
-            index=torch.index,
-            links=options.find_links,
-            offline=options.offline,
             leave_out=True,
-            progress=progress,
+            **places,
         )
 
     what = f"{outline.wheel} for {', '.join(outline.archs)}"
     time = f"about {spoken_minutes(*outline.minutes)}; Ctrl-C is safe" if outline.minutes else "nothing is compiled"
     # What the wheel is made of, not the plan: its minutes and jobs follow the memory that is free at the moment.
     inputs = digest(outline.wheel, outline.archs, outline.file, torch.requirement, torch.index, plan.python)
-    report = walk.kept_leg("graft", f"{what}: {time}", GraftReport, inputs, make, still_good=_wheel_is_there)
+    told = f"{what}: {time}"
+    report = walk.kept_leg("graft", told, GraftReport, inputs, make, still_good=lambda it: is_whole(it.out, it.sha256))
     if report.out is None:
         why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), None)
         raise StageFailed(
@@ -87,7 +72,3 @@ def graft_torch(
             remedy="rekindle up --build builds it from source instead",
         )
     return Path(report.out)
-
-
-def _wheel_is_there(report: GraftReport) -> bool:
-    return report.out is not None and Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256

@@ -232,7 +232,7 @@ def install_companions(
 ) -> Installation:
     """The installation with every companion of the plan that has a wheel, and NumPy, without which torch warns when it
     is imported; the rest is told."""
-    wanted = [companion for companion in plan.companions if companion.requests and companion.answer in ("runs", "last")]
+    wanted = [companion for companion in plan.companions if companion.comes]
     torch = next((row for row in requests if row.name == "torch" and "numpy" not in installed.packages), None)
     for companion in plan.companions:
         if companion not in wanted and companion.name not in {request.name for request in requests}:
@@ -281,18 +281,15 @@ def disagreements(
         if name in expected or request.version is None:
             continue
         installed = after.versions.get(name)
-        if installed not in _accepted_versions(request, announced):
+        accepted = {request.version}
+        if announced is None or request.index:
+            # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
+            accepted.add(request.version.partition("+")[0])
+        if installed not in accepted:
             wrong.append(f"{name} is {installed or 'missing'}, {request.version} was planned")
     if announced is not None:
         wrong += _unannounced_changes(expected, before, after)
     return [*wrong, *_torch_disagreements(plan, requests, after)]
-
-
-def _accepted_versions(request: Request, announced: Sequence[Package] | None) -> set[str | None]:
-    """The versions that may be installed for a request that pip did not report."""
-    version = request.version or ""
-    # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
-    return {version, version.partition("+")[0]} if announced is None or request.index else {version}
 
 
 def _unannounced_changes(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:

@@ -42,11 +42,6 @@ from rekindle.model.progress import Progress, Silent
 TABLE = Path("matrix.toml")
 
 
-def matrix_root(table: Path, workspace: Path | None = None) -> Path:
-    """Where a matrix keeps its cells: ``NAME-cells`` beside the table, unless told otherwise."""
-    return (workspace or table.with_name(f"{table.stem}-cells")).absolute()
-
-
 def lock_file(table: Path) -> Path:
     """Where the table keeps what it resolved to."""
     return table.with_suffix(".lock")
@@ -60,24 +55,21 @@ def matrix_plan(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> MatrixLock:
-    """Plan every cell of the table and freeze them into ``matrix.lock`` beside it."""
+    """Plan every cell of the table and freeze them into ``matrix.lock`` beside it; the cells are kept in ``workspace``
+    (default: ``NAME-cells`` beside the table)."""
+    from rekindle.build.request import names_places
     from rekindle.journey.matrix_cells import freeze
 
-    lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
+    root = (workspace or table.with_name(f"{table.stem}-cells")).absolute()
+    lock = freeze(table, root, machine=machine, progress=progress or Silent())
     if dry_run:
         return msgspec.structs.replace(lock, written=False)
     write_for_user(lock_file(table), encode(lock))
-    _mark_planned(lock)
-    return lock
-
-
-def _mark_planned(lock: MatrixLock) -> None:
-    """The cells are ours where the planner alone decided what runs; programs that the table names are its maker's."""
-    from rekindle.build.request import names_places
-
+    # The cells are ours where the planner alone decided what runs; programs that the table names are its maker's.
     by_table = Plan(answer="build", build=BuildRecipe(source="", env=dict(lock.defaults.settings)))
     if not names_places(by_table):
         mark_made(*lock.cells)
+    return lock
 
 
 def load_lock(table: Path = TABLE) -> MatrixLock:
@@ -234,22 +226,19 @@ def this_worker() -> Worker:
 def matrix_cell(
     root: Path,
     cell: str,
+    options: BuildOptions | None = None,
     *,
-    jobs: int | None = None,
-    memory: str | None = None,
-    launcher: str | None = None,
-    farm: str | None = None,
-    farm_check: int | None = None,
-    trace: Path | None = None,
     force: bool = False,
     trust: bool = False,
     progress: Progress | None = None,
+    **choices: Any,
 ) -> CellState:
-    """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told."""
+    """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told. Of the
+    options only those for the compilers count (``jobs``, ``memory``, ``farm`` …): given as that value, or by name."""
     from rekindle.journey.matrix_work import carry_out_cell
 
-    options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher, farm=farm, farm_check=farm_check, trace=trace)
-    return carry_out_cell(root.absolute(), cell, options, force=force, trust=trust, progress=progress or Silent())
+    chosen = msgspec.structs.replace(options or BuildOptions(), **choices)
+    return carry_out_cell(root.absolute(), cell, chosen, force=force, trust=trust, progress=progress or Silent())
 
 
 def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixStatus:

@@ -1,5 +1,6 @@
 """``matrix plan``: every combination of the table planned and frozen, or refused with its reason."""
 
+import functools
 import hashlib
 import platform
 import re
@@ -98,7 +99,6 @@ class _Planner:
         self._machine = machine
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
-        self._cuda: UsableCuda | None = None
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
         plan = self._plan_spark(axes) if self._table.project == "spark" else self._plan_torch(axes)
@@ -160,7 +160,7 @@ class _Planner:
 
     def _plan_spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         variant = axes.get("variant", "cpu")
-        cuda = self._usable_cuda() if variant != "cpu" else None
+        cuda = self._cuda if variant != "cpu" else None
         archs: tuple[str, ...] = ()
         if cuda is not None:
             why = _spark_refusal(variant, axes.get("archs", ""), cuda)
@@ -178,10 +178,9 @@ class _Planner:
         )
         return _name_for_cpu(plan, f"{tree_version()}+{variant}", "SPARK_BUILD_VERSION", axes)
 
-    def _usable_cuda(self) -> UsableCuda:
-        if self._cuda is None:
-            self._cuda = find_usable_cuda(LiveHost())
-        return self._cuda
+    @functools.cached_property
+    def _cuda(self) -> UsableCuda:
+        return find_usable_cuda(LiveHost())
 
     def _plan_torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         """One wheel for cards that never meet in one machine: each of them must have such a plan; the first is it."""

@@ -91,7 +91,8 @@ def _make_attempt(
             workspace=workspace.root,
             pythons=(cell.python,),
             target=cell.target,
-            against=_torch_of(cell, folder),
+            # The wheel of the torch cell that a companion is compiled against.
+            against=next((CellFolder(folder.root, torch).state().wheel for torch in cell.after), None),
         )
         outcome = build_one(chosen, progress, trust=True)
         if isinstance(outcome, BuildFailure):
@@ -101,11 +102,6 @@ def _make_attempt(
         state = _keep_wheel(folder, state, outcome)
     folder.save(msgspec.structs.replace(state, phase="proof"))
     return _prove_wheel(folder, cell, state, progress)
-
-
-def _torch_of(cell: Cell, folder: CellFolder) -> str | None:
-    """The wheel of the torch cell that a companion is compiled against."""
-    return next((CellFolder(folder.root, torch).state().wheel for torch in cell.after), None)
 
 
 def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
@@ -179,7 +175,18 @@ def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Pro
     lacking = _why_unrunnable(cell)
     if lacking:
         return end_attempt(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
-    return _verify_wheel(folder, cell, state, progress)
+    progress.stage("verify", cell.prove)
+    proof = verify(
+        wheel=Path(state.wheel or ""),
+        level="full" if cell.prove == "full" else "smoke",
+        plan=tree_place(folder.root, cell.tree) / "plan.json",
+        save=folder.wheels / "verify.json",
+        progress=progress,
+    )
+    words = f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
+    if proof.good:
+        return end_attempt(msgspec.structs.replace(state, stage="proven", proof=words))
+    return fail_attempt(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")
 
 
 def _why_unrunnable(cell: Cell) -> str | None:
@@ -189,19 +196,3 @@ def _why_unrunnable(cell: Cell) -> str | None:
         return None
     lacking = [isa for isa in missing(CHOOSING, this_machine().cpu.features) if isa not in missing(CHOOSING, features)]
     return f"this CPU lacks {', '.join(lacking[:3])}" if lacking else None
-
-
-def _verify_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
-    assert state.wheel
-    progress.stage("verify", cell.prove)
-    report = verify(
-        wheel=Path(state.wheel),
-        level="full" if cell.prove == "full" else "smoke",
-        plan=tree_place(folder.root, cell.tree) / "plan.json",
-        save=folder.wheels / "verify.json",
-        progress=progress,
-    )
-    words = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped"
-    if report.good:
-        return end_attempt(msgspec.structs.replace(state, stage="proven", proof=words))
-    return fail_attempt(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")

@@ -168,7 +168,7 @@ class _Packing:
         for group in groups_of([request for request in self.requests if request.version or request.url]):
             self.add(chosen, group, limits)
         for companion in self.plan.companions:
-            wheels = companion.requests if companion.answer in ("runs", "last") else ()
+            wheels = companion.requests if companion.comes else ()
             if not wheels and canonicalize_name(companion.name) not in chosen:
                 self.left_out.append(f"{companion.name} ({companion.answer}): {companion.why}")
             for request in wheels:
@@ -273,7 +273,7 @@ class _Packing:
 
     def fetch(self, package: Package, number: int, packages: Sequence[Package], folder: str = WHEELS) -> Package:
         """One wheel, with its digest and size as they lie there."""
-        name = _file_name(package)
+        name = urllib.parse.unquote(urllib.parse.urlsplit(package.url).path).replace("\\", "/").rpartition("/")[2]
         if not self.other.takes(name) or canonicalize_name(parse_wheel_filename(name)[0]) != package.name:
             raise StageFailed(f"{without_password(package.url)} is no wheel of {package.name} for that machine")
         self.progress.stage("fetch", f"{name} ({number} of {len(packages)})")
@@ -321,8 +321,3 @@ class _Packing:
         self.folder.write(f"{SOURCE}/requirements.txt", lock_lines(locked))
         self.folder.note_all(SOURCE)
         return notes
-
-
-def _file_name(package: Package) -> str:
-    """The file's name in its address."""
-    return urllib.parse.unquote(urllib.parse.urlsplit(package.url).path).replace("\\", "/").rpartition("/")[2]

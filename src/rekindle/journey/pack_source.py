@@ -17,11 +17,11 @@ from rekindle.errors import StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.model.document import encode as encode_document
-from rekindle.model.plan import Plan, Request
+from rekindle.model.plan import BuildRecipe, Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.scripts.formats import encode
 from rekindle.scripts.recipe import Recipe, make_recipe
-from rekindle.scripts.templates import render_script
+from rekindle.scripts.templates import find_template, render_script
 from rekindle.source.patches import load_patches
 
 
@@ -50,7 +50,9 @@ def pack_source(part: SourcePart, add: Callable[[Sequence[Request]], None]) -> l
     shutil.rmtree(part.folder / "tree", ignore_errors=True)
     notes = _add_tools(recipe, archive, add)
     write_atomically(part.folder / "plan.json", encode_document(part.plan))
-    write_atomically(part.folder / "README.txt", _readme(part.plan, recipe, archive.name, kind))
+    values = {"title": recipe.title, "tree": archive.name.removesuffix(".tar.gz"), "windows": kind == "bat"}
+    readme = find_template("source.txt.j2").render(values, build=part.plan.build or BuildRecipe(source=""))
+    write_atomically(part.folder / "README.txt", readme)
     return notes
 
 
@@ -111,24 +113,3 @@ def _read_requirement(line: str) -> Request | None:
     if wish.url:
         return None
     return Request(name=wish.name, specifier=str(wish.specifier) or None, why="builds torch")
-
-
-def _readme(plan: Plan, recipe: Recipe, archive: str, kind: str) -> str:
-    """How to build from this folder, and what the machine must bring."""
-    unpack = f"tar xzf {archive}"
-    tree = archive.removesuffix(".tar.gz")
-    lines = [f"{recipe.title}, to be built without a network", "", "Unpack the tree, then, in this folder:"]
-    if kind == "sh":
-        lines += [f"    {unpack}", '    export PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/tools"']
-        lines += [f'    SOURCE="$PWD/{tree}" sh build.sh']
-    else:
-        lines += [f"    {unpack}", "    set PIP_NO_INDEX=1", "    set PIP_FIND_LINKS=%CD%\\tools"]
-        lines += [f"    set SOURCE=%CD%\\{tree}", "    build.bat"]
-    lines += ["", "The machine must have:"]
-    toolchain = plan.build.toolchain if plan.build else {}
-    lines += [f"  - {name}: {text}" for name, text in toolchain.items()]
-    if plan.build and plan.build.packages:
-        lines += ["  - the libraries that the tree takes from the system, with their headers:"]
-        lines += [f"      {name}" for name in plan.build.packages]
-    lines += ["", f"Patches that the script applies: {', '.join(plan.build.patches if plan.build else ()) or 'none'}"]
-    return "\n".join(lines) + "\n"

@@ -41,7 +41,7 @@ def wanted_python(host: Host, options: UpOptions) -> str | None:
                 remedy="name another folder with --venv, or leave --python out",
             )
         return there.short
-    if options.venv is not None and options.venv.exists() and not _is_empty(options.venv):
+    if (venv := options.venv) is not None and venv.exists() and (not venv.is_dir() or any(venv.iterdir())):
         raise BadInput(f"{options.venv} is there and is no virtual environment", remedy="name a new folder with --venv")
     if options.python is None:
         return None
@@ -96,10 +96,6 @@ def _python_install_line(host: Host, version: str | None) -> str:
     if shutil.which("conda"):
         return f"conda create -n py{version} python={version}"
     return f"pip install uv, then uv python install {version}"
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
 
 
 def write_keeps(folder: Path, requests: Sequence[Request], installed: Installation, held: Contents) -> tuple[str, ...]:

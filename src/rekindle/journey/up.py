@@ -47,7 +47,7 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
 from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package, UpOptions
 from rekindle.model.machine import Check, Machine
-from rekindle.model.plan import Companion, Plan, Request
+from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress, tell_while
 from rekindle.model.supply import DiskPhase
 from rekindle.model.verify import VerifyReport
@@ -109,11 +109,6 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         raise Declined(f"nothing was done: {summarise_plan(plan)} needs a yes")
     planned.card_or_refusal()
     return planned.go()
-
-
-def _is_installed(companion: Companion, installed: Installation) -> bool:
-    names = {str(canonicalize_name(request.name)) for request in companion.requests}
-    return bool(names) and names <= installed.packages.keys()
 
 
 @dataclass(kw_only=True)
@@ -272,9 +267,7 @@ class _PlannedUp:
         """The official wheel with code for the card, and what goes beside the official one."""
         from rekindle.journey.grafting import graft_requests
 
-        wheel, requests = graft_requests(
-            self.walk, self.workspace, self.plan, self.requests, self.options, Within(self.progress)
-        )
+        wheel, requests = graft_requests(self.walk, self.plan, self.requests, self.options)
         return self._prove(self._installed(requests, digest(self.inputs, sha256_of(wheel))), wheel)
 
     def check(self) -> tuple[Check, ...]:
@@ -316,7 +309,7 @@ class _PlannedUp:
         return self.base if self.plan.python or self.options.python else sys.executable
 
     def build(self) -> Journey:
-        wheel = self._torch_wheel()
+        wheel = self.options.wheel.absolute() if self.options.wheel is not None else build_from_source(self.builds)
         if wheel is None:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
@@ -332,12 +325,6 @@ class _PlannedUp:
             ours += (Request(name="numpy", specifier=self.plan.numpy, why=f"what torch {self.plan.torch} can use"),)
         inputs = digest(self.inputs, *(sha256_of(path) for _, path in wheels))
         return self._prove(self._installed(ours, inputs), wheel)
-
-    def _torch_wheel(self) -> Path | BuildFailure | None:
-        """The wheel that was given, or one built here."""
-        if self.options.wheel is not None:
-            return self.options.wheel.absolute()
-        return build_from_source(self.builds)
 
     @property
     def builds(self) -> SourceBuilds:
@@ -419,7 +406,10 @@ class _PlannedUp:
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
-        there = [companion.name for companion in self.plan.companions if _is_installed(companion, installed)]
+        asked = {
+            each.name: {str(canonicalize_name(row.name)) for row in each.requests} for each in self.plan.companions
+        }
+        there = [name for name, packages in asked.items() if packages and packages <= installed.packages.keys()]
         built = [companion.name for companion in self.built_companions if companion.wheel]
         # A torch with GPU code that was taken for a machine without a GPU: nobody claims anything about one.
         apart = self.options.wheel is not None and not (self.plan.cuda or self.plan.rocm)

@@ -8,10 +8,10 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from rekindle.errors import BadInput, RekindleError
-from rekindle.host.files import write_atomically
+from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode, load
@@ -29,6 +29,11 @@ def digest(*inputs: Any) -> str:
     return hashlib.sha256(b"".join(map(encode, inputs))).hexdigest()
 
 
+def is_whole(file: str | None, sha256: str | None) -> bool:
+    """Does the file lie there with this digest?"""
+    return file is not None and Path(file).is_file() and sha256_of(Path(file)) == sha256
+
+
 class Walk:
     """One walk: its legs so far, and where their documents are kept."""
 
@@ -39,49 +44,32 @@ class Walk:
 
     def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str] = summarise) -> D:
         """A leg that is always walked; ``tell`` says in a line what came of it."""
-        made = self._timed(name, announce, make, tell, "done", None)
-        assert not isinstance(made, BuildFailure)
-        return made
+        return self._timed(name, announce, make, tell, "done", None)
 
     def kept_leg(
         self,
         name: str,
         announce: str,
-        kind: type[D],
+        kind: type[Any],
         inputs: str,
         make: Callable[[], D],
         *,
-        still_good: Callable[[D], bool] = lambda _: True,
+        still_good: Callable[[Any], bool] = lambda _: True,
     ) -> D:
-        """A leg whose document is kept in the workspace; walked again only if something changed."""
-        made = self.tried_leg(name, announce, kind, inputs, make, still_good=still_good)
-        assert not isinstance(made, BuildFailure)
-        return made
-
-    def tried_leg(
-        self,
-        name: str,
-        announce: str,
-        kind: type[D],
-        inputs: str,
-        make: Callable[[], D | BuildFailure],
-        *,
-        still_good: Callable[[D], bool] = lambda _: True,
-    ) -> D | BuildFailure:
-        """A kept leg that may end with a failure, which is not kept."""
+        """A leg whose document, a ``kind``, is kept in the workspace; walked again only if something changed. A failed
+        build is not kept."""
         document = self.workspace.reports / f"{name}.json"
         key = self.workspace.reports / f"{name}.key"
         kept = _load_kept(document, key, kind, inputs)
         if kept is not None and still_good(kept):
-            return self._timed(name, announce, lambda: kept, summarise, "kept", document)
+            return self._timed(name, announce, lambda: cast(D, kept), summarise, "kept", document)
 
-        def make_and_keep() -> D | BuildFailure:
+        def make_and_keep() -> D:
             key.unlink(missing_ok=True)
             made = make()
-            if isinstance(made, BuildFailure):
-                return made
-            write_atomically(document, encode(made))
-            write_atomically(key, inputs)
+            if not isinstance(made, BuildFailure):
+                write_atomically(document, encode(made))
+                write_atomically(key, inputs)
             return made
 
         return self._timed(name, announce, make_and_keep, summarise, "done", document)
@@ -90,11 +78,11 @@ class Walk:
         self,
         name: str,
         announce: str,
-        make: Callable[[], D | BuildFailure],
+        make: Callable[[], D],
         tell: Callable[[D], str],
         status: LegStatus,
         file: Path | None,
-    ) -> D | BuildFailure:
+    ) -> D:
         self.progress.stage(name, announce if status == "done" else "already there")
         begin = time.monotonic()
         where = str(file) if file else None
@@ -107,7 +95,7 @@ class Walk:
         seconds = round(time.monotonic() - begin, 3)
         if isinstance(made, BuildFailure):
             self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=made.message))
-            return made
+            return cast(D, made)
         detail = tell(made)
         if isinstance(made, VerifyReport) and not made.good:
             # A proof that does not hold is a leg that failed, however well it was carried out.

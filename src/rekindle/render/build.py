@@ -32,16 +32,16 @@ def render_results(results: BuildResults, screen: Screen) -> None:
         screen.verdict("ok", f"built {product} in {spoken_seconds(seconds)}")
         if result.wheel:
             screen.rows([("wheel", result.wheel), ("sha256", result.wheel_sha256)])
-        rows = [(phase.name, spoken_seconds(phase.seconds)) for phase in result.phases]
-        if result.peak_memory_bytes:
-            rows.append(("peak memory", size(result.peak_memory_bytes)))
-        if result.paused:
-            rows.append(("paused for memory", f"{result.paused} times"))
-        if result.retried:
-            rows.append(("retried alone", ", ".join(result.retried)))
-        rows += [("report", result.report)] if result.report else []
-        rows += [("log", result.log)] if result.log else []
-        screen.rows(rows)
+        screen.facts(
+            [
+                *((phase.name, spoken_seconds(phase.seconds)) for phase in result.phases),
+                ("peak memory", size(result.peak_memory_bytes) if result.peak_memory_bytes else ""),
+                ("paused for memory", f"{result.paused} times" if result.paused else ""),
+                ("retried alone", ", ".join(result.retried)),
+                ("report", result.report),
+                ("log", result.log),
+            ]
+        )
         screen.bullets(result.notes)
     if any(result.wheel for result in results.results):
         screen.commands("Next", _next_steps(results.results[-1]))

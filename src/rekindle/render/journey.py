@@ -74,14 +74,8 @@ def show_card(card: Card, screen: Screen) -> None:
         screen.bullet(f"no network: {card.network}", status="fail")
         screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")
     screen.commands("What can be had from here", card.reachable)
-    _show_some("Will not work, or not well, on this machine", card.wont, screen)
-    _show_some("Other choices", card.others, screen)
-
-
-def _show_some(title: str, texts: tuple[str, ...], screen: Screen) -> None:
-    shown = texts if screen.verbosity else texts[:_SHOWN]
-    screen.bullets(shown, title=title)
-    screen.rest(len(texts) - len(shown))
+    screen.bullets(card.wont, title="Will not work, or not well, on this machine", most=_SHOWN)
+    screen.bullets(card.others, title="Other choices", most=_SHOWN)
 
 
 def spoken_download(card: Card) -> str:

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterable, Sequence
 
 from rekindle.host.redact import Redactor, redactor_for
-from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine, Ready
+from rekindle.model.machine import Check, Compiler, Examination, Gpu, InstalledTorch, Machine, Ready
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import sentence
 from rekindle.render.screen import Screen, widest
@@ -43,7 +43,7 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
         rows.append(["disk", ", ".join(f"{d.free_gib:g} GiB free for {d.purpose}" for d in machine.disks)])
     elif machine.disk_free_gib is not None:
         rows.append(["disk", f"{machine.disk_free_gib:g} GiB free"])
-    rows += _label_rows("gpu", (_gpu(machine, number) for number in range(len(machine.gpus))), none="none found")
+    rows += _label_rows("gpu", map(_gpu, machine.gpus), none="none found")
     versions = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu), ("L4T", machine.drivers.l4t))
     drivers = [f"{name} {version}" for name, version in versions if version]
     if drivers:
@@ -80,14 +80,13 @@ def _label_rows(label: str, values: Iterable[str], none: str | None = None) -> l
 
 def _system(machine: Machine) -> str:
     os_ = machine.os
-    parts = [os_.distro or os_.system, os_.arch, f"glibc {os_.glibc}" if os_.glibc else None]
-    inside = [
-        "WSL" if os_.wsl else None,
+    parts = (
+        *(os_.distro or os_.system, os_.arch, f"glibc {os_.glibc}" if os_.glibc else None, "WSL" if os_.wsl else None),
         f"container: {os_.container}" if os_.container else None,
         f"virtual machine: {os_.virtual_machine}" if os_.virtual_machine and not os_.wsl else None,
         os_.model,
-    ]
-    return ", ".join(part for part in (*parts, *inside) if part)
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _processor(machine: Machine) -> str:
@@ -108,15 +107,10 @@ def _memory(machine: Machine) -> str:
     return f"{machine.memory_gib:g} GiB{limit}, swap {machine.swap_gib or 0:g} GiB"
 
 
-def _gpu(machine: Machine, number: int) -> str:
-    gpu = machine.gpus[number]
-    parts = [
-        gpu.name or f"unknown {gpu.vendor} card",
-        str(gpu.arch) if gpu.arch else "architecture unknown",
-        f"{gpu.memory_gib:g} GiB" if gpu.memory_gib else None,
-        f"[{gpu.how}]",
-    ]
-    return ", ".join(part for part in parts[:-1] if part) + f" {parts[-1]}" + (f" {gpu.note}" if gpu.note else "")
+def _gpu(gpu: Gpu) -> str:
+    memory = f"{gpu.memory_gib:g} GiB" if gpu.memory_gib else None
+    parts = (gpu.name or f"unknown {gpu.vendor} card", str(gpu.arch or "architecture unknown"), memory)
+    return ", ".join(filter(None, parts)) + f" [{gpu.how}]" + (f" {gpu.note}" if gpu.note else "")
 
 
 def _compiler(compiler: Compiler) -> str:
@@ -140,8 +134,8 @@ def _show_checks(checks: Sequence[Check], screen: Screen) -> None:
     for check in checks:
         purposes = "+".join(check.needed_for)
         state = check.found or "missing"
-        if check.status != "ok":
-            state = ", ".join(part for part in (state, f"want {check.want}" if check.want else None) if part)
+        if check.status != "ok" and check.want:
+            state += f", want {check.want}"
         screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {purposes.ljust(9)}  {private(state)}")
         if check.why:
             screen.paragraph(private(check.why), indent=width + 17)

@@ -84,16 +84,16 @@ def _describe_row(row: CellRow) -> str:
 def render_run(run: MatrixRun, screen: Screen) -> None:
     """The status after a run, and what the run did."""
     render_status(run.status, screen)
-    screen.section("This run")
-    screen.rows(
+    screen.facts(
         [
             ("engine", run.engine),
             ("took", spoken_seconds(run.seconds)),
             ("started", str(run.started)),
             ("tried again", str(run.retried)),
             ("left to other runs", str(run.adopted)),
-            *([("report", run.report)] if run.report else []),
-        ]
+            ("report", run.report),
+        ],
+        title="This run",
     )
 
 

@@ -47,17 +47,11 @@ def render_journey_html(journey: Journey) -> str:
         # Before it is written as JSON: behind escapes nothing is recognised.
         document=encode(all_without_secrets(json.loads(encode(journey)))).decode("utf-8"),
         spoken=spoken_seconds,
-        build_page=_build_page(journey),
+        build_page="build.html" if journey.report and Path(journey.report).with_name("build.html").is_file() else None,
     )
     verdict = str(without_secrets(journey.verdict))
     top = header(verdict, str(without_secrets(journey.machine or "")), good=journey.arrived)
     return page(verdict, f"{top}\n{body}")
-
-
-def _build_page(journey: Journey) -> str | None:
-    """The build's own page, if one lies beside the report."""
-    beside = Path(journey.report).with_name("build.html") if journey.report else None
-    return beside.name if beside is not None and beside.is_file() else None
 
 
 _STYLE = """
@@ -74,7 +68,7 @@ def render_matrix_html(status: MatrixStatus) -> str:
         "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),
         status=status,
-        pythons=_pythons(status),
+        pythons=sorted(set(map(_python, status.rows)), key=lambda text: [int(p) for p in text.split(".") if p]),
         grid=_grid(status),
         duration=spoken_seconds,
         size=size,
@@ -99,10 +93,6 @@ def _figures(state: CellState) -> list[str]:
 
 def _python(row: CellRow) -> str:
     return next((part[2:] for part in row.name.split("-") if part.startswith("py")), "")
-
-
-def _pythons(status: MatrixStatus) -> list[str]:
-    return sorted({_python(row) for row in status.rows}, key=lambda text: [int(p) for p in text.split(".") if p])
 
 
 def _grid(status: MatrixStatus) -> dict[str, dict[str, CellRow]]:

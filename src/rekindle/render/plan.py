@@ -56,6 +56,7 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
 def _verdict(plan: Plan) -> tuple[str, str]:
     name = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "")
     python = f" for Python {plan.python}" if plan.python else ""
+    told = {warning.code for warning in plan.warnings}
     if plan.answer == "none":
         if any(reason.code == "gpu-unsupported" for reason in plan.because):
             return "fail", "No torch of our tables can use this GPU"
@@ -64,28 +65,25 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         asked = ", as asked" if plan.as_asked and plan.asked else "" if plan.as_asked else ", with changes"
         grade = f" (evidence: {plan.evidence})" if plan.evidence else ""
-        doubt = any(warning.code in _BUILD_DOUBTS for warning in plan.warnings)
-        good = plan.as_asked and plan.evidence != "untried" and not doubt
+        good = plan.as_asked and plan.evidence != "untried" and told.isdisjoint(_BUILD_DOUBTS)
         return ("ok" if good else "warn"), f"Build {name} from source{kit}{python}{asked}{grade}"
     if plan.graft is not None:
         asked = "" if plan.as_asked else "; not quite as asked" if plan.asked else ", with changes"
         minutes = f" in about {spoken_minutes(*plan.graft.minutes)}" if plan.graft.minutes else ""
         text = f"Graft {name}{python}: the official wheel gets code for {', '.join(plan.graft.archs)}{minutes}{asked}"
         return ("ok" if plan.as_asked and plan.evidence != "untried" else "warn"), f"{text} (evidence: {plan.evidence})"
-    if any(warning.code == "gpu-only-ptx" for warning in plan.warnings):
+    if "gpu-only-ptx" in told:
         return "warn", f"Install {name}{python}; cannot tell whether it runs on this card"
-    partly = any(warning.code == "cpu-seen-crashing" for warning in plan.warnings)
-    unseen = any(warning.code == "cpu-not-seen" for warning in plan.warnings)
-    if plan.as_asked and unseen:
+    if plan.as_asked and "cpu-not-seen" in told:
         return "warn", f"Install {name}{python}; cannot tell whether it starts on this CPU"
-    if plan.as_asked and partly:
+    if plan.as_asked and "cpu-seen-crashing" in told:
         return "warn", f"Install {name}{python}: it starts, but not all of it works on this CPU"
     if plan.as_asked:
         fits = "a published wheel with code for this GPU" if _has_gpu(plan) else "a published wheel for this system"
         return "ok", f"Install {name}{python}: {fits}"
-    if not plan.changes and not _has_gpu(plan) and any(w.code == "gpu-unsupported" for w in plan.warnings):
+    if not plan.changes and not _has_gpu(plan) and "gpu-unsupported" in told:
         return "warn", f"Install {name}{python}: it runs on the CPU, since nothing can use this GPU"
-    if any(warning.code == "gpu-not-served" for warning in plan.warnings):
+    if "gpu-not-served" in told:
         return "warn", f"Install {name}{python}: it serves a part of the cards"
     return "warn", f"Install {name}{python}{'; not quite as asked' if plan.asked else ', with changes'}"
 
@@ -257,5 +255,4 @@ def show_choice(choice: TorchChoice, screen: Screen) -> None:
 def show_ready(ready: TorchReady, screen: Screen) -> None:
     """Where the torch is that was brought."""
     screen.verdict("ok" if ready.ready else "fail", ready.verdict)
-    rows = [("python", ready.python), ("activate", ready.activate), ("constraints", ready.constraints)]
-    screen.rows([(name, text) for name, text in rows if text])
+    screen.facts([("python", ready.python), ("activate", ready.activate), ("constraints", ready.constraints)])

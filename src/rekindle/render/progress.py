@@ -130,7 +130,8 @@ class LineProgress:
         self.close()
         text = screen_text(text.rstrip())
         rows = self._rows(text) if self._live else [text]
-        rows[0] = self._bold(rows[0][:bold]) + rows[0][bold:]
+        if self._color and bold:
+            rows[0] = f"\x1b[1m{rows[0][:bold]}\x1b[0m{rows[0][bold:]}"
         self._stream.write("\n".join(rows) + "\n")
         self._stream.flush()
 
@@ -140,6 +141,3 @@ class LineProgress:
         lead = " " * (len(text) - len(text.lstrip()))
         wrapper = textwrap.TextWrapper(width, lead, f"{lead}  ", break_long_words=False, break_on_hyphens=False)
         return wrapper.wrap(text.lstrip()) or [""]
-
-    def _bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self._color and text else text

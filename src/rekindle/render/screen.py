@@ -148,29 +148,30 @@ class Screen:
         lead = self.mark(status) if status else "-"
         self._hang(f"{' ' * indent}{lead} ", self._wrapped(screen_text(text), self.width - indent - 2), indent + 2)
 
-    def bullets(self, texts: Iterable[str], *, status: str | None = None, title: str = "", indent: int = 2) -> None:
-        """Each text as a bullet, below the title of a section where there is any."""
-        for number, text in enumerate(texts):
-            if number == 0 and title:
-                self.section(title)
-            self.bullet(text, status=status, indent=indent)
+    def bullets(
+        self, texts: Iterable[str], *, status: str | None = None, title: str = "", most: int | None = None
+    ) -> None:
+        """Each text as a bullet, below the title of a section where there is any; without -v at ``most`` so many."""
+        every = list(texts)
+        if every and title:
+            self.section(title)
+        shown = every if self.verbosity else every[:most]
+        for text in shown:
+            self.bullet(text, status=status)
+        self.rest(len(every) - len(shown))
 
     def rest(self, left: int, how: str = "-v shows all") -> None:
         """How many a list leaves out, where it leaves out any."""
         if left > 0:
             self.bullet(f"and {left} more ({how})", status="skip")
 
-    def entry(self, head: str, text: str, *, status: str, indent: int = 2) -> None:
+    def entry(self, head: str, text: str, *, status: str) -> None:
         """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
-        begin = indent + 3 + len(head)
-        rows = self._wrapped(screen_text(text), max(24, self.width - begin))
-        self._hang(f"{' ' * indent}{self.mark(status)} {head} ", rows, begin)
+        self._hang_text(f"  {self.mark(status)} {head} ", text, len(head) + 5)
 
-    def hanging(self, head: str, text: str, *, indent: int = 2) -> None:
+    def hanging(self, head: str, text: str) -> None:
         """A label (already padded) whose text hangs under its own beginning."""
-        begin = indent + 2 + len(head)
-        rows = self._wrapped(screen_text(text), max(24, self.width - begin))
-        self._hang(f"{' ' * indent}{self.style(head, 'dim')}  ", rows, begin)
+        self._hang_text(f"  {self.style(head, 'dim')}  ", text, len(head) + 4)
 
     def hint(self, text: str) -> None:
         """A last soft line about what else there is."""
@@ -213,7 +214,7 @@ class Screen:
                 shown = f"\x1b]8;;{Path(place).as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
             self.line(f"  {name.ljust(width)}  {shown}")
 
-    def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", indent: int = 2, gap: int = 2) -> None:
+    def rows(self, rows: Iterable[Sequence[str]], *, title: str = "") -> None:
         """Aligned columns, below the title of a section where there are any; the last may be as long as it likes."""
         table = [[screen_text(cell) for cell in row] for row in rows]
         if not table:
@@ -222,10 +223,17 @@ class Screen:
             self.section(title)
         widths = [widest(column) for column in itertools.zip_longest(*table, fillvalue="")]
         for row in table:
-            lead = " " * indent + "".join(cell.ljust(widths[i]) + " " * gap for i, cell in enumerate(row[:-1]))
+            lead = "  " + "".join(f"{cell.ljust(widths[i])}  " for i, cell in enumerate(row[:-1]))
             room = self.width - len(lead)
             pieces = self._wrapped(row[-1], room) if self._live and room >= _NARROWEST else row[-1:]
             self._hang(lead, pieces, len(lead))
+
+    def facts(self, rows: Iterable[tuple[str, str | None]], *, title: str = "") -> None:
+        """Labels and what is known under each; what is not known is left out."""
+        self.rows([(name, text) for name, text in rows if text], title=title)
+
+    def _hang_text(self, lead: str, text: str, begin: int) -> None:
+        self._hang(lead, self._wrapped(screen_text(text), max(24, self.width - begin)), begin)
 
     def _hang(self, lead: str, rows: Sequence[str], begin: int) -> None:
         """The first row behind ``lead``, the others below it."""

@@ -74,8 +74,7 @@ def _head(tree: SourceTree, screen: Screen) -> None:
     screen.verdict(status, text)
     if tree.repaired:
         screen.bullet(tree.repaired, status="warn")
-    rows = [["commit", tree.commit or ""], ["from", tree.origin or ""], ["hipified", "yes" if tree.hipified else ""]]
-    screen.rows([row for row in rows if row[1]])
+    screen.facts([("commit", tree.commit), ("from", tree.origin), ("hipified", "yes" if tree.hipified else "")])
 
 
 def _patch(patch: AppliedPatch, screen: Screen) -> None:
@@ -94,10 +93,10 @@ def _tail(tree: SourceTree, screen: Screen) -> None:
     screen.bullets(tree.notes)
     _parts(tree, screen)
     if tree.missing_submodules:
-        shown = tree.missing_submodules if screen.verbosity else tree.missing_submodules[:6]
-        screen.bullets(shown, status="fail", title="Missing third parties")
-        screen.rest(len(tree.missing_submodules) - len(shown))
-        for fix in dict.fromkeys(_fixes(tree)):
+        screen.bullets(tree.missing_submodules, status="fail", title="Missing third parties", most=6)
+        by_git = f"git -C {tree.root} submodule update --init --recursive"
+        fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
+        for fix in dict.fromkeys(fixes or [by_git if tree.commit else f"rekindle source fill {tree.root}"]):
             screen.command(fix)
     screen.commands("What was changed", filter(None, [tree.diff_command]))
 
@@ -129,12 +128,6 @@ _WAYS = {
     "stand-in": "stand-ins",
     "off": "not used",
 }
-
-
-def _fixes(tree: SourceTree) -> list[str]:
-    by_git = f"git -C {tree.root} submodule update --init --recursive"
-    fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
-    return fixes or [by_git if tree.commit else f"rekindle source fill {tree.root}"]
 
 
 def _diff(diff: str, screen: Screen) -> None:

@@ -108,15 +108,11 @@ def _failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
         if kind and shown[kind] > MOST_ALIKE and not screen.verbosity:
             alike.setdefault(kind, []).append(check.id)
         else:
-            _failure(check, screen)
+            screen.bullet(f"{check.id}: {check.detail}", status="fail")
+            if check.remedy:
+                screen.paragraph(f"→ {check.remedy}", indent=4)
     for kind, ids in alike.items():
         screen.bullet(f"{len(ids)} more died of {kind}: {', '.join(ids)} (-v shows them)", status="fail")
-
-
-def _failure(check: VerifyCheck, screen: Screen) -> None:
-    screen.bullet(f"{check.id}: {check.detail}", status="fail")
-    if check.remedy:
-        screen.paragraph(f"→ {check.remedy}", indent=4)
 
 
 def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:

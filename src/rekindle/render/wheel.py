@@ -18,7 +18,18 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     screen.verdict(status, f"{name}: {judged or headline(report)}")
     if judged:
         screen.paragraph(headline(report))
-    screen.rows(_facts(report))
+    read = f", {report.read_bytes / 1e6:.1f} MB read" if report.read_bytes else ""
+    screen.facts(
+        [
+            ("found", report.target if report.kind == "installed" else ""),
+            ("tags", " ".join(report.tags)),
+            ("size", f"{report.bytes / 1e6:.1f} MB{read}"),
+            ("CUDA", report.cuda),
+            ("ROCm", report.rocm),
+            ("Python", report.requires_python),
+            ("CPU", report.cpu.arch),
+        ]
+    )
     if report.verdict:
         screen.section(f"On {report.verdict.machine}")
         for axis in report.verdict.axes:
@@ -72,22 +83,6 @@ def _all_archs(libraries: tuple[LibraryGpu, ...]) -> list[str]:
             archs += sorted({arch for library in libraries for arch in getattr(library, kind)}, key=_arch_order)
     archs += sorted({f"SYCL ({target})" for library in libraries for target in library.sycl})
     return archs
-
-
-def _facts(report: WheelReport) -> list[tuple[str, str]]:
-    rows = [
-        ("found", (report.target or "") if report.kind == "installed" else ""),
-        ("tags", " ".join(report.tags)),
-        (
-            "size",
-            f"{report.bytes / 1e6:.1f} MB" + (f", {report.read_bytes / 1e6:.1f} MB read" if report.read_bytes else ""),
-        ),
-        ("CUDA", report.cuda or ""),
-        ("ROCm", report.rocm or ""),
-        ("Python", report.requires_python or ""),
-        ("CPU", report.cpu.arch or ""),
-    ]
-    return [row for row in rows if row[1]]
 
 
 def _gpu(gpu: WheelGpu, screen: Screen) -> None:

@@ -18,7 +18,8 @@ def render_added(document: Added, screen: Screen) -> None:
     for wheel in document.wheels:
         size = f"({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)"
         screen.bullet(f"{wheel.file} {_SAY[wheel.state]} {size}", status="ok")
-        screen.bullets(wheel.warnings, status="warn", indent=4)
+        for warning in wheel.warnings:
+            screen.bullet(warning, status="warn", indent=4)
     screen.commands("Next", [document.next])
 
 

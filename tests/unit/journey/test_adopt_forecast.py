@@ -12,7 +12,7 @@ from app_trees import add_extension, make_app
 from rekindle.facts import load_facts
 from rekindle.interpreters.app_folder import find_app
 from rekindle.interpreters.packages import Contents
-from rekindle.journey.adopt_forecast import SwapForecast, comes
+from rekindle.journey.adopt_forecast import SwapForecast
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.guard import PackageRecord
 from rekindle.model.interpreter import Interpreter
@@ -72,7 +72,7 @@ def test_what_was_compiled_for_the_old_torch_goes_where_nothing_fits_the_new_one
 
 def test_a_companion_with_a_wheel_is_exchanged(app: Path) -> None:
     runs = companion("xformers", "runs", "0.0.30")
-    assert comes(runs) and not comes(companion("xformers", "build", "0.0.30")) and not comes(companion("x", "runs"))
+    assert runs.comes and not companion("xformers", "build", "0.0.30").comes and not companion("x", "runs").comes
     plan = Plan(answer="install", torch="2.7.1", requests=(TORCH,), companions=(runs,))
     one = forecast(app, plan, {"torch": "2.5.0", **XFORMERS})
     assert ("xformers", "0.0.28", "0.0.30") in changes(one) and one.goes == {}

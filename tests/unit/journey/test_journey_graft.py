@@ -54,9 +54,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
 
 
 def _legs(folder: Path, plan: Plan = PLAN, **chosen: Any) -> tuple[Path, list[tuple[str, str, str]]]:
-    workspace = Workspace(folder / "w")
-    walk = Walk(workspace, Silent())
-    wheel = grafting.graft_torch(walk, workspace, plan, TORCH, UpOptions(**chosen), Silent())
+    walk = Walk(Workspace(folder / "w"), Silent())
+    wheel = grafting.graft_torch(walk, plan, TORCH, UpOptions(**chosen))
     return wheel, [(leg.name, leg.status, leg.detail) for leg in walk.legs]
 
 
@@ -135,10 +134,8 @@ def test_without_a_yes_or_a_toolkit_nothing_is_done(
 
 
 def test_the_grafted_wheel_takes_the_place_of_the_official_one_alone(asked: dict[str, Any], tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path / "w")
     vision = Request(name="torchvision", version="0.27.1+cu126", index=TORCH.index)
-    wheel, requests = grafting.graft_requests(
-        Walk(workspace, Silent()), workspace, PLAN, (vision, TORCH), UpOptions(), Silent()
-    )
+    walk = Walk(Workspace(tmp_path / "w"), Silent())
+    wheel, requests = grafting.graft_requests(walk, PLAN, (vision, TORCH), UpOptions())
     assert [(one.name, one.url) for one in requests] == [("torch", str(wheel)), ("torchvision", None)]
     assert asked["calls"][0][0] == ("torch==2.12.1",)
