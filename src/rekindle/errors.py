@@ -6,10 +6,11 @@ verification) is a value, not one of these.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 
 class Exit(enum.IntEnum):
@@ -35,6 +36,20 @@ class RekindleError(Exception):
 
 class BadInput(RekindleError):
     """Usage is wrong or an input cannot be read."""
+
+
+@contextlib.contextmanager
+def tell_os_errors(doing: str, *, end: str = "", remedy: str | None = None) -> Iterator[None]:
+    """What the system refuses is the user's to fix: ``doing`` (``cannot read FILE``) with the system's reason."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(f"{doing}: {error.strerror or error}{end}", remedy=remedy) from error
+
+
+def reading(path: object, *, remedy: str | None = None) -> contextlib.AbstractContextManager[None]:
+    """Whatever the system has against reading ``path`` becomes a :class:`BadInput`."""
+    return tell_os_errors(f"cannot read {path}", remedy=remedy)
 
 
 class Declined(BadInput):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from rekindle.formats.cmake_cache import is_true, read_cmake_cache
 from rekindle.formats.ninja import read_build_ninja
+from rekindle.host.files import read_head
+from rekindle.host.text import text_of
 from rekindle.model.build import Fact
 from rekindle.model.plan import Plan
 
@@ -75,10 +77,8 @@ def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], lo
     cache = read_cmake_cache(build_tree / "CMakeCache.txt")
     reported = read_summary(summary)
     # Configure leaves these out without a word where no library is found; nobody wants a torch without them.
-    always: dict[str, str] = {
-        name: "1" for name in ("USE_BLAS", "USE_LAPACK") if plan.project == "torch" and name in reported
-    }
-    planned = {**always, **planned_settings(plan)}
+    always = ("USE_BLAS", "USE_LAPACK") if plan.project == "torch" else ()
+    planned = {**{name: "1" for name in always if name in reported}, **planned_settings(plan)}
     facts = [_compare(name, value, reported, cache, log) for name, value in sorted(planned.items())]
     if plan.arch_list:
         facts.append(_compare_targets(plan, build_tree))
@@ -139,8 +139,7 @@ def _script_text(command: str, build_tree: Path) -> str:
     try:
         if place is None or not place.resolve().is_relative_to(build_tree.resolve()):
             return ""
-        with place.open("rb") as stream:
-            return stream.read(_SCRIPT_BYTES).decode("utf-8", "replace").replace(";", " ")
+        return text_of(read_head(place, _SCRIPT_BYTES)).replace(";", " ")
     except OSError:
         return ""
 

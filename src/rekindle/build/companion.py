@@ -154,8 +154,7 @@ def package_settings(project: str, version: str, plan: Plan, platform: str) -> P
     for row in facts.beside.source:
         if row.package != project or kind not in row.backends or platform not in row.platforms:
             continue
-        is_covered = version == "0" or compare(row.since or row.version, version) <= 0 <= compare(row.version, version)
-        if not is_covered:
+        if version != "0" and not compare(row.since or row.version, version) <= 0 <= compare(row.version, version):
             continue
         env = {name: value for name, value in row.env.items() if name != "FORCE_CUDA"}
         archs = plan.arch_list
@@ -239,8 +238,7 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, agains
         return pin_requirement("torch", pin)
     tag = interpreter.tag.removesuffix("t")
     matches = sorted(
-        wheels.glob(f"torch-{plan.torch or ''}*-{tag}-{interpreter.tag}-*.whl"),
-        key=lambda path: path.stat().st_mtime,
+        wheels.glob(f"torch-{plan.torch or ''}*-{tag}-{interpreter.tag}-*.whl"), key=lambda path: path.stat().st_mtime
     )
     if not matches:
         named = f"--project {plan.project}" if plan.project in PAIRED_PACKAGES else plan.project

@@ -11,15 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.build import finish, steps
-from rekindle.build.companion import (
-    check_torch,
-    exact_pin,
-    plan_for,
-    toolkit_for_cmake,
-    torch_requirement,
-    with_settings,
-)
+from rekindle.build import companion, finish, steps
 from rekindle.build.environment import BuildEnvironment, chosen_cuda, headers_beside_torch, toolkit_places
 from rekindle.build.failure import BuildLog
 from rekindle.build.farm import opened_cache, opened_farm, remove_objects
@@ -81,14 +73,14 @@ def build(
     Raises BadInput or MissingTool before anything long starts, BuildFailed with an account where the build
     ends with no, KeyboardInterrupt where it was stopped; after any of them the same call continues.
     """
-    plan = with_settings(plan_for(plan, tree), dict(options.settings) if options else {})
+    plan = companion.with_settings(companion.plan_for(plan, tree), dict(options.settings) if options else {})
     front = check_inputs(plan, tree, workspace)
     # Beside the build tree, not in it: --clean must be able to remove the tree while we hold it.
     lock, busy = front.build_tree.parent / ".rekindle-build.lock", f"another build works in {front.build_tree}"
     with (
         hold_lock(lock, lambda: busy, remedy="wait for it to end"),
         stop_signals_as_interrupt(),
-        BuildLog(workspace.new_log("build")) as log,
+        contextlib.closing(BuildLog(workspace.new_log("build"))) as log,
     ):
         work = Work(
             plan=plan,
@@ -178,7 +170,7 @@ def _run_phases(work: Work, python: str) -> BuildResult:
             work.note(f"{check.found} → {check.fix}" if check.fix else check.found)
     torch = pin = named = None
     if compiles_against_torch(plan.project) and not options.as_is:
-        torch = torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
+        torch = companion.torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
     now = TreeState(
         project=work.tree.project,
         version=work.version,
@@ -191,18 +183,15 @@ def _run_phases(work: Work, python: str) -> BuildResult:
         target = _target_python(work, interpreter, torch)
         cmake = cmake or find_cmake(work.host, str(target.bin / "cmake"))
         if compiles_against_torch(plan.project):
-            work.facts = (check_torch(work.host, target, plan, work.note),)
-            pin = exact_pin(work.facts[0])
-            named = toolkit_for_cmake(work.host, plan, work.facts[0], work.front.root)
+            work.facts = (companion.check_torch(work.host, target, plan, work.note),)
+            pin = companion.exact_pin(work.facts[0])
+            named = companion.toolkit_for_cmake(work.host, plan, work.facts[0], work.front.root)
     work.toolchain.update({tool.name: f"{tool.version} ({tool.path})" for tool in (cmake, ninja, *compilers)})
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
     placeless = keep_place_out(work.host, compilers, build_tree)
     env = steps.environment(work, target, cmake, ninja, own_paths=placeless)
     env.choose({name: place for name, place in planned.roots.items() if name not in settings})
-    if named:
-        env.choose({"CUDA_HOME": named})
-    if pin:
-        env.choose({"PYTORCH_VERSION": pin})
+    env.choose({name: value for name, value in (("CUDA_HOME", named), ("PYTORCH_VERSION", pin)) if value})
     # What Python was linked with may not be here; its own words with our compilers are.
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})

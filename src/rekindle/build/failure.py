@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from rekindle import __version__
@@ -21,31 +20,18 @@ from rekindle.errors import BuildFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import redactor_here
 from rekindle.model.build import BuildFailure
+from rekindle.model.toml import read_beside
 
 TAIL_LINES = 60
 
 _FAILED = re.compile(r"FAILED: (?:\[code=(-?\d+)\] )?(.*)")
 _STATUS = re.compile(r"\[\d+/\d+\] ")
-_ERROR = re.compile(
-    r"(?:\b(?:fatal )?error\b\s*(?:[A-Z]+\d+)?\s*:|\bError:|CMake Error|undefined reference|cannot find -l|"
-    r": \*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|: not found$)",
-)
-# Words that are an error where nothing better is said; what a CMake that stopped says itself is better.
-_MAYBE = re.compile(
-    r"No such file or directory|(?:command|module|package|library|file|header) not found|could not be found"
-)
+_TABLE = read_beside(__file__, "log_words.toml", dict[str, list[str]])
+_WORDS = {name: "|".join(words) for name, words in _TABLE.items()}
+_ERROR, _MAYBE, _CERTAIN, _NOISE = (re.compile(_WORDS[name]) for name in ("error", "maybe", "certain", "noise"))
+_KILLED = re.compile(_WORDS["killed"], re.IGNORECASE)
 _CMAKE = "CMake Error"
-# What compilers say at a place in a file; gcc ends it with "[-Werror=…]", so no noise rule may reach it.
-_CERTAIN = re.compile(r"^\S[^'\"]*?(?::\d+|\(\d+(?:,\d+)?\)) ?: (?:fatal )?error(?: [A-Z]+\d+)?: ")
-# What CMake only tells ("-- MIOpen not found") is no error, whatever words it uses.
-_NOISE = re.compile(r"^\s*-- |-Werror|Performing Test|warning:|error_code|errors? generated|no error|-Wno-error")
 _VARIABLE = re.compile(r"(\w+)(?: \(ADVANCED\))?")
-_KILLED = re.compile(
-    r"Killed signal terminated program|(?:internal compiler )?error: Killed|unable to execute command: Killed|"
-    r"died due to signal 9|virtual memory exhausted|out of memory allocating|std::bad_alloc|C1060|C1002|"
-    r"memory exhausted|LNK1102|terminated by signal 9|^Killed$|Cannot allocate memory",
-    re.IGNORECASE,
-)
 MAX_LINES = 400
 
 
@@ -76,12 +62,6 @@ class BuildLog:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> "BuildLog":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
 
 def without_times(line: str) -> str:
@@ -231,30 +211,13 @@ def _shorten(text: str) -> str:
 
 
 def render_bug_report(failure: BuildFailure) -> str:
-    lines = [
-        f"# {failure.project}: {failure.phase} failed",
-        "",
-        failure.message,
-        "",
-        f"rekindle {__version__}, {platform.system()} {platform.release()} {platform.machine()}",
-        "",
-        "## Command",
-        failure.command or "none",
-        "",
-        "## First error",
-        *failure.error,
-        "",
-        "## Causes known to rekindle",
-        *([f"- {match.id} ({match.confidence}): {match.cause}" for match in failure.diagnosis.matches] or ["none"]),
-        "",
-        "## Planned and configured",
-        *(f"- {fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in failure.facts),
-        "",
-        "## End of the log",
-        *_log_tail(failure.log),
-        "",
-    ]
-    return redactor_here().text("\n".join(lines))
+    import jinja2
+
+    form = Path(__file__).with_name("bug_report.md.jinja").read_text(encoding="utf-8")
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    report = jinja2.Template(form, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    text = report.render(failure=failure, version=__version__, system=system, log=_log_tail(failure.log))
+    return redactor_here().text(text)
 
 
 def _log_tail(log: str | None) -> list[str]:

@@ -43,14 +43,7 @@ from rekindle.model.farm import (
 )
 from rekindle.model.spoken import GIB
 from rekindle.model.toml import render_table
-from rekindle.toolkits.sccache import (
-    SccacheClient,
-    farm_at,
-    find_sccache,
-    load_farm,
-    read_compilations,
-    run_client,
-)
+from rekindle.toolkits.sccache import SccacheClient, farm_at, find_sccache, load_farm, read_compilations, run_client
 
 LOOK_SECONDS = 5.0
 # So many came back undone and none was compiled: the farm refuses us (a wrong token), or cannot run our compiler.
@@ -195,9 +188,8 @@ class FarmWork:
         addresses = {worker.address for worker in before.workers}
         more = {worker.address: worker for worker in workers if worker.address not in addresses | {"unknown"}}
         if more:
-            write_atomically(
-                self.place.distrusted, encode(DistrustedWorkers(workers=(*before.workers, *more.values())))
-            )
+            known = DistrustedWorkers(workers=(*before.workers, *more.values()))
+            write_atomically(self.place.distrusted, encode(known))
 
     def use(self, compilers: Mapping[str, str]) -> FarmUse:
         """How the farm was used, for the report."""

@@ -28,12 +28,12 @@ from rekindle.formats.cyclonedx import render_bill
 from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.formats.rewrite import Rewriter, member_chunks
 from rekindle.formats.statement import hide_places, write_statement
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest
 from rekindle.host.redact import without_password
 from rekindle.interpreters.environment import TargetPython
 from rekindle.interpreters.packages import ask_contents
-from rekindle.model.build import BuildResult
+from rekindle.model.build import BuildResult, Phase
 from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -50,19 +50,12 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
     bill_file = statement_file = None
     with work.phase("finish"):
         if wheel is not None:
-            packages = installed_packages(work, target)
+            packages = _installed_packages(work, target)
             tools = {name: text.split(" ")[0] for name, text in work.toolchain.items()}
             bill = bill_of_materials(work.tree, work.version, packages, tools)
             final = work.workspace.wheels / wheel.name
-            finish_wheel(
-                wheel,
-                final,
-                epoch=int(env.chosen["SOURCE_DATE_EPOCH"]),
-                add={
-                    "rekindle.json": _wheel_identity(work, digest),
-                    f"sboms/{work.tree.project}.cdx.json": bill,
-                },
-            )
+            added = {"rekindle.json": _wheel_identity(work, digest), f"sboms/{work.tree.project}.cdx.json": bill}
+            finish_wheel(wheel, final, epoch=int(env.chosen["SOURCE_DATE_EPOCH"]), add=added)
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
             mark_wheel_made(sha256)
@@ -84,7 +77,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         patches=work.tree.patched,
         toolchain=dict(work.toolchain),
         environment=dict(env.chosen),
-        phases=tuple(work.phases),
+        phases=tuple(Phase(name=span.name, seconds=round(span.seconds, 3)) for span in work.spans),
         peak_memory_bytes=jobs.governor.peak_bytes if jobs else None,
         report=str(work.workspace.reports / "report.html"),
         python=target.interpreter.version,
@@ -126,7 +119,7 @@ def _wheel_identity(work: Work, digest: str) -> bytes:
     return encode(fields | {"patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]})
 
 
-def installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
+def _installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
     """What the build environment held, asked of the interpreter itself."""
     try:
         return {package.name: package.version for package in ask_contents(work.host, target.python).packages}
@@ -157,20 +150,11 @@ def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str
         inside.append({"type": "library", "name": package, "version": release, "scope": "excluded", "purl": purl})
     for tool, edition in sorted(tools.items()):
         inside.append({"type": "application", "name": tool, "version": edition, "scope": "excluded"})
-    product: dict[str, Any] = {
-        "type": "library",
-        "name": name,
-        "version": version,
-        "purl": f"pkg:pypi/{name}@{version}",
-        "bom-ref": f"pkg:pypi/{name}@{version}",
-    }
-    if tree.patched:
-        product["pedigree"] = {
-            "patches": [
-                {"type": "unofficial", "diff": {"text": {"content": f"{patch.id} sha256:{patch.sha256 or 'unknown'}"}}}
-                for patch in tree.patched
-            ]
-        }
+    own = f"pkg:pypi/{name}@{version}"
+    product: dict[str, Any] = {"type": "library", "name": name, "version": version, "purl": own, "bom-ref": own}
+    if patches := [f"{patch.id} sha256:{patch.sha256 or 'unknown'}" for patch in tree.patched]:
+        rows = [{"type": "unofficial", "diff": {"text": {"content": content}}} for content in patches]
+        product["pedigree"] = {"patches": rows}
     return render_bill(product, inside, tool_version=__version__)
 
 
@@ -190,11 +174,8 @@ def provenance(
     origin = without_password(tree.origin or tree.project)
     if Path(origin).is_absolute():
         origin = tree.project
-    materials: list[dict[str, Any]] = []
-    if tree.commit:
-        materials.append({"uri": origin, "digest": {"gitCommit": tree.commit}})
-    elif tree.digest:
-        materials.append({"uri": origin, "digest": {"sha256": tree.digest}})
+    digest = {"gitCommit": tree.commit} if tree.commit else {"sha256": tree.digest} if tree.digest else None
+    materials = [{"uri": origin, "digest": digest}] if digest else []
     materials += [
         {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patched if patch.sha256
     ]
@@ -204,11 +185,7 @@ def provenance(
         asked={"project": tree.project, "version": plan.torch or tree.version},
         # The whole plan: with it and the source anybody can repeat the build (rekindle rebuild).
         settings=hide_places(
-            {
-                "environment": dict(sorted(env.items())),
-                "planDigest": plan_digest,
-                "plan": json.loads(encode(plan)),
-            },
+            {"environment": dict(sorted(env.items())), "planDigest": plan_digest, "plan": json.loads(encode(plan))},
             {"source": tree.root, **places},
         ),
         materials=materials,
@@ -225,24 +202,22 @@ def dist_info_of(names: list[str]) -> str:
 
 def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, bytes]) -> None:
     """``add`` maps names inside ``.dist-info`` to contents. ``target`` appears whole or not at all."""
-    beside = target.with_name(f".{target.name}.new")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as new:
-        infos = {info.filename: info for info in old.infolist() if not info.is_dir()}
-        folder = dist_info_of(list(infos))
-        extra = {f"{folder}/{name}": content for name, content in add.items()}
-        stale = {f"{folder}/{name}" for name in ("RECORD", "RECORD.jws", "RECORD.p7s")}
-        writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)
-        # Metadata last, as PEP 427 recommends: readers find it near the end.
-        for name in sorted((infos.keys() | extra.keys()) - stale, key=lambda n: (n.startswith(folder), n)):
-            mode = (infos[name].external_attr >> 16) & 0o777 if name in infos else 0o644
-            chunks = [extra[name]] if name in extra else member_chunks(old, name)
-            writer.add(name, chunks, mode=0o755 if mode & 0o100 else 0o644)
-        writer.finish()
-    # Opened for writing: Windows refuses to flush what may only be read.
-    with beside.open("r+b") as file:
-        os.fsync(file.fileno())
-    beside.replace(target)
+    with whole_file(target) as part:
+        with zipfile.ZipFile(source) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as new:
+            infos = {info.filename: info for info in old.infolist() if not info.is_dir()}
+            folder = dist_info_of(list(infos))
+            extra = {f"{folder}/{name}": content for name, content in add.items()}
+            stale = {f"{folder}/{name}" for name in ("RECORD", "RECORD.jws", "RECORD.p7s")}
+            writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)
+            # Metadata last, as PEP 427 recommends: readers find it near the end.
+            for name in sorted((infos.keys() | extra.keys()) - stale, key=lambda n: (n.startswith(folder), n)):
+                mode = (infos[name].external_attr >> 16) & 0o777 if name in infos else 0o644
+                chunks = [extra[name]] if name in extra else member_chunks(old, name)
+                writer.add(name, chunks, mode=0o755 if mode & 0o100 else 0o644)
+            writer.finish()
+        # Opened for writing: Windows refuses to flush what may only be read.
+        with part.open("r+b") as file:
+            os.fsync(file.fileno())
 
 
 class Comparison(NamedTuple):
@@ -262,10 +237,8 @@ def compare_wheels(ours: Path, theirs: Path) -> Comparison:
                 return Comparison("normalised", rule="packed differently: every file inside has the same bytes")
             plain = [{k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (left, right)]
             if plain[0] == plain[1]:
-                rule = (
-                    "without rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
-                )
-                return Comparison("normalised", rule=rule)
+                own = "rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
+                return Comparison("normalised", rule=f"without {own}")
             return Comparison("different", difference=_first_difference(a, b, *plain))
     except (zipfile.BadZipFile, OSError, RuntimeError, EOFError, NotImplementedError) as error:
         raise BadInput(f"cannot compare {ours.name} with {theirs}: {error}") from error

@@ -241,13 +241,8 @@ class Governor:
 def job_roots(tree: list[Proc], children: dict[int, list[Proc]], server: int | None = None) -> list[Proc]:
     """Children of Ninja (or make) that do not themselves contain another one, and those of a compiling ``server``."""
     drivers = {process.pid for process in tree if is_driver(process.name)} | ({server} if server else set())
-    roots = []
-    for process in tree:
-        if process.parent in drivers and process.pid not in drivers:
-            below = processes.below(process.pid, children)
-            if not any(other.pid in drivers for other in below):
-                roots.append(process)
-    return roots
+    roots = (process for process in tree if process.parent in drivers and process.pid not in drivers)
+    return [root for root in roots if not any(each.pid in drivers for each in processes.below(root.pid, children))]
 
 
 def is_driver(name: str) -> bool:

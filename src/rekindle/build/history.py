@@ -130,13 +130,9 @@ class Estimate:
         self._known: dict[str, tuple[int, float]] = {}
         for output, seconds in done.items():
             self._timed(output, seconds)
-        for edge in edges:
-            if edge.rule == "phony":
-                for output in edge.outputs:
-                    self._made_by.setdefault(output, edge)
-                continue
-            for output in edge.outputs:
-                self._made_by[output] = edge
+        # An alias last named where nothing else makes what it names.
+        for edge in sorted(edges, key=lambda edge: edge.rule != "phony"):
+            self._made_by |= dict.fromkeys(edge.outputs, edge)
         self._learnt = learnt
         self._open = {
             edge.outputs[0]: edge

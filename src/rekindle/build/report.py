@@ -98,12 +98,8 @@ def _title(result: BuildResult) -> tuple[str, str]:
     name = " ".join(part for part in (result.project, result.plan.torch) if part)
     verdict = f"{name} is built" if not result.target else f"{result.target} of {name} is built"
     wheel = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else "no wheel asked for"
-    parts = [
-        wheel,
-        f"for Python {result.python}" if result.python else "",
-        "continued an earlier run" if result.resumed else "",
-    ]
-    return verdict, ", ".join(part for part in parts if part)
+    python = f"for Python {result.python}" if result.python else ""
+    return verdict, ", ".join(filter(None, (wheel, python, "continued an earlier run" if result.resumed else "")))
 
 
 def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]]:

@@ -25,7 +25,7 @@ from rekindle.build.companion import find_extension
 from rekindle.build.environment import build_names, is_among
 from rekindle.build.frontend import FrontEnd, find_front_end
 from rekindle.build.tree import refuse_future
-from rekindle.errors import BadInput, Untrusted
+from rekindle.errors import BadInput, Untrusted, tell_os_errors
 from rekindle.host.made import was_made_here
 from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.model.build import ForeignPlan
@@ -79,8 +79,7 @@ def read_plan(path: Path) -> Plan:
     """The plan in a file."""
     if not path.is_file():
         raise BadInput(
-            f"there is no plan at {path}",
-            remedy="'rekindle plan --build --json > plan.json', then --plan plan.json",
+            f"there is no plan at {path}", remedy="'rekindle plan --build --json > plan.json', then --plan plan.json"
         )
     return load(path, Plan)
 
@@ -169,10 +168,8 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
         (root, "copy the tree to a place of your own and give that with --source DIR"),
         (front.build_tree, "copy the tree to a place of your own and give that with --source DIR"),
     ):
-        try:
+        with tell_os_errors(f"cannot write to {folder}", remedy=remedy):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput(f"cannot write to {folder}: {error.strerror or error}", remedy=remedy) from error
         if not os.access(folder, os.W_OK):
             # In the words a failed write would have used.
             read_only = hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)

@@ -281,11 +281,14 @@ def render_script(order: BuildOrder) -> BuildScript:
     if plan.build is None:
         raise BadInput(f"the plan's answer is '{plan.answer}', so there is nothing to build")
     front = find_front_end(Path(tree.root))
+    # What the user chose beyond the plan, by the names that CMake and setup.py know.
+    jobs, launcher = order.options.jobs, order.options.launcher
+    chosen = ({"MAX_JOBS": str(jobs)} if jobs else {}) | (before_each_compiler(launcher, launcher) if launcher else {})
     env = make_environment(
         plan,
         {},
         path_first=(),
-        extra=_user_settings(order),
+        extra=chosen,
         version=wheel_version(plan, tree),
         epoch=ZIP_EPOCH,
         project=tree.project,
@@ -312,10 +315,7 @@ def render_script(order: BuildOrder) -> BuildScript:
         interpreter = _interpreter_path(python)
         folder = str(order.workspace.root / "python" / f"script-{number}")
         if not order.options.as_is:
-            steps += [
-                Step(kind="run", argv=(interpreter, "-m", "venv", folder)),
-                Step(kind="activate", folder=folder),
-            ]
+            steps += [Step(kind="run", argv=(interpreter, "-m", "venv", folder)), Step(kind="activate", folder=folder)]
             interpreter = f"{folder}/bin/python"
             steps.append(Step(kind="run", argv=(interpreter, "-m", "pip", "install", *packages, *tools)))
         configure = front.configure(interpreter, again=number > 0, out=out, defines=env.defines)
@@ -326,16 +326,6 @@ def render_script(order: BuildOrder) -> BuildScript:
         else:
             steps.append(Step(kind="run", argv=tuple(front.wheel(interpreter, out, env.defines))))
     return BuildScript(text=shell_script(steps, f"{tree.project} {wheel_version(plan, tree)}, as planned by rekindle."))
-
-
-def _user_settings(order: BuildOrder) -> dict[str, str]:
-    """What the user chose beyond the plan, by the names that CMake and setup.py know."""
-    chosen: dict[str, str] = {}
-    if order.options.jobs:
-        chosen["MAX_JOBS"] = str(order.options.jobs)
-    if launcher := order.options.launcher:
-        chosen |= before_each_compiler(launcher, launcher)
-    return chosen
 
 
 def _interpreter_path(python: str) -> str:

@@ -39,7 +39,8 @@ def write_trace(
     """``where``: object's file name → who compiled it, for those that are known."""
     first = min((span.begun for span in spans), default=0.0)
     edges = this_builds_edges(read_ninja_log(ninja_tree / ".ninja_log"), ninja_tree, first)
-    events = [*phase_events(spans, title), *step_events(edges, where or {})]
+    phases = [_span_event(span.name, "phase", PHASES, 1, span.begun, span.seconds, {}) for span in spans]
+    events = [_process_event(PHASES, title), *phases, *step_events(edges, where or {})]
     write_atomically(path, encode({"displayTimeUnit": "ms", "traceEvents": events}))
 
 
@@ -68,13 +69,6 @@ def this_builds_edges(edges: Sequence[Edge], tree: Path, first: float) -> list[t
     # A file that was touched later says too much, one that a step left as it was too little: the middle counts.
     began = {run: statistics.median(times) for run, times in starts.items()}
     return [(began[edge.run], edge) for edge in edges if began.get(edge.run, 0.0) >= first - _EARLIER_SECONDS]
-
-
-def phase_events(spans: Sequence[TimedSpan], title: str) -> list[dict[str, Any]]:
-    """One complete event for each phase."""
-    return [_process_event(PHASES, title)] + [
-        _span_event(span.name, "phase", PHASES, 1, span.begun, span.seconds, {}) for span in spans
-    ]
 
 
 def step_events(edges: Sequence[tuple[float, Edge]], where: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -242,13 +242,9 @@ def _installed_files(build_tree: Path, root: Path) -> list[Path]:
         lines = (build_tree / "install_manifest.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    inside = root.resolve()
-    files = []
-    for line in lines:
-        path = Path(line.strip())
-        if path.is_absolute() and inside in path.parent.resolve().parents and not path.is_dir():
-            files.append(path)
-    return files
+    inside, paths = root.resolve(), (Path(line.strip()) for line in lines)
+    named = (path for path in paths if path.is_absolute() and inside in path.parent.resolve().parents)
+    return [path for path in named if not path.is_dir()]
 
 
 def _rename_patiently(source: Path, target: Path) -> None:

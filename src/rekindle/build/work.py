@@ -26,7 +26,7 @@ from rekindle.formats.ninja import file_name
 from rekindle.host.process import Ended, Running, run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.model.build import Fact, Phase
+from rekindle.model.build import Fact
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import Plan
 from rekindle.model.progress import BuildView, JobView, Progress, show_build
@@ -231,7 +231,6 @@ class Work:
     steps: int = 0
     retried: list[str] = field(default_factory=list)
     facts: tuple[Fact, ...] = ()
-    phases: list[Phase] = field(default_factory=list)
     toolchain: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -258,7 +257,6 @@ class Work:
         try:
             yield
         finally:
-            self.phases.append(Phase(name=name, seconds=round(time.monotonic() - begun, 3)))
             self.spans.append(TimedSpan(name=name, begun=at, seconds=time.monotonic() - begun))
 
     def run(
@@ -315,7 +313,7 @@ def run_ninja(
     history = workspace.cache / "history-graft.json"
     with (
         stop_signals_as_interrupt(),
-        BuildLog(workspace.new_log("graft"), keep=_REMEMBERED_LINES) as log,
+        contextlib.closing(BuildLog(workspace.new_log("graft"), keep=_REMEMBERED_LINES)) as log,
         elastic_jobs(options, ninja, history, str(folder)) as jobs,
     ):
         env = {**host.env, **(more or {}), **jobs.env, "NINJA_STATUS": "[%f/%t] "}

@@ -19,6 +19,7 @@ from pathlib import Path
 from rekindle.bundle.collect import Collection, fold, read_native
 from rekindle.bundle.rules import Rules
 from rekindle.formats.linked import Linked
+from rekindle.host.files import sha256_of
 
 _DIGITS = 16
 _LOST = (
@@ -107,8 +108,7 @@ def _new_names(
             names[key] = lib.name
             continue
         digest = hashlib.sha256(salt.encode())
-        with lib.path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(bytes.fromhex(sha256_of(lib.path)))
         for need in sorted(map(fold, natives[key].wishes)):
             # In a circle the later DLL has no new name yet; its content decides on its own name alone.
             digest.update(names.get(need, need).encode())

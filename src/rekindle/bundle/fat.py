@@ -4,7 +4,6 @@ The new wheel lies beside its final name until it is complete, and the given one
 bounded: libraries pass through temporary files, one at a time.
 """
 
-import hashlib
 import posixpath
 import re
 import shutil
@@ -34,7 +33,7 @@ from rekindle.formats.linked import Linked
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
-from rekindle.host.files import free_space, sweep_left_behind
+from rekindle.host.files import free_space, sha256_of, sweep_left_behind
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
@@ -181,8 +180,7 @@ class _Bundling:
             self.progress.step(number, len(members), name)
             copy = self.shop / "reading"
             extract(self.source, name, copy)
-            native = read_native(copy)
-            if native:
+            if native := read_native(copy):
                 natives[name] = native
         (self.shop / "reading").unlink(missing_ok=True)
         return natives
@@ -218,8 +216,7 @@ class _Bundling:
         final = order.out / self.target_name
         if final.resolve() == order.wheel.resolve():
             raise BadInput(f"{final} is the wheel itself", remedy="give another directory with --out")
-        with part.open("rb") as file_:
-            digest = hashlib.file_digest(file_, "sha256").hexdigest()
+        digest = sha256_of(part)
         part.replace(final)
         return msgspec.structs.replace(
             report,

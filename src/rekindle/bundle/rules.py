@@ -3,7 +3,6 @@ what the wheel then says of itself: METADATA without what it now brings, licence
 
 import contextlib
 import fnmatch
-import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from packaging.utils import canonicalize_name
 from rekindle import __version__
 from rekindle.formats.cyclonedx import render_bill
 from rekindle.formats.wheel import read_headers
+from rekindle.host.files import sha256_of
 from rekindle.model.bundle import Brought
 from rekindle.model.toml import read_beside
 
@@ -140,13 +140,11 @@ def bill_of_materials(subject: str, brought: Sequence[tuple[Brought, Path]], rul
     components = []
     for item, path in brought:
         licence = rules.licence_of(path.name)
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
         components.append(
             {
                 "type": "library",
                 "name": Path(item.file).name,
-                "hashes": [{"alg": "SHA-256", "content": digest}],
+                "hashes": [{"alg": "SHA-256", "content": sha256_of(path)}],
                 "licenses": [{"license": {"name": licence.name if licence else "unknown"}}],
                 "properties": [
                     {"name": "rekindle:in-wheel", "value": item.file},

@@ -2,39 +2,38 @@
 published wheel a version names, so that what the facts know of it can be used."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from rekindle.compat.answer import Coverage, Name
 from rekindle.compat.images import covers, flavour_code
 from rekindle.facts import Facts
+from rekindle.facts.tables import read_own
 from rekindle.model.arch import Gfx, GpuArch, Sm, Xe
+from rekindle.model.document import Part
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Gpu, Os, cpu_arch
 from rekindle.model.version import compare, same_prefix
 
+_ARCHS: dict[str | None, type[GpuArch]] = {"nvidia": Sm, "amd": Gfx, "intel": Xe}
 
-@dataclass(frozen=True, kw_only=True)
-class Backend:
-    """One way to make torch fast. ``vendor`` is whose cards it drives, ``arch`` the kind of their architectures: None
-    for no card. ``listed`` is the field in which a flavour lists the code it has for them, or its platforms alone.
 
-    A build gets ``switches``, and the architectures in ``variable``; ``asserts`` is what the CMake cache must say after
-    configuring.
-    """
+class Backend(Part, frozen=True, kw_only=True):
+    """One way to make torch fast, as ``backends.toml`` describes it."""
 
     name: Name
     vendor: str | None = None
-    arch: type[GpuArch] | None = None
     listed: str = "platforms"
     variable: str = ""
     separator: str = ";"
-    switches: Mapping[str, str] = field(default_factory=dict)
-    asserts: Mapping[str, str] = field(default_factory=dict)
+    switches: dict[str, str] = {}
+    asserts: dict[str, str] = {}
+
+    @property
+    def arch(self) -> type[GpuArch] | None:
+        """The kind of its cards' architectures; None for no card."""
+        return _ARCHS.get(self.vendor)
 
     def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
-        """Does a published flavour hold code this card runs? By the code the facts list for this wheel, its math
-        libraries, and the override that people use."""
+        """Does a published flavour hold code this card runs, by the tables, or under the override that people use?"""
         if self.arch is None:
             return Coverage("none", "a CPU wheel uses no GPU", code="gpu-no-code")
         if self.arch is Xe:
@@ -82,37 +81,7 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
     return Coverage("native", text, row.source[0], code="gpu-spirv", target="spirv")
 
 
-BACKENDS: dict[Name, Backend] = {
-    "cpu": Backend(name="cpu", switches={"USE_CUDA": "0", "USE_ROCM": "0"}, asserts={"USE_CUDA": "OFF"}),
-    "cuda": Backend(
-        name="cuda",
-        vendor="nvidia",
-        arch=Sm,
-        listed="sm",
-        variable="TORCH_CUDA_ARCH_LIST",
-        switches={"USE_CUDA": "1", "USE_ROCM": "0"},
-        asserts={"USE_CUDA": "ON", "USE_CUDNN": "ON"},
-    ),
-    "rocm": Backend(
-        name="rocm",
-        vendor="amd",
-        arch=Gfx,
-        listed="gfx",
-        variable="PYTORCH_ROCM_ARCH",
-        switches={"USE_ROCM": "1", "USE_CUDA": "0"},
-        asserts={"USE_ROCM": "ON"},
-    ),
-    "xpu": Backend(
-        name="xpu",
-        vendor="intel",
-        arch=Xe,
-        listed="xpu",
-        variable="TORCH_XPU_ARCH_LIST",
-        separator=",",
-        switches={"USE_XPU": "1", "USE_CUDA": "0", "USE_ROCM": "0"},
-        asserts={"USE_XPU": "ON"},
-    ),
-}
+BACKENDS = read_own(__file__, "backends.toml", dict[Name, Backend])
 
 
 def flavour_backend(flavour: Flavour) -> Name:
@@ -128,18 +97,22 @@ def backend_of(vendor: str) -> Name | None:
 _VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|xpu|(?:cu|jp)\d+|(?:rocm|amd)[\d.]+))?")
 
 
+class PlatformName(Part, frozen=True, kw_only=True):
+    """A row of ``platforms.toml``."""
+
+    system: str
+    arch: str
+    short: str
+    exact: str
+
+
+PLATFORM_NAMES = read_own(__file__, "platforms.toml", dict[Platform, PlatformName])
+PLATFORMS: dict[tuple[str, str], Platform] = {(row.system, row.arch): name for name, row in PLATFORM_NAMES.items()}
+
+
 def platform_of(os: Os) -> Platform | None:
     """The platform whose wheels a system takes; None for one that has none."""
-    arch = cpu_arch("x86_64" if os.arch is None else os.arch)
-    table: dict[tuple[str, str | None], Platform] = {
-        ("linux", "x86_64"): "linux_x86_64",
-        ("linux", "aarch64"): "linux_aarch64",
-        ("windows", "x86_64"): "windows",
-        ("windows", "aarch64"): "windows_arm64",
-        ("macos", "x86_64"): "macos_x86_64",
-        ("macos", "aarch64"): "macos_arm64",
-    }
-    return table.get((os.system, arch))
+    return PLATFORMS.get((os.system, cpu_arch("x86_64" if os.arch is None else os.arch)))
 
 
 def find_flavour(
@@ -153,11 +126,8 @@ def find_flavour(
     if match is None or not (match[2] or cuda or rocm):
         return None
     for flavour in facts.flavours(match[1]):
-        if match[2] is not None:
-            if flavour.name == match[2]:
-                return flavour
-        elif (cuda and flavour.cuda and same_prefix(cuda, flavour.cuda)) or (
-            rocm and flavour.rocm and same_prefix(rocm, flavour.rocm)
-        ):
+        kits = ((cuda, flavour.cuda), (rocm, flavour.rocm))
+        alike = any(asked and its_own and same_prefix(asked, its_own) for asked, its_own in kits)
+        if flavour.name == match[2] if match[2] else alike:
             return flavour
     return None

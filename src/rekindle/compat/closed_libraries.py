@@ -80,8 +80,7 @@ def _judge_row(row: ClosedLibrary, card: Sm, facts: Facts) -> Coverage:
 
 
 def _judge_packaged(version: str, versions: Sequence[ClosedLibrary], card: Sm, facts: Facts) -> LibraryBeside:
-    """The version the wheel asks for; where it lacks native code, the newest that has better and serves every card
-    that the wheel's own does."""
+    """The version the wheel asks for, or the newest with better code that serves every card its own does."""
     required = next((row for row in versions if f"{version}.".startswith(f"{row.version}.")), None)
     first = versions[0]
     if required is None:
@@ -91,12 +90,9 @@ def _judge_packaged(version: str, versions: Sequence[ClosedLibrary], card: Sm, f
         )
     current = _judge_row(required, card, facts)
     served = [parse_sm(name) for name in required.sass]
-    fitting = [
-        (_judge_row(row, card, facts), row)
-        for row in versions
-        if _release(row)[0] == _release(required)[0]
-        and all(_judge_row(row, each, facts).kind != "none" for each in served)
-    ]
+    same = [row for row in versions if _release(row)[0] == _release(required)[0]]
+    serving = [row for row in same if all(_judge_row(row, each, facts).kind != "none" for each in served)]
+    fitting = [(_judge_row(row, card, facts), row) for row in serving]
     better = [(judged, row) for judged, row in fitting if _BETTER.index(judged.kind) < _BETTER.index(current.kind)]
     if not better:
         return _describe_library(required, card, current)

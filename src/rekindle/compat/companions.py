@@ -9,6 +9,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
+from rekindle.compat.backends import PLATFORM_NAMES
 from rekindle.compat.driver import Side, driver_runs
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import Facts
@@ -22,6 +23,7 @@ Axis = Literal["card", "backend", "platform", "libc", "cuda", "python", "torch",
 CHOICES: frozenset[Axis] = frozenset(["python", "torch", "cuda", "version"])
 _STRENGTH: tuple[Axis, ...] = ("backend", "card", "platform", "libc", "unknown", "python", "cuda", "torch", "version")
 _Some = TypeVar("_Some", bound=Bounds)
+_CARDS = {"cuda": "NVIDIA cards", "rocm": "AMD cards", "xpu": "Intel's GPUs", "cpu": "a machine without a GPU"}
 FindingKind = Literal["runs", "last", "build", "alternative", "none", "unknown"]
 ChosenRow = CompanionPackageWheel | CompanionSource | CompanionFork
 
@@ -102,11 +104,9 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
         kind: FindingKind, row: ChosenRow | None, name: str | None, notes: tuple[str, ...] = ()
     ) -> CompanionFinding:
         # Torch conditions of rows that only the torch (or its CUDA, or its Python) keeps away.
-        free = [
-            row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= {"torch", "python", "cuda"}
-        ]
-        pulls = tuple(dict.fromkeys(free))
-        return CompanionFinding(package, kind, name, row, _main_refusals(refused), notes, pulls, stand_ins)
+        free = {"torch", "python", "cuda"}
+        pulls = dict.fromkeys(row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= free)
+        return CompanionFinding(package, kind, name, row, _main_refusals(refused), notes, tuple(pulls), stand_ins)
 
     fit = _first_fitting(wheels, at, facts, version, refused)
     if fit is not None:
@@ -136,10 +136,8 @@ def _missing_version(package: str, about: CompanionPackage, version: str) -> No 
     exact = version.removeprefix("==")
     if not version.startswith("==") or "*" in exact or compare(about.first, exact) <= 0 <= compare(about.last, exact):
         return None
-    text = (
-        f"There is no {package} {exact} in the tables: versions go from {about.first} to {about.last} ({about.date})."
-    )
-    return No("version", text, about.source[0])
+    span = f"versions go from {about.first} to {about.last} ({about.date})"
+    return No("version", f"There is no {package} {exact} in the tables: {span}.", about.source[0])
 
 
 def chosen_version(row: Bounds, condition: str) -> str:
@@ -172,12 +170,9 @@ def _is_dropped(chosen: Bounds, refused: Sequence[RefusedRow]) -> bool:
 
     Builds for another maker's cards are not newer versions of this one.
     """
-    newer = [
-        nos
-        for row, nos in refused
-        if compare(row.version, chosen.version) > 0 and all(no.axis != "backend" for no in nos)
-    ]
-    return bool(newer) and all(any(no.axis not in CHOICES for no in nos) for nos in newer)
+    newer = [nos for row, nos in refused if compare(row.version, chosen.version) > 0]
+    ours = [nos for nos in newer if all(no.axis != "backend" for no in nos)]
+    return bool(ours) and all(any(no.axis not in CHOICES for no in nos) for nos in ours)
 
 
 def _main_refusals(refused: Sequence[RefusedRow]) -> tuple[No, ...]:
@@ -198,7 +193,7 @@ def _weakness(no: No) -> int:
 def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = "") -> tuple[No, ...]:
     """All reasons why this row does not do, none hidden by another."""
     source = row.source[0]
-    who = f"{row.package} {row.version}"
+    who, platform = f"{row.package} {row.version}", PLATFORM_NAMES[at.platform].exact
     nos: list[No] = []
 
     def no(axis: Axis, text: str) -> None:
@@ -207,27 +202,21 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
     if version and not _in_span(row, version):
         no("version", f"{who} is not {version}.")
     if at.backend not in row.backends:
-        vendor = {
-            "cuda": "NVIDIA cards",
-            "rocm": "AMD cards",
-            "xpu": "Intel's GPUs",
-            "cpu": "a machine without a GPU",
-        }
-        serves = " and ".join(vendor[name] for name in row.backends)
-        no("backend", f"{who} is made for {serves}, not for {vendor[at.backend]}.")
+        serves = " and ".join(_CARDS[name] for name in row.backends)
+        no("backend", f"{who} is made for {serves}, not for {_CARDS[at.backend]}.")
     else:
         nos += _card_refusals(row, at, facts, who, source)
     if isinstance(row, CompanionPackageWheel):
         pythons = row.pythons.get(at.platform)
         if pythons is None:
-            no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {_platform_words(at.platform)}.")
+            no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {platform}.")
         elif at.python and "any" not in pythons and at.python.removesuffix("t") not in pythons:
             no("python", f"{who} has no wheel for Python {at.python} (it has {pythons[0]} to {pythons[-1]}).")
         floor = row.glibc.get(at.platform)
         if floor and at.glibc and compare(at.glibc, floor) < 0:
             no("libc", f"{who} needs glibc {floor} or newer, and this system has {at.glibc}.")
     elif isinstance(row, CompanionSource | CompanionFork) and row.platforms and at.platform not in row.platforms:
-        no("platform", f"{who} is not known to work on {_platform_words(at.platform)}.")
+        no("platform", f"{who} is not known to work on {platform}.")
     if row.python and at.python and not matches(at.python.removesuffix("t"), row.python):
         no("python", f"{who} wants Python {row.python}.")
     if row.cuda and at.backend == "cuda" and at.cuda and not any(same_prefix(at.cuda, cuda) for cuda in row.cuda):
@@ -310,14 +299,3 @@ def _is_limited(card: GpuArch, limit: str) -> bool:
     if limit.startswith("sm_"):
         return isinstance(card, Sm) and card < parse_sm(limit)
     return isinstance(card, Gfx) and card.name == limit
-
-
-def _platform_words(platform: Platform) -> str:
-    return {
-        "linux_x86_64": "Linux x86-64",
-        "linux_aarch64": "Linux aarch64",
-        "windows": "Windows",
-        "windows_arm64": "Windows on Arm",
-        "macos_x86_64": "macOS on Intel",
-        "macos_arm64": "macOS on Apple silicon",
-    }[platform]

@@ -106,18 +106,14 @@ def find_cpu(text: str, facts: Facts) -> str:
             return row.microarchitecture
     import difflib
 
-    near = difflib.get_close_matches(lowered, table, n=2)
-    hint = (
-        "did you mean " + " or ".join(near) + "?" if near else "name its microarchitecture (ivybridge, zen2, aarch64)"
-    )
+    near = " or ".join(difflib.get_close_matches(lowered, table, n=2))
+    hint = f"did you mean {near}?" if near else "name its microarchitecture (ivybridge, zen2, aarch64)"
     raise BadInput(f"no CPU called {text!r} is known", remedy=hint)
 
 
 def microarchitecture(name: str | None, facts: Facts) -> Microarchitecture | None:
     """The row of a microarchitecture by its own name; None where there is none."""
-    if not name:  # nothing to look up: spare the start-up the table
-        return None
-    return facts.cpu.microarchitecture.get(name)
+    return facts.cpu.microarchitecture.get(name) if name else None  # without a name, spare the start-up the table
 
 
 def match_microarchitecture(
@@ -143,9 +139,8 @@ def match_microarchitecture(
     if not fitting:
         return None
     lines = {name: _ancestry(name, facts) for name in fitting}
-    generic = max(
-        (name for name in fitting if table[name].vendor == "generic"), key=lambda n: len(lines[n]), default=None
-    )
+    levels = [name for name in fitting if table[name].vendor == "generic"]
+    generic = max(levels, key=lambda name: len(lines[name]), default=None)
     if exact := {name for name in fitting if part and table[name].part == part}:
         fitting = exact
     # A niche feature switched off by firmware must not push a machine below its generic level.

@@ -9,7 +9,7 @@ driver comes with JetPack.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import CompatAnswer, answer
@@ -144,70 +144,52 @@ def _spell_branch(last: int | None, below: int | None, side: Side) -> str:
     return f"{last}.x" if side == "linux" else f"R{last} (below {below})"
 
 
-def _card_name(sm: Sm | None, names: Mapping[Sm, str]) -> str:
-    return str(sm) if sm is None else names.get(sm, str(sm))
-
-
+@functools.lru_cache(maxsize=4096)
 def driver_runs(
     driver: str | None,
     cuda: str | None,
-    cards: Sequence[Sm],
+    cards: tuple[Sm, ...],
     side: Side,
     facts: Facts,
     *,
     ptx: bool = False,
-    names: Sequence[str] = (),
+    names: tuple[str, ...] = (),
 ) -> CompatAnswer:
     """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX.
 
     ``cuda`` None asks for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown*
     with what is needed, or *no*). ``names`` are how to call the cards.
     """
-    return _driver_runs(driver, cuda, tuple(cards), side, facts, ptx, tuple(names))
-
-
-@functools.lru_cache(maxsize=4096)
-def _driver_runs(
-    driver: str | None,
-    cuda: str | None,
-    cards: tuple[Sm, ...],
-    side: Side,
-    facts: Facts,
-    ptx: bool,
-    names: tuple[str, ...],
-) -> CompatAnswer:
-    called = dict(zip(cards, names, strict=False))
+    called: dict[Sm | None, str] = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
     common = common_driver(cards, side, facts)
     want = wanted_driver(cuda, cards, side, facts, ptx=ptx)
     if not common.exists:
-        old, new = _card_name(common.oldest, called), _card_name(common.newest, called)
+        old, new = called.get(common.oldest, common.oldest), called.get(common.newest, common.newest)
         ends = f"R{common.last} is its last branch"
         text = f"no driver serves both {old} ({ends}) and {new} (needs {common.first} or newer)"
         return answer("no", "driver-none-for-all", text, common.source)
     floor = need.own if ptx else need.floor
     if cuda and floor and common.below is not None and branch(floor) >= common.below:
-        old = _card_name(common.oldest, called)
+        old = called.get(common.oldest, common.oldest)
         task = "compile its PTX" if ptx and need.floor and branch(need.floor) < common.below else f"run CUDA {cuda}"
         text = f"driver {floor} is needed to {task}, and R{common.last} is the last driver branch for {old}"
         return answer("no", "driver-branch-ended", text, common.source)
     if driver is None or not is_version(driver):
         if want is None:
             return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
-        subject = f"CUDA {cuda}" if cuda else _card_name(cards[0], called)
+        subject = f"CUDA {cuda}" if cuda else called.get(cards[0], cards[0])
         return answer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
     for sm in cards:
-        span, name = card_drivers(sm, side, facts), _card_name(sm, called)
+        span, name = card_drivers(sm, side, facts), called.get(sm, sm)
         if span.below is not None and branch(driver) >= span.below:
             text = f"R{span.last} is the last driver branch for {name}; driver {driver} does not drive it"
             return answer("no", "driver-too-new", text, span.source, _spell_branch(span.last, span.below, side))
         # Where the toolkit asks for more than the card, its number is the one to give: that of the card would not do.
         toolkit_asks_more = floor is not None and span.first is not None and branch(floor) > branch(span.first)
         if span.first is not None and branch(driver) < branch(span.first) and not toolkit_asks_more:
-            text = (
-                f"{name} itself needs a driver of branch {branch(span.first)} or newer"
-                f" (CUDA {span.toolkit} introduced it); this one is {driver}"
-            )
+            text = f"{name} itself needs a driver of branch {branch(span.first)} or newer"
+            text += f" (CUDA {span.toolkit} introduced it); this one is {driver}"
             return answer("no", "driver-older-than-card", text, span.source, want)
     if cuda is None:
         return answer("yes", "driver", f"driver {driver} drives the cards", common.source)

@@ -7,7 +7,6 @@ vendor's libraries stay as they are, so nvcc must be of the wheel's CUDA major v
 import functools
 import heapq
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 from packaging.specifiers import SpecifierSet
@@ -18,7 +17,7 @@ from rekindle.compat.closed_libraries import judge_linked_libraries
 from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.graft import GraftCost, GraftRecipe
+from rekindle.model.graft import GraftCost, GraftRecipe, GraftTime
 from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, minor
 
@@ -74,20 +73,15 @@ def is_proven(torch: str, sm: Sm, facts: Facts) -> bool:
 @functools.lru_cache(maxsize=512)
 def graft_kits(cuda: str, cards: tuple[Sm, ...], facts: Facts) -> tuple[str, ...]:
     """The toolkits, oldest first, that fit a wheel of ``cuda`` and compile for every card."""
-    return tuple(
-        kit
-        for kit in reversed(facts.toolkits)
-        if fits_wheel(kit, cuda).kind == "yes" and all(emits_for(kit, sm, facts) is not None for sm in cards)
-    )
+    fitting = [kit for kit in reversed(facts.toolkits) if fits_wheel(kit, cuda).kind == "yes"]
+    return tuple(kit for kit in fitting if all(emits_for(kit, sm, facts) is not None for sm in cards))
 
 
 def fits_wheel(kit: str, cuda: str) -> CompatAnswer:
     """May nvcc of toolkit ``kit`` compile device code for a wheel of ``cuda``?"""
     if key(kit)[0] != key(cuda)[0]:
-        text = (
-            f"CUDA {kit} cannot compile for a wheel of CUDA {cuda}: headers, cub and runtime of another major version"
-            " give other kernels"
-        )
+        why = "headers, cub and runtime of another major version give other kernels"
+        text = f"CUDA {kit} cannot compile for a wheel of CUDA {cuda}: {why}"
         return answer("no", "graft-other-major", text, want=f"{key(cuda)[0]}.x")
     if compare(kit, cuda) < 0:
         text = f"CUDA {kit} is older than the wheel's CUDA {cuda}, whose headers it does not have"
@@ -99,21 +93,6 @@ def find_twin(chips: Sequence[str], card: Gfx, facts: Facts) -> str | None:
     """Of the chips that a bundle has code for, one of the card's own kind."""
     kinds = [row for row in facts.graft.twin if card.name in row.serves]
     return next((chip for row in kinds for chip in row.code if chip in chips), None)
-
-
-class GraftTime(NamedTuple):
-    """``seconds`` on so many ``jobs``, for ``units`` compiled; ``cpu_seconds`` of one core in all."""
-
-    seconds: float
-    cpu_seconds: float
-    units: int
-    jobs: int
-
-    @property
-    def minutes(self) -> tuple[int, int]:
-        """From what was measured to a quarter more."""
-        low = max(1, round(self.seconds / 60))
-        return low, max(low + 1, round(self.seconds / 48))
 
 
 def unit_seconds(unit: str | None, arch: Sm, row: GraftCost) -> float:
@@ -153,11 +132,8 @@ def graft_jobs(threads: int, memory_gib: float | None, row: GraftCost) -> int:
 
 
 def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int | None, facts: Facts) -> str | None:
-    """A sentence that offers a graft of a ``torch`` of ``cuda`` that has no code for the card; None where there is no
-    recipe or no toolkit for it."""
-    if torch is None or cuda is None or not isinstance(card, Sm):
-        return None
-    if find_recipe(torch, facts, measured=True) is None:
+    """A sentence that offers a graft for a card without code; None where there is no recipe or no toolkit for it."""
+    if torch is None or cuda is None or not isinstance(card, Sm) or find_recipe(torch, facts, measured=True) is None:
         return None
     cuda = ".".join(cuda.split(".")[:2])
     cost = graft_cost(torch, facts)
@@ -174,8 +150,7 @@ def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int |
 def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:
     """What will not work on the card though the wheel was grafted: the vendor's libraries stay as they are."""
     losses: list[str] = []
-    cudnn_fit = cudnn_covers(cudnn, cuda, card, facts)
-    if cudnn_fit.kind == "partly":
+    if (cudnn_fit := cudnn_covers(cudnn, cuda, card, facts)).kind == "partly":
         losses.append(cudnn_fit.text)
     inside = judge_linked_libraries(torch, card, facts)
     for row, judged in inside:

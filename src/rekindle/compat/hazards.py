@@ -47,19 +47,16 @@ class Combination:
 
 def machine_meets(hazard: Hazard, machine: Surroundings, *, any_cpu: bool = False) -> bool:
     """The conditions on the machine alone; with ``any_cpu``, whatever its CPU can do."""
-    if (hazard.os and machine.system not in hazard.os) or (hazard.arch and machine.arch not in hazard.arch):
-        return False
-    if not _version_fits(hazard.glibc, machine.glibc):
-        return False
-    if not any_cpu and not cpu_meets(hazard, machine.cpu_features):
-        return False
-    if hazard.sm is not None and parse_sm(hazard.sm) not in machine.sms:
-        return False
-    if hazard.gfx and not any(gfx.name in hazard.gfx for gfx in machine.gfxs):
-        return False
-    if hazard.wsl is not None and hazard.wsl != bool(machine.wsl):
-        return False
-    return hazard.tegra is None or hazard.tegra == machine.tegra
+    return (
+        (not hazard.os or machine.system in hazard.os)
+        and (not hazard.arch or machine.arch in hazard.arch)
+        and _version_fits(hazard.glibc, machine.glibc)
+        and (any_cpu or cpu_meets(hazard, machine.cpu_features))
+        and (hazard.sm is None or parse_sm(hazard.sm) in machine.sms)
+        and (not hazard.gfx or any(gfx.name in hazard.gfx for gfx in machine.gfxs))
+        and (hazard.wsl is None or hazard.wsl == bool(machine.wsl))
+        and (hazard.tegra is None or hazard.tegra == machine.tegra)
+    )
 
 
 def cpu_meets(hazard: Hazard, features: Collection[str] | None) -> bool:
@@ -70,29 +67,22 @@ def cpu_meets(hazard: Hazard, features: Collection[str] | None) -> bool:
 
 def torch_meets(hazard: Hazard, combo: Combination) -> bool:
     """The conditions on the torch and its toolchain alone."""
-    if not _version_fits(hazard.torch, combo.torch):
-        return False
-    if hazard.backend and combo.backend not in hazard.backend:
-        return False
-    if hazard.flavour and combo.flavour not in hazard.flavour:
-        return False
-    spans = ((hazard.cuda, combo.cuda), (hazard.rocm, combo.rocm), (hazard.python, combo.python))
-    if not all(_version_fits(span, version) for span, version in spans):
-        return False
-    if any(folder in hazard.spares for folder in combo.toolkit_folders):
-        return False
-    return hazard.compiler is None or _compiler_fits(hazard, combo.compiler)
+    compiler, _, number = (combo.compiler or "").partition("-")
+    return (
+        _version_fits(hazard.torch, combo.torch)
+        and (not hazard.backend or combo.backend in hazard.backend)
+        and (not hazard.flavour or combo.flavour in hazard.flavour)
+        and _version_fits(hazard.cuda, combo.cuda)
+        and _version_fits(hazard.rocm, combo.rocm)
+        and _version_fits(hazard.python, combo.python)
+        and not any(folder in hazard.spares for folder in combo.toolkit_folders)
+        and hazard.compiler in (None, compiler)
+        and (hazard.compiler is None or _version_fits(hazard.compiler_version, number or None))
+    )
 
 
 def _version_fits(spec: str | None, value: str | None) -> bool:
     return spec is None or (value is not None and matches(value, spec))
-
-
-def _compiler_fits(hazard: Hazard, compiler: str | None) -> bool:
-    if compiler is None:
-        return False
-    kind, _, version = compiler.partition("-")
-    return kind == hazard.compiler and _version_fits(hazard.compiler_version, version or None)
 
 
 def lost_rows(sm: Sm, torch: str, facts: Facts) -> tuple[SmFeature, ...]:

@@ -58,36 +58,31 @@ def split_targets(targets: tuple[str, ...]) -> SplitTargets:
     lto: list[Sm] = []
     for name in targets:
         try:
-            if name.startswith("lto_"):
-                lto.append(parse_sm("sm_" + name.removeprefix("lto_")))
-                continue
             if _AMD.match(name):
                 parse_gfx_code(name)
                 gfx.append(name)
                 continue
-            arch = parse_sm(name)
+            arch = parse_sm(name.replace("lto_", "sm_", 1))
         except ValueError:
             odd.append(name)
             continue
-        if not name.startswith("compute_"):
+        if name.startswith("lto_"):
+            lto.append(arch)
+        elif not name.startswith("compute_"):
             sass.append(arch)
         if name.startswith("compute_") or name.endswith("+PTX"):
             ptx.append(arch)
     return SplitTargets(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd), tuple(lto))
 
 
+@functools.lru_cache(maxsize=65536)
 def covers(code: GpuCode, card: GpuArch | None, system: str | None, facts: Facts) -> Coverage:
     """Does a card run this code? ``system`` matters for AMD's override, which is a Linux thing."""
     if card is None:
         return Coverage("unknown", "the card's architecture is not known", code="gpu-arch-not-told")
-    return _covers(code, card, system, facts)
-
-
-@functools.lru_cache(maxsize=65536)
-def _covers(code: GpuCode, card: GpuArch, system: str | None, facts: Facts) -> Coverage:
-    split = split_targets(code.targets)
     if not code.targets:
         return Coverage("unknown", "which cards it has code for is not known", code.source, code="gpu-targets-not-told")
+    split = split_targets(code.targets)
     if isinstance(card, Sm):
         coverage = _nvidia_coverage(code, split, card, facts)
     elif isinstance(card, Xe):
@@ -153,13 +148,10 @@ def _amd_coverage(code: GpuCode, split: SplitTargets, card: Gfx, system: str | N
     row = find_override(card, code.rocm, facts) if system in ("linux", None) else None
     has_neighbour = row is not None and facts.gfx_rule.runs(split.gfx, row.runs) is True
     if row is not None and has_neighbour and find_gap(row.runs, code.rocm, code.publisher, facts) is None:
-        text = f"has no {card}, but its {row.runs} code runs there under {VARIABLE}={row.value}"
-        if row.risk:
-            text += f" ({row.risk})"
-        env = ((VARIABLE, row.value),)
-        return Coverage(
-            "override", text, row.source[0], env, row.risk is not None, code="gpu-override", target=str(row.runs)
-        )
+        risk = f" ({row.risk})" if row.risk else ""
+        text = f"has no {card}, but its {row.runs} code runs there under {VARIABLE}={row.value}{risk}"
+        env, risky = ((VARIABLE, row.value),), row.risk is not None
+        return Coverage("override", text, row.source[0], env, risky, code="gpu-override", target=str(row.runs))
     if runs is None:
         return _amd_unknown(code, split, card, facts)
     return Coverage("none", f"has no code for {card}", code.source, code="gpu-no-code")
@@ -183,9 +175,8 @@ def _amd_unknown(code: GpuCode, split: SplitTargets, card: Gfx, facts: Facts) ->
 def find_override(gfx: Gfx, rocm: str | None, facts: Facts) -> GfxOverride | None:
     """The neighbour whose code a card runs under the override variable, in this ROCm."""
     for row in facts.rocm.override:
-        if row.gfx.name != gfx.name:
-            continue
-        if row.rocm_below is None or (rocm is not None and compare(rocm, row.rocm_below) < 0):
+        holds = row.rocm_below is None or (rocm is not None and compare(rocm, row.rocm_below) < 0)
+        if row.gfx.name == gfx.name and holds:
             return row
     return None
 
@@ -195,8 +186,7 @@ def find_gap(gfx: Gfx, rocm: str | None, publisher: str | None, facts: Facts) ->
     if rocm is None or publisher is None:
         return None
     for gap in facts.rocm.math_gap:
-        if gap.publisher != publisher or all(gfx.name != other.name for other in gap.gfx):
-            continue
-        if compare(rocm, gap.rocm_from) >= 0 and (gap.rocm_below is None or compare(rocm, gap.rocm_below) < 0):
+        lacks = gap.publisher == publisher and any(gfx.name == other.name for other in gap.gfx)
+        if lacks and compare(rocm, gap.rocm_from) >= 0 and (not gap.rocm_below or compare(rocm, gap.rocm_below) < 0):
             return gap
     return None

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
-from rekindle.model.facts import CudaToolkit, Distro, Flavour, Platform
+from rekindle.model.facts import Distro, Flavour, Platform
 from rekindle.model.machine import Os
-from rekindle.model.version import compare
+from rekindle.model.version import compare, key
 
 Family = Literal["glibc", "musl"]
 _WORDS = re.compile(r"[a-z]+|\d+(?:\.\d+)*")
@@ -36,9 +36,7 @@ def libc_of(os: Os, facts: Facts) -> Libc | None:
     if os.libc == "musl":
         return Libc("musl")
     row = find_distro(os.distro or "", facts)
-    if row is None:
-        return Libc(os.libc)
-    return Libc(row.libc, row.glibc)
+    return Libc(row.libc, row.glibc) if row else Libc(os.libc)
 
 
 @functools.lru_cache(maxsize=256)
@@ -65,13 +63,8 @@ def tag_libc(tags: Iterable[str], facts: Facts) -> Libc | None:
                 promises.append(Libc("glibc" if match[1] == "many" else "musl", f"{match[2]}.{match[3]}"))
             elif old := facts.distros.manylinux.get(platform.partition("_")[0]):
                 promises.append(Libc("glibc", old.glibc))
-    if not promises:
-        return None
-    oldest = promises[0]
-    for libc in promises:
-        if libc.kind == oldest.kind and compare(libc.version or "0", oldest.version or "0") < 0:
-            oldest = libc
-    return oldest
+    same = (libc for libc in promises if libc.kind == promises[0].kind)
+    return min(same, key=lambda libc: key(libc.version or "0"), default=None)
 
 
 def flavour_libc(flavour: Flavour, torch: str, platform: Platform, facts: Facts) -> Libc | None:
@@ -88,26 +81,19 @@ def tools_libc(facts: Facts) -> tuple[Libc, str]:
     return Libc("glibc", row.glibc), row.source[0]
 
 
-def toolkit_libc(row: CudaToolkit) -> Libc:
-    """What the programs of a CUDA toolkit for Linux want: the C library of the oldest system it is made for."""
-    return Libc("glibc", row.glibc)
-
-
 def libc_runs(need: Libc | None, have: Libc | None) -> CompatAnswer:
     """Does a wheel that wants ``need`` run on a system that has ``have``?"""
     if need is None or have is None or need.kind is None:
         return CompatAnswer("yes")
     named = f"{need.kind} {need.version}" if need.version else need.kind
-    if have.kind is None:
-        return answer("unknown", f"{need.kind}-not-told", f"needs {named}", TAG_SOURCE, named)
-    if have.kind != need.kind:
+    if have.kind not in (None, need.kind):
         text = f"needs {named}, and this system uses {have.kind}"
         return answer("no", f"libc-{have.kind}", text, TAG_SOURCE, named)
-    if need.version is None:
+    if have.kind and need.version is None:
         return answer("unknown", "libc-need-not-known", f"which {need.kind} it needs is not known")
-    if have.version is None:
+    if need.version is None or have.version is None:
         return answer("unknown", f"{need.kind}-not-told", f"needs {named}", TAG_SOURCE, named)
-    if compare(have.version, need.version) >= 0:
-        return answer("yes", need.kind, f"needs {named}, the machine has {have.version}", TAG_SOURCE)
     text = f"needs {named}, the machine has {have.version}"
+    if compare(have.version, need.version) >= 0:
+        return answer("yes", need.kind, text, TAG_SOURCE)
     return answer("no", f"{need.kind}-too-old", text, TAG_SOURCE, f"{named} or newer")

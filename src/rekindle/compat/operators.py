@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from rekindle.compat.processor import missing
 from rekindle.model.facts import Row
 from rekindle.model.toml import read_beside
@@ -50,15 +52,10 @@ class Suspicion:
 
     def trial(self) -> OperatorTrial:
         """As it stands before anybody tried."""
+        trial = OperatorTrial(operator=None, functions=self.functions, isa=self.isa)
         if self.call is None:
-            return OperatorTrial(
-                operator=None,
-                functions=self.functions,
-                isa=self.isa,
-                outcome="not-tried",
-                detail="no known call reaches it",
-            )
-        return OperatorTrial(operator=self.call.operator, functions=self.functions, isa=self.isa, avoid=self.call.avoid)
+            return replace(trial, outcome="not-tried", detail="no known call reaches it")
+        return replace(trial, operator=self.call.operator, avoid=self.call.avoid)
 
 
 def load_operators() -> tuple[OperatorCall, ...]:
@@ -80,25 +77,20 @@ def suspicions(evidence: Iterable[CodeEvidence], features: Iterable[str]) -> lis
         if not rows:
             unreached.setdefault(code.function, code)
     suspects = []
-    for row in load_operators():
-        if row.id in reached:
-            functions = dict.fromkeys(code.function for code in reached[row.id])
-            lacking = dict.fromkeys(isa for code in reached[row.id] for isa in missing(code.isa, have))
-            suspects.append(Suspicion(call=row, functions=tuple(functions), isa=tuple(lacking)))
-    suspects += [
-        Suspicion(call=None, functions=(name,), isa=tuple(missing(code.isa, have))) for name, code in unreached.items()
-    ]
+    for row in (row for row in load_operators() if row.id in reached):
+        functions = dict.fromkeys(code.function for code in reached[row.id])
+        lacking = dict.fromkeys(isa for code in reached[row.id] for isa in missing(code.isa, have))
+        suspects.append(Suspicion(call=row, functions=tuple(functions), isa=tuple(lacking)))
+    for name, code in unreached.items():
+        suspects.append(Suspicion(call=None, functions=(name,), isa=tuple(missing(code.isa, have))))
     return suspects
 
 
 def usual_suspects(package: str, arch: str, features: Iterable[str]) -> list[Suspicion]:
     """Without an audit: the operators of the table that a CPU with these features may crash in."""
     have = frozenset(features)
-    return [
-        Suspicion(call=row, isa=tuple(missing(row.isa, have)))
-        for row in load_operators()
-        if row.package == package and row.arch == arch and missing(row.isa, have)
-    ]
+    rows = [row for row in load_operators() if (row.package, row.arch) == (package, arch)]
+    return [Suspicion(call=row, isa=tuple(lacks)) for row in rows if (lacks := missing(row.isa, have))]
 
 
 def describe_trials(trials: Sequence[OperatorTrial]) -> str:
@@ -108,13 +100,12 @@ def describe_trials(trials: Sequence[OperatorTrial]) -> str:
         "suspected": "these operators should crash",
         "no-answer": "these operators give no answer",
         "refuses": "these operators refuse with an error",
+        "runs": "looked unguarded, tried, and run",
     }
     parts = []
     for outcome, words in named.items():
         if names := [trial.operator for trial in trials if trial.outcome == outcome and trial.operator]:
             parts.append(f"{words}: {_list_names(names)}")
-    if names := [trial.operator for trial in trials if trial.outcome == "runs" and trial.operator]:
-        parts.append(f"looked unguarded, tried, and run: {_list_names(names)}")
     untried = [trial for trial in trials if trial.outcome == "not-tried"]
     if names := [name for trial in untried for name in ([trial.operator] if trial.operator else trial.functions)]:
         parts.append(f"not tried, no known call reaches it: {_list_names(names)}")

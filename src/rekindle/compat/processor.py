@@ -11,32 +11,11 @@ from typing import NamedTuple
 from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.facts.cpus import archspec_microarchitectures
+from rekindle.facts.tables import read_own
 from rekindle.model.machine import Cpu, CpuRun
 from rekindle.model.version import compare, key, matches
 
-# Instruction sets that cpuinfo and archspec call as we do.
-_SAME_NAME = (
-    "ssse3 popcnt cx16 movbe aes sse4a avx f16c avx2 fma bmi1 bmi2 adx gfni vaes vpclmulqdq fma4 xop tbm "
-    "avx_vnni avx_ne_convert avx512_fp16 crc32 fcma jscvt i8mm bf16 sve sme sha2"
-)
-# Any one of several will do.
-FEATURES: dict[str, tuple[str, ...]] = {name: (name,) for name in _SAME_NAME.split()} | {
-    "sse3": ("sse3", "pni"),
-    "sse4.1": ("sse4_1",),
-    "sse4.2": ("sse4_2",),
-    "pclmul": ("pclmulqdq",),
-    "lzcnt": ("abm", "lzcnt"),
-    "tzcnt": ("bmi1",),
-    "sha": ("sha_ni", "sha"),
-    "avx512": ("avx512f",),
-    "amx": ("amx_tile",),
-    "lse": ("atomics",),
-    "rdm": ("asimdrdm",),
-    "fp16": ("asimdhp", "fphp"),
-    "dotprod": ("asimddp",),
-    "rcpc": ("lrcpc",),
-    "fp16fml": ("asimdfhm",),
-}
+FEATURES = read_own(__file__, "features.toml", dict[str, tuple[str, ...]])
 # What torch and its libraries ask the CPU for when they choose kernels.
 CHOOSING = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi2", "avx512")
 
@@ -153,15 +132,10 @@ def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:
     add are lines of their own, so "from bonnell on" would say too much.
     """
     needed = list(isa)
-    out = []
-    for vendor in _VENDORS:
-        fitting = [
-            (len(row.features), name)
-            for name, row in archspec_microarchitectures().items()
-            if row.vendor == vendor and row.family == machine and not missing(needed, row.features)
-        ]
-        out += [min(fitting)[1]] if fitting else []
-    return tuple(out)
+    family = [(name, row) for name, row in archspec_microarchitectures().items() if row.family == machine]
+    fitting = [(name, row) for name, row in family if not missing(needed, row.features)]
+    of_vendors = ([(len(row.features), name) for name, row in fitting if row.vendor == who] for who in _VENDORS)
+    return tuple(min(rows)[1] for rows in of_vendors if rows)
 
 
 def runs_from(isa: Iterable[str], machine: str) -> str | None:

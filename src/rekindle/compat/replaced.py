@@ -45,9 +45,7 @@ def same_build(was: str, now: str) -> bool:
         left, right = Version(was), Version(now)
     except ValueError:  # no version, or a number of more digits than Python reads
         return was == now
-    if Version(left.public) != Version(right.public):
-        return False
-    return left.local is None or left.local == right.local
+    return Version(left.public) == Version(right.public) and left.local in (None, right.local)
 
 
 def _describe_change(now: PackageRecord, meant: str) -> str:

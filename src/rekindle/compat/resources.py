@@ -57,14 +57,10 @@ def measured_bytes(
     phase: DiskPhase, project: str, torch: str, facts: Facts, *, gpu: bool, origin: str | None = None
 ) -> int | None:
     """What this phase left on the disk where it was measured; None where it was not."""
-    rows = [
-        row
-        for row in facts.costs.disk
-        if (row.phase, row.project) == (phase, project)
-        and compare(torch, row.since) >= 0
-        and row.backend in (None, "gpu" if gpu else "cpu")
-        and row.origin in (None, origin)
-    ]
+    kind = "gpu" if gpu else "cpu"
+    about = [row for row in facts.costs.disk if (row.phase, row.project) == (phase, project)]
+    alike = [row for row in about if row.backend in (None, kind) and row.origin in (None, origin)]
+    rows = [row for row in alike if compare(torch, row.since) >= 0]
     return int(max(rows, key=lambda row: key(row.since)).gib * GIB) if rows else None
 
 

@@ -73,11 +73,10 @@ def from_index(rows: Iterable[ThirdParty], backend: str) -> tuple[ThirdParty, ..
 
 
 def takes_from_index(row: ThirdParty, backend: str | None) -> bool:
-    """Is it fetched from the package index for ``backend``? None: nobody has said what will be built; then libraries
-    of one CUDA, which are large, are not."""
-    if row.index is None or (backend is None and row.toolkit):
-        return False
-    return backend is None or row.index.backend in (None, backend)
+    """Is it fetched from the package index? While no ``backend`` is named, large libraries of one CUDA are not."""
+    if row.index is None or backend is None:
+        return row.index is not None and not row.toolkit
+    return row.index.backend in (None, backend)
 
 
 def is_planned_cudnn(row: ThirdParty, cudnn: str | None) -> bool:

@@ -95,16 +95,13 @@ def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
     if kind == "msvc":
         if row.msvc_below is None:
             return None
-        number = msc_ver(version)
-        return number < row.msvc_below and (row.msvc_from is None or number >= row.msvc_from)
+        return (row.msvc_from or 0) <= msc_ver(version) < row.msvc_below
     low, high = (row.gcc_min, row.gcc_max) if kind == "gcc" else (row.clang_min, row.clang_max)
     if high is None:
         return None
     major = key(version)[0]
-    if major > high:
-        return False
-    if low is None:
-        return True
+    if low is None or major > high:
+        return major <= high
     return major >= key(low)[0] if len(key(version)) == 1 else at_least(version, low)
 
 
@@ -139,10 +136,7 @@ class CudnnFloor(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def cudnn_floor(cudnn: str, cuda: str, facts: Facts) -> CudnnFloor | None:
     """By the newest known cuDNN that is not newer than this one; None where the tables do not reach."""
-    best: str | None = None
-    for version in facts.cudnn.cudnn:
-        if compare(version, cudnn) <= 0 and (best is None or compare(version, best) > 0):
-            best = version
+    best = max((version for version in facts.cudnn.cudnn if compare(version, cudnn) <= 0), key=key, default=None)
     if best is None:
         return None
     row = facts.cudnn.cudnn[best]
@@ -166,10 +160,8 @@ def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, fact
         return CompatAnswer("unknown")
     if card >= floor.oldest:
         return answer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)
-    text = (
-        f"cuDNN {cudnn} has no code for {card}: cuDNN {floor.version} starts at {floor.oldest} with CUDA {cuda}, so"
-        " convolutions fail unless torch.backends.cudnn.enabled is set to False"
-    )
+    text = f"cuDNN {cudnn} has no code for {card}: cuDNN {floor.version} starts at {floor.oldest} with CUDA {cuda}, so"
+    text += " convolutions fail unless torch.backends.cudnn.enabled is set to False"
     return answer("partly", "cudnn-lacks-arch", text, floor.source, last_cudnn(card, facts))
 
 

@@ -1,7 +1,7 @@
 """AMD cards: by the kernel's compute topology (kfd), by rocminfo, else by their PCI numbers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.host.asking import Asking
@@ -17,7 +17,7 @@ _NODES = "/sys/class/kfd/kfd/topology/nodes"
 def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
     """The cards of these that are AMD's, with driver and trouble."""
     ours = [card for card in cards if card.vendor == "amd"]
-    by_kfd = _read_kfd(host, ours) if host.system == "linux" else ()
+    by_kfd = tuple(_read_kfd(host, ours)) if host.system == "linux" else ()
     if not by_kfd and (host.which("rocminfo") or host.glob("/opt/rocm/bin/rocminfo")):
         by_kfd = _ask_rocminfo(host)
     slots = {gpu.pci_slot for gpu in by_kfd}
@@ -25,12 +25,9 @@ def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
     gpus = by_kfd + (others if not by_kfd or slots - {None} else ())
     trouble = None
     if ours and not by_kfd and host.system == "linux":
-        driver = ours[0].driver
-        trouble = (
-            "the amdgpu driver is loaded but offers no compute (no /sys/class/kfd)"
-            if driver == "amdgpu"
-            else f"the card runs on {driver or 'no driver'}, not on amdgpu"
-        )
+        trouble = f"the card runs on {ours[0].driver or 'no driver'}, not on amdgpu"
+        if ours[0].driver == "amdgpu":
+            trouble = "the amdgpu driver is loaded but offers no compute (no /sys/class/kfd)"
     elif by_kfd and by_kfd[0].how == "kfd":
         trouble = _device_trouble(host)
     return Cards(gpus=gpus, driver=_find_driver(host, ours), trouble=trouble)
@@ -47,8 +44,7 @@ def _device_trouble(host: Asking) -> str | None:
 def _find_driver(host: Asking, cards: Sequence[PciCard]) -> str | None:
     if host.system == "windows":
         return next((card.driver_version for card in cards if card.driver_version), None)
-    version = text_of(host.read("/sys/module/amdgpu/version")).strip()
-    if version:
+    if version := text_of(host.read("/sys/module/amdgpu/version")).strip():
         return version
     # The driver that comes with the kernel has no version of its own.
     if any(card.driver == "amdgpu" for card in cards):
@@ -64,8 +60,7 @@ def gfx_of(target: int) -> Gfx | None:
     return Gfx(f"gfx{major}{minor:x}{step:x}")
 
 
-def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
-    gpus = []
+def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
     for path in host.glob(f"{_NODES}/*/properties"):
         values = key_values(text_of(host.read(path)), " ")
         if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
@@ -75,18 +70,15 @@ def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
         pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
         gfx = gfx_of(int(values.get("gfx_target_version", "0")))
         chip = chip_of(pci_id, revision=card.revision if card else None)
-        gpus.append(
-            Gpu(
-                vendor="amd",
-                name=chip.name,
-                arch=gfx or chip.arch,
-                memory_gib=gib(card.memory if card else None) or _bank_memory(host, path),
-                how="kfd",
-                pci_id=pci_id,
-                pci_slot=slot,
-            )
+        yield Gpu(
+            vendor="amd",
+            name=chip.name,
+            arch=gfx or chip.arch,
+            memory_gib=gib(card.memory if card else None) or _bank_memory(host, path),
+            how="kfd",
+            pci_id=pci_id,
+            pci_slot=slot,
         )
-    return tuple(gpus)
 
 
 def _pci_slot(values: dict[str, str]) -> str | None:
@@ -129,8 +121,6 @@ def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:
             )
         )
     if not gpus:
-        lines = (done.err.strip() or done.out.strip()).splitlines()
-        host.gap(
-            "rocminfo", "it did not answer in time" if done.timed_out else (lines[0] if lines else f"exit {done.code}")
-        )
+        first = next(iter((done.err.strip() or done.out.strip()).splitlines()), f"exit {done.code}")
+        host.gap("rocminfo", "it did not answer in time" if done.timed_out else first)
     return tuple(gpus)

@@ -4,6 +4,7 @@ On x86 the instruction ``cpuid`` is asked before ``/proc/cpuinfo``, because unde
 describes the machine underneath. Features carry the names of ``/proc/cpuinfo`` on every system.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -149,21 +150,16 @@ def _read_registry(host: Asking) -> Cpu:
         return Cpu(cores=cores, threads=threads)
     host.gap("processor features", "cpuid could not be executed here")
     name = tidy_name(str(key.values.get("ProcessorNameString", "")))
+    microarchitecture = None
+    with contextlib.suppress(BadInput):  # the product's name, where nothing better can be asked
+        microarchitecture = find_cpu(name, load_facts()) if name else None
     return Cpu(
         name=name or None,
         vendor=str(key.values.get("VendorIdentifier", "")) or None,
-        microarchitecture=_named_microarchitecture(name),
+        microarchitecture=microarchitecture,
         cores=cores,
         threads=threads,
     )
-
-
-def _named_microarchitecture(name: str) -> str | None:
-    """What a product's name says of its microarchitecture, where nothing better can be asked."""
-    try:
-        return find_cpu(name, load_facts()) if name else None
-    except BadInput:
-        return None
 
 
 def tidy_name(name: str) -> str:
@@ -176,7 +172,9 @@ def tidy_name(name: str) -> str:
 def _count_cores(host: Asking, proc: str | None = None) -> tuple[int | None, int | None]:
     """Physical cores and hardware threads."""
     if host.system == "windows":
-        return _count_on_windows(host)
+        key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
+        count = host.env.get("NUMBER_OF_PROCESSORS", "")
+        return host.cores(), (len(key.keys) if key else 0) or (int(count) if count.isdigit() else None)
     raw = proc if proc is not None else text_of(host.read("/proc/cpuinfo", limit=4 << 20))
     threads = len(re.findall(r"^processor\s*:", raw, re.MULTILINE)) or None
     pairs = {
@@ -191,10 +189,3 @@ def _count_cores(host: Asking, proc: str | None = None) -> tuple[int | None, int
         for path in host.glob("/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list")
     } - {""}
     return len(siblings) or None, threads
-
-
-def _count_on_windows(host: Asking) -> tuple[int | None, int | None]:
-    key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
-    threads = len(key.keys) if key else None
-    count = host.env.get("NUMBER_OF_PROCESSORS", "")
-    return host.cores(), threads or (int(count) if count.isdigit() else None)

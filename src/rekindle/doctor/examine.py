@@ -14,9 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from rekindle import __version__
+from rekindle.doctor.amd import find_amd
 from rekindle.doctor.cpu import probe_cpu
-from rekindle.doctor.gpus import probe_gpus
 from rekindle.doctor.limits import MemoryLimits, probe_disks, probe_memory
+from rekindle.doctor.nvidia import find_jetson, find_nvidia
+from rekindle.doctor.pci import find_cards, find_intel
 from rekindle.doctor.pythons import Installations, probe_installations, torch_with_verdict
 from rekindle.doctor.system import probe_holders, probe_os
 from rekindle.errors import BadInput
@@ -125,6 +127,15 @@ def examine(
         seconds=round(time.monotonic() - begin, 2),
     )
     return Examined(examination=examination, answers=answers)
+
+
+def probe_gpus(host: Asking) -> Graphics:
+    """The cards, and what is wrong with their drivers."""
+    cards = find_cards(host)
+    nvidia = find_jetson(host)
+    if not nvidia.gpus:
+        nvidia = find_nvidia(host, cards)
+    return Graphics(nvidia=nvidia, amd=find_amd(host, cards), intel=find_intel(host, cards))
 
 
 def run_probes(

@@ -46,22 +46,16 @@ def _ask_memory(host: Asking) -> MemoryLimits:
     if memory is None:
         host.gap("memory", "the system did not say")
         return MemoryLimits()
-    usable, why = memory.total, None
-    if memory.job_limit is not None and memory.job_limit < usable:
-        usable, why = memory.job_limit, "job object"
-    if memory.commit_limit is not None and memory.commit_limit < usable:
-        usable, why = memory.commit_limit, "commit limit"
+    limits = ((memory.total, None), (memory.job_limit, "job object"), (memory.commit_limit, "commit limit"))
+    usable, why = min(((size, name) for size, name in limits if size is not None), key=lambda limit: limit[0])
     return MemoryLimits(usable=usable, physical=memory.total, swap=memory.swap, limited_by=why)
 
 
 def cgroup_limit(host: Asking) -> tuple[int, str] | None:
     """The smallest limit above this process, and which kind of group said so."""
-    best: tuple[int, str] | None = None
-    for version, place in groups_of(host.read, "memory"):
-        limit = memory_limit(host.read, version, place)
-        if limit is not None and (best is None or limit < best[0]):
-            best = limit, f"cgroup v{version}"
-    return best
+    groups = groups_of(host.read, "memory")
+    limits = [(memory_limit(host.read, version, place), f"cgroup v{version}") for version, place in groups]
+    return min(((size, name) for size, name in limits if size is not None), key=lambda limit: limit[0], default=None)
 
 
 def allowed_processors(host: Asking) -> float | None:
@@ -73,7 +67,7 @@ def allowed_processors(host: Asking) -> float | None:
 
 
 def _cpu_quota(host: Asking) -> float | None:
-    best: float | None = None
+    shares = []
     for version, place in groups_of(host.read, "cpu"):
         if version == 2:
             words = text_of(host.read(f"{place}/cpu.max")).split()
@@ -81,34 +75,26 @@ def _cpu_quota(host: Asking) -> float | None:
             words = [text_of(host.read(f"{place}/cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
         # "max" (v2) and -1 (v1) mean: no limit.
         if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
-            share = round(int(words[0]) / int(words[1]), 2)
-            best = share if best is None else min(best, share)
-    return best
+            shares.append(round(int(words[0]) / int(words[1]), 2))
+    return min(shares, default=None)
 
 
 def _cpu_affinity(host: Asking) -> float | None:
     match = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)", text_of(host.read("/proc/self/status")), re.MULTILINE)
     if match is None:
         return None
-    count = 0
-    for part in match[1].split(","):
-        first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
-            count += int(last or first) - int(first) + 1
-    return float(count) if count > 0 else None
+    spans = [part.split("-") for part in match[1].split(",")]
+    counts = [int(span[-1]) - int(span[0]) + 1 for span in spans if len(span) < 3 and all(map(str.isdigit, span))]
+    return float(sum(counts)) if sum(counts) > 0 else None
 
 
 def probe_disks(workspace: str) -> Callable[[Asking], tuple[Volume, ...]]:
     """The probe: free space where builds happen, and where compilers put their temporary files."""
 
     def probe(host: Asking) -> tuple[Volume, ...]:
-        places = [("workspace", workspace)]
-        if host.system == "windows":
-            places.append(("temporary files", host.env.get("TEMP") or r"C:\Windows\Temp"))
-        else:
-            places.append(("temporary files", host.env.get("TMPDIR") or "/tmp"))  # noqa: S108 (asked, not used)
+        variable, usual = ("TEMP", r"C:\Windows\Temp") if host.system == "windows" else ("TMPDIR", "/tmp")  # noqa: S108
         volumes = []
-        for purpose, path in places:
+        for purpose, path in (("workspace", workspace), ("temporary files", host.env.get(variable) or usual)):
             disk = host.disk(path)
             if disk is None:
                 host.gap(f"disk space for {purpose}", f"{path} did not answer")

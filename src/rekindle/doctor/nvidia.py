@@ -1,17 +1,17 @@
 """NVIDIA cards: by the management library, else by nvidia-smi, else by their PCI numbers.
 
 Drivers up to 470 do not know the compute-capability query, so it is asked alone and last; the PCI number
-then names the chip.
+then names the chip. On Tegra boards the GPU is no PCI device, so the device tree names the chip.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
+from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.text import read_answer, text_of
 from rekindle.model.arch import Sm, parse_sm
@@ -19,6 +19,7 @@ from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
 from rekindle.readiness.case import Cards
 
+_COMPATIBLE = "/proc/device-tree/compatible"
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
 
 
@@ -52,7 +53,7 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     if ours or loaded or _has_library(host):
         # A big server without persistence mode takes seconds here.
         answer = read_answer(host.nvml(timeout=host.left(5)), Nvml)
-    nvidia = _read_nvml(answer)
+    nvidia = Cards(gpus=tuple(_read_nvml(answer)), driver=answer.driver)
     for number, device in enumerate(answer.devices):
         if device.error:
             host.gap(f"NVIDIA card {number}", device.error)
@@ -77,7 +78,7 @@ def _has_library(host: Asking) -> bool:
         root = host.env.get("SystemRoot") or r"C:\Windows"
         return bool(host.glob(rf"{root}\System32\nvml.dll"))
     places = ("/usr/lib*/libnvidia-ml.so.1", "/usr/lib/*/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
-    return any(host.glob(place) for place in places)
+    return any(map(host.glob, places))
 
 
 def _kernel_driver(host: Asking) -> str | None:
@@ -89,24 +90,20 @@ def _kernel_driver(host: Asking) -> str | None:
     return match[1] if match else None
 
 
-def _read_nvml(answer: Nvml) -> Cards:
-    gpus = []
+def _read_nvml(answer: Nvml) -> Iterator[Gpu]:
     for device in answer.devices:
         if not (device.name or device.pci_id):
             continue
         chip = chip_of(device.pci_id)
-        gpus.append(
-            Gpu(
-                vendor="nvidia",
-                name=device.name or chip.name,
-                arch=parse_capability(device.compute_capability) or chip.arch,
-                memory_gib=gib(device.memory),
-                how="nvml",
-                pci_id=device.pci_id,
-                pci_slot=device.pci_slot,
-            )
+        yield Gpu(
+            vendor="nvidia",
+            name=device.name or chip.name,
+            arch=parse_capability(device.compute_capability) or chip.arch,
+            memory_gib=gib(device.memory),
+            how="nvml",
+            pci_id=device.pci_id,
+            pci_slot=device.pci_slot,
         )
-    return Cards(gpus=tuple(gpus), driver=answer.driver)
 
 
 def parse_capability(text: str | None) -> Sm | None:
@@ -115,7 +112,11 @@ def parse_capability(text: str | None) -> Sm | None:
 
 
 def _ask_smi(host: Asking) -> Cards:
-    tool = host.which("nvidia-smi") or _find_smi(host)
+    if host.system == "windows":
+        places = [r"C:\Program Files\NVIDIA Corporation\NVSMI\nvidia-smi.exe", r"C:\Windows\System32\nvidia-smi.exe"]
+    else:
+        places = ["/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/opt/bin/nvidia-smi"]
+    tool = host.which("nvidia-smi") or next(filter(host.glob, places), None)
     if tool is None:
         return Cards()
     done = host.run([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout=host.left(4))
@@ -125,7 +126,9 @@ def _ask_smi(host: Asking) -> Cards:
         lines = (done.out.strip() or done.err.strip()).splitlines()
         why = "nvidia-smi did not answer in time" if done.timed_out else (lines[0] if lines else f"exit {done.code}")
         return Cards(trouble=f"nvidia-smi: {why}" if not why.startswith("nvidia-smi") else why)
-    capabilities = _capabilities(host, tool, len(rows))
+    done = host.run([tool, "--query-gpu=compute_cap", "--format=csv,noheader"], timeout=host.left(4))
+    lines = [line.strip() for line in done.out.splitlines()]
+    told = done.ok and len(lines) == len(rows) and all(re.fullmatch(r"\d+\.\d", line) for line in lines)
     gpus = []
     for number, (name, slot, device, _, memory) in enumerate(rows):
         # "0x233510DE" is 10de:2335.
@@ -135,7 +138,7 @@ def _ask_smi(host: Asking) -> Cards:
             Gpu(
                 vendor="nvidia",
                 name=name,
-                arch=capabilities[number] if capabilities else chip_of(pci_id, name).arch,
+                arch=parse_sm(lines[number]) if told else chip_of(pci_id, name).arch,
                 memory_gib=round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None,
                 how="nvidia-smi",
                 pci_id=pci_id,
@@ -145,45 +148,25 @@ def _ask_smi(host: Asking) -> Cards:
     return Cards(gpus=tuple(gpus), driver=rows[0][3])
 
 
-def _find_smi(host: Asking) -> str | None:
-    if host.system == "windows":
-        places = [r"C:\Program Files\NVIDIA Corporation\NVSMI\nvidia-smi.exe", r"C:\Windows\System32\nvidia-smi.exe"]
-    else:
-        places = ["/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/opt/bin/nvidia-smi"]
-    return next((place for place in places if host.glob(place)), None)
-
-
-def _capabilities(host: Asking, tool: str, count: int) -> list[Any]:
-    done = host.run([tool, "--query-gpu=compute_cap", "--format=csv,noheader"], timeout=host.left(4))
-    lines = [line.strip() for line in done.out.splitlines()]
-    if done.ok and len(lines) == count and all(re.fullmatch(r"\d+\.\d", line) for line in lines):
-        return [parse_sm(line) for line in lines]
-    return []
-
-
 def _nvml_trouble(answer: Nvml, loaded: str | None) -> str | None:
     error = answer.error or ""
-    if not error:
-        return None
-    if "permission" in error.lower() or answer.code == 4:
+    if error and ("permission" in error.lower() or answer.code == 4):
         return f"NVML: {error}: this user may not use /dev/nvidiactl"
-    if "version mismatch" in error.lower() or answer.code == 18:
-        return (
-            f"the driver's library and its kernel module differ (kernel module {loaded or 'unknown'}): "
-            "the driver was updated and the machine not restarted since"
-        )
-    return f"NVML: {error}"
+    if error and ("version mismatch" in error.lower() or answer.code == 18):
+        differ = f"the driver's library and its kernel module differ (kernel module {loaded or 'unknown'})"
+        return f"{differ}: the driver was updated and the machine not restarted since"
+    return f"NVML: {error}" if error else None
 
 
 def _why_no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
-    driver = cards[0].driver
+    driver = cards[0].driver or ""
     if driver == "nvidia" and answer.missing:
         return "the kernel has NVIDIA's driver, but its library is not here (a container started without its GPUs?)"
-    if driver == "nouveau":
-        return "the card runs on nouveau, which has no CUDA; NVIDIA's driver is not loaded"
-    if driver == "vfio-pci":
-        return "the card is reserved for a virtual machine (vfio-pci)"
-    return "no NVIDIA driver is loaded"
+    reasons = {
+        "nouveau": "the card runs on nouveau, which has no CUDA; NVIDIA's driver is not loaded",
+        "vfio-pci": "the card is reserved for a virtual machine (vfio-pci)",
+    }
+    return reasons.get(driver, "no NVIDIA driver is loaded")
 
 
 def _registry_driver(cards: Sequence[PciCard]) -> str | None:
@@ -194,3 +177,35 @@ def _registry_driver(cards: Sequence[PciCard]) -> str | None:
             if digits.isdigit():
                 return f"{int(digits[:3])}.{digits[3:]}"
     return None
+
+
+def find_jetson(host: Asking) -> Cards:
+    """The board's GPU and its L4T release; nothing on any other machine."""
+    if host.system != "linux" or host.machine != "aarch64":
+        return Cards()
+    names = text_of(host.read(_COMPATIBLE)).split("\0")
+    if not any(name.startswith("nvidia,tegra") for name in names):
+        return Cards()
+    rows = [row for row in load_facts().nvidia.jetson if row.device_tree in names]
+    model = text_of(host.read("/proc/device-tree/model")).strip("\0 \n")
+    # Boards of one chip differ in memory and clocks, not in architecture; the firmware knows the board's name.
+    row = next((row for row in rows if row.name.lower() in model.lower()), rows[0] if rows else None)
+    if row is None:
+        host.gap("Tegra GPU", f"no table knows {', '.join(filter(None, names))}")
+    gpu = Gpu(
+        vendor="nvidia",
+        name=model.removeprefix("NVIDIA ").strip() or (row.name if row else None),
+        arch=row.arch if row else None,
+        how="device-tree",
+        note="shares the memory of the system",
+    )
+    return Cards(gpus=(gpu,), l4t=_l4t(host))
+
+
+def _l4t(host: Asking) -> str | None:
+    """``# R36 (release), REVISION: 4.3, GCID: …`` → ``36.4.3``: Tegra's driver comes with the board's system."""
+    match = re.search(r"R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)", text_of(host.read("/etc/nv_tegra_release")))
+    if match is None:
+        host.gap("L4T release", "there is no /etc/nv_tegra_release (not NVIDIA's system, or a bare container)")
+        return None
+    return f"{match[1]}.{match[2]}"

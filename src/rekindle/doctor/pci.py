@@ -1,25 +1,27 @@
 """Graphics cards on the PCI bus, with no driver at all: their numbers by sysfs or the registry, and by the facts tables
-which chip a number or a product name stands for."""
+which chip a number or a product name stands for; Intel's are known by no more than that."""
 
 import contextlib
 import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import find_by_pci_id, find_gpu
+from rekindle.facts.gpus import VENDOR_NUMBERS, find_by_pci_id, find_gpu
 from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, text_of
 from rekindle.model.arch import GpuArch
 from rekindle.model.machine import Gpu, Vendor
 from rekindle.model.spoken import gib
+from rekindle.readiness.case import Cards
 
-_VENDORS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 # PCI class 0x03: display controllers (VGA, XGA, 3D). AMD Instinct cards also call themselves 0x12, accelerator.
 _CLASSES = ("03", "12")
 _ENUM = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI"
+_NUMBERS = re.compile(r"ven_([0-9a-f]{4})&dev_([0-9a-f]{4})")
 _DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 
 
@@ -38,71 +40,63 @@ class PciCard(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_cards(host: Asking) -> tuple[PciCard, ...]:
     """Every graphics card of a vendor we know."""
-    return _list_registry(host) if host.system == "windows" else _list_sysfs(host)
+    if host.system != "windows":
+        return tuple(_list_sysfs(host))
+    return tuple(_list_registry(host)) or tuple(_list_bus(host))
 
 
-def _list_sysfs(host: Asking) -> tuple[PciCard, ...]:
-    cards = []
+def _list_sysfs(host: Asking) -> Iterator[PciCard]:
     for path in host.glob("/sys/bus/pci/devices/*/uevent"):
         values = key_values(text_of(host.read(path)))
         vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
         # Leading zeros are left out: 30200 is class 03, subclass 02.
         kind = values.get("PCI_CLASS", "").zfill(6)[:2]
-        if kind not in _CLASSES or vendor not in _VENDORS:
+        if kind not in _CLASSES or vendor not in VENDOR_NUMBERS:
             continue
         revision = text_of(host.read(path.removesuffix("uevent") + "revision")).strip().removeprefix("0x")
         memory = text_of(host.read(path.removesuffix("uevent") + "mem_info_vram_total")).strip()
-        cards.append(
-            PciCard(
-                vendor=_VENDORS[vendor],
-                pci_id=f"{vendor}:{device}",
-                slot=values.get("PCI_SLOT_NAME"),
-                driver=values.get("DRIVER"),
-                memory=int(memory) if memory.isdigit() else None,
-                revision=revision or None,
-            )
+        yield PciCard(
+            vendor=VENDOR_NUMBERS[vendor],
+            pci_id=f"{vendor}:{device}",
+            slot=values.get("PCI_SLOT_NAME"),
+            driver=values.get("DRIVER"),
+            memory=int(memory) if memory.isdigit() else None,
+            revision=revision or None,
         )
-    return tuple(cards)
 
 
-def _list_registry(host: Asking) -> tuple[PciCard, ...]:
+def _list_registry(host: Asking) -> Iterator[PciCard]:
     """The display class: one key per adapter that Windows has, with a driver or without."""
-    cards = []
     top = host.registry(_DISPLAY)
     for number in top.keys if top else ():
         if not number.isdigit() or (key := host.registry(rf"{_DISPLAY}\{number}")) is None:
             continue
-        match = re.search(r"ven_([0-9a-f]{4})&dev_([0-9a-f]{4})", str(key.values.get("MatchingDeviceId", "")).lower())
-        if match is None or match[1] not in _VENDORS:
+        match = _NUMBERS.search(str(key.values.get("MatchingDeviceId", "")).lower())
+        if match is None or match[1] not in VENDOR_NUMBERS:
             continue
         memory = key.values.get("HardwareInformation.qwMemorySize")
-        cards.append(
-            PciCard(
-                vendor=_VENDORS[match[1]],
-                pci_id=f"{match[1]}:{match[2]}",
-                driver=str(key.values.get("ProviderName", "")) or None,
-                driver_version=str(key.values.get("DriverVersion", "")) or None,
-                name=str(key.values.get("DriverDesc", "")) or None,
-                memory=memory if isinstance(memory, int) else None,
-            )
+        yield PciCard(
+            vendor=VENDOR_NUMBERS[match[1]],
+            pci_id=f"{match[1]}:{match[2]}",
+            driver=str(key.values.get("ProviderName", "")) or None,
+            driver_version=str(key.values.get("DriverVersion", "")) or None,
+            name=str(key.values.get("DriverDesc", "")) or None,
+            memory=memory if isinstance(memory, int) else None,
         )
-    return tuple(cards) or _list_bus(host)
 
 
-def _list_bus(host: Asking) -> tuple[PciCard, ...]:
+def _list_bus(host: Asking) -> Iterator[PciCard]:
     """Without a vendor's driver Windows shows its basic adapter only; the bus's own list still has the numbers."""
-    cards = []
     top = host.registry(_ENUM)
     for name in top.keys if top else ():
-        match = re.match(r"ven_([0-9a-f]{4})&dev_([0-9a-f]{4})", name.lower())
-        if match is None or match[1] not in _VENDORS:
+        match = _NUMBERS.match(name.lower())
+        if match is None or match[1] not in VENDOR_NUMBERS:
             continue
         instances = host.registry(rf"{_ENUM}\{name}")
         for instance in instances.keys if instances else ():
             key = host.registry(rf"{_ENUM}\{name}\{instance}")
             if key is not None and re.search(r"cc_(03|12)", str(key.values.get("CompatibleIDs", "")).lower()):
-                cards.append(PciCard(vendor=_VENDORS[match[1]], pci_id=f"{match[1]}:{match[2]}"))
-    return tuple(cards)
+                yield PciCard(vendor=VENDOR_NUMBERS[match[1]], pci_id=f"{match[1]}:{match[2]}")
 
 
 class Chip(NamedTuple):
@@ -139,3 +133,13 @@ def gpu_by_number(card: PciCard) -> Gpu:
         pci_id=card.pci_id,
         pci_slot=card.slot,
     )
+
+
+def find_intel(host: Asking, cards: Sequence[PciCard]) -> Cards:
+    """Intel's GPUs by their PCI numbers, with the driver: Windows' own number, else the kernel's module."""
+    ours = [card for card in cards if card.vendor == "intel"]
+    drivers = [card.driver_version if host.system == "windows" else card.driver for card in ours]
+    trouble = None
+    if host.system == "linux" and any(drivers) and not host.glob("/usr/lib*/**/libze_intel_gpu.so*"):
+        trouble = "Intel's compute driver (libze-intel-gpu1, Level Zero) is not installed: torch.xpu sees no device"
+    return Cards(gpus=tuple(map(gpu_by_number, ours)), driver=next(filter(None, drivers), None), trouble=trouble)

@@ -57,9 +57,11 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
     paths = distinct[:_MAX_PYTHONS]
     if len(distinct) > _MAX_PYTHONS:
         host.gap("some Pythons", f"only the first {_MAX_PYTHONS} of {len(distinct)} were asked")
-    answers = ask_each(
-        host, paths, lambda path: read_interpreter(path, host.python(path, timeout=host.left(4))), at_once=_AT_ONCE
-    )
+
+    def ask(path: str) -> Interpreter | str:
+        return read_interpreter(path, host.python(path, timeout=host.left(4)))
+
+    answers = ask_each(host, paths, ask, at_once=_AT_ONCE)
     unique: dict[str, Interpreter] = {}
     for path in paths:
         answer = answers.get(path, "it did not answer in time")
@@ -100,13 +102,9 @@ def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bo
     torches: dict[str, InstalledTorch] = {}
     for python, answer in answers.items():
         package = answer.packages.get("torch")
-        if package is None or package.path in torches:
-            continue
-        place = package.path
-        torch = _read_torch(host, python, place, package.version)
-        if len(torches) < _MAX_TRIED:
-            torch = _try_torch(host, torch, deep=try_it)
-        torches[place] = torch
+        if package is not None and package.path not in torches:
+            torch = _read_torch(host, python, package.path, package.version)
+            torches[package.path] = _try_torch(host, torch, deep=try_it) if len(torches) < _MAX_TRIED else torch
     return tuple(torches.values())
 
 
@@ -131,9 +129,8 @@ def _read_torch(host: Asking, python: str, place: str, version: str) -> Installe
 
 def _read_switches(host: Asking, headers: str, slash: str) -> tuple[str, ...]:
     """The build's switches, from the headers it installs: ``#define AT_MKL_ENABLED() 1``."""
-    text = text_of(host.read(f"{headers}{slash}Config.h")) + text_of(
-        host.read(f"{headers}{slash}cuda{slash}CUDAConfig.h")
-    )
+    files = (f"{headers}{slash}Config.h", f"{headers}{slash}cuda{slash}CUDAConfig.h")
+    text = "".join(text_of(host.read(file)) for file in files)
     names = re.findall(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", text, re.MULTILINE)
     return tuple(sorted({name.lower() for name in names if name.lower() in _SWITCHES}))
 
@@ -154,13 +151,12 @@ def _try_torch(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledT
 
 def _explain_exit(code: int, error: object) -> str:
     """A process killed by a signal ends with its negative number (Linux), or an NTSTATUS (Windows)."""
-    if code in (-4, 0xC000001D, -1073741795):
-        return "illegal instruction: it was built for a newer processor"
-    if code in (-11, 0xC0000005, -1073741819):
-        return "it crashes while loading"
-    if code in (-9,):
-        return "it was killed while loading (out of memory?)"
-    return f"loading it ends with exit code {code}: {error}"
+    endings = (
+        ((-4, 0xC000001D, -1073741795), "illegal instruction: it was built for a newer processor"),
+        ((-11, 0xC0000005, -1073741819), "it crashes while loading"),
+        ((-9,), "it was killed while loading (out of memory?)"),
+    )
+    return next((why for codes, why in endings if code in codes), f"loading it ends with exit code {code}: {error}")
 
 
 def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
@@ -205,9 +201,8 @@ def _why_gpu_fails(machine: Machine, torch: InstalledTorch, code: GpuCode) -> st
             return f"it has no code for {gpu.arch} ({gpu.name}), only for {', '.join(code.targets)}"
         if answer.kind in ("none", "override"):
             return f"it {answer.text}"
-    if torch.cuda and (
-        wrong := driver_misfit(machine, torch.cuda, ptx=any(answer.kind == "jit" for _, answer in answers))
-    ):
+    ptx = any(answer.kind == "jit" for _, answer in answers)
+    if torch.cuda and (wrong := driver_misfit(machine, torch.cuda, ptx=ptx)):
         return wrong
     cudnn = (cudnn_covers(code.cudnn, code.cuda, gpu.arch, facts) for gpu in ours)
     return next((f"its {answer.text}" for answer in cudnn if answer.kind == "partly"), None)
@@ -229,10 +224,5 @@ def _spell_targets(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...
     """As ``torch.cuda.get_arch_list()`` spells them: ``8.6+PTX`` is sm_86 and compute_86."""
     if not flavour.sm:
         return targets
-    spelled: dict[str, None] = {}
-    for target in targets:
-        sm = parse_sm(target)
-        spelled[str(sm)] = None
-        if target.endswith("+PTX"):
-            spelled[sm.compute] = None
-    return tuple(spelled)
+    sms = [(parse_sm(target), target.endswith("+PTX")) for target in targets]
+    return tuple(dict.fromkeys(name for sm, ptx in sms for name in (str(sm), *((sm.compute,) if ptx else ()))))

@@ -107,6 +107,11 @@ def _read_windows(host: Asking) -> Os:
             distro = f"windows {number} {display}".strip()
         revision = key.values.get("UBR")
         kernel = f"10.0.{build}" + (f".{revision}" if revision is not None else "")
+    bios = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\BIOS")
+    values = bios.values if bios else {}
+    firmware = " ".join(str(values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")).lower()
+    # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
+    hypervisor = next((name for mark, name in _hypervisors()["firmware"].items() if mark in firmware), None)
     paths = host.registry(r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem")
     return Os(
         system="windows",
@@ -114,18 +119,9 @@ def _read_windows(host: Asking) -> Os:
         arch=host.machine,
         kernel=kernel,
         wsl=False,
-        virtual_machine=_find_windows_hypervisor(host),
+        virtual_machine=hypervisor,
         long_paths=bool(paths.values.get("LongPathsEnabled", 0)) if paths else None,
     )
-
-
-def _find_windows_hypervisor(host: Asking) -> str | None:
-    bios = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\BIOS")
-    firmware = (
-        " ".join(str(bios.values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")) if bios else ""
-    )
-    # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
-    return next((name for mark, name in _hypervisors()["firmware"].items() if mark in firmware.lower()), None)
 
 
 def probe_holders(host: Asking) -> tuple[str, ...]:

@@ -130,17 +130,13 @@ def find_emulator(host: Host, emulated: EmulatedMachine = X86) -> Emulator:
     path = host.which(emulated.program) or host.which(f"{emulated.program}-static")
     if path is None:
         raise MissingTool(f"--cpu needs {emulated.program}, which is not on PATH", remedy="sudo apt install qemu-user")
-    version = host.run([path, "--version"]).out.splitlines()
+    words = host.run([path, "--version"]).out.partition("\n")[0].split()
+    version = words[words.index("version") + 1] if "version" in words[:-1] else "unknown"
     listed = host.run([path, "-cpu", "help"]).out
     # qemu-x86_64 prints "x86 Nehalem  Intel Core i7 …", qemu-aarch64 "  cortex-a72"
     mark, at = ("x86 ", 1) if emulated is X86 else ("  ", 0)
     models = tuple(line.split()[at] for line in listed.splitlines() if line.startswith(mark) and len(line.split()) > at)
-    return Emulator(path=path, version=_version_number(version[0] if version else ""), models=models, emulated=emulated)
-
-
-def _version_number(line: str) -> str:
-    words = line.split()
-    return words[words.index("version") + 1] if "version" in words[:-1] else "unknown"
+    return Emulator(path=path, version=version, models=models, emulated=emulated)
 
 
 def choose_cpu(emulator: Emulator, name: str) -> EmulatedCpu:

@@ -41,10 +41,6 @@ class Root:
     packages: int
     emulated: EmulatedMachine = X86
 
-    @property
-    def library_folders(self) -> tuple[Path, ...]:
-        return self.emulated.library_folders(self.path)
-
 
 def prepare_root(
     host: Host, cache: Path, progress: Progress, version: tuple[int, int] | None = None, emulated: EmulatedMachine = X86

@@ -5,10 +5,10 @@ Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :
 """
 
 import functools
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -72,26 +72,17 @@ class GfxRule:
         usual: dict[str, str] = {}
         for switch in self.switches:
             if any(chip.name == device.name for chip in switch.gfx):
-                (settings if switch.fixed else usual).update(
-                    {name: sign for name, sign in _settings([switch.usual]).items() if name not in settings}
-                )
-        unset = sorted({name for code in codes for name in _settings(code.features)} - set(settings))
-        outcomes = {
-            signs: any(
-                _settings(code.features).items() <= (settings | dict(zip(unset, signs, strict=True))).items()
-                for code in codes
-            )
-            for signs in product("+-", repeat=len(unset))
-        }
-        if len(set(outcomes.values())) == 1:
-            return outcomes.popitem()[1]
+                stands = {name: sign for name, sign in _settings([switch.usual]).items() if name not in settings}
+                (settings if switch.fixed else usual).update(stands)
+        wanted = [_settings(code.features) for code in codes]
+        unset = sorted({name for features in wanted for name in features} - set(settings))
+        ways = [dict(zip(unset, signs, strict=True)) for signs in itertools.product("+-", repeat=len(unset))]
+        runs = [any(features.items() <= (settings | way).items() for features in wanted) for way in ways]
+        if len(set(runs)) == 1:
+            return runs[0]
         # As the card usually stands, and however the switches stand of which that is not known.
-        as_usual = [
-            runs
-            for signs, runs in outcomes.items()
-            if all(usual.get(name, sign) == sign for name, sign in zip(unset, signs, strict=True))
-        ]
-        return True if all(as_usual) else None
+        as_usual = [all(usual.get(name, sign) == sign for name, sign in way.items()) for way in ways]
+        return True if all(itertools.compress(runs, as_usual)) else None
 
 
 def _find_code(name: str) -> Gfx | None:
@@ -211,6 +202,10 @@ class Facts:
     def release(self, version: str) -> Release | None:
         """The row of one release of torch; None where the tables do not have it."""
         return self.torch.release.get(version)
+
+    def companion_release(self, project: str, torch: str | None) -> str | None:
+        """The torchvision or torchaudio release that belongs to a release of torch (its flavour does not matter)."""
+        return getattr(self.release((torch or "").partition("+")[0]), project, None)
 
     def flavours(self, version: str) -> tuple[Flavour, ...]:
         """The published flavours of one release (``2.7.1`` → those of 2.7)."""

@@ -37,7 +37,7 @@ _MAKERS = {
     "amd": frozenset({"amd", "ati", "radeon", "instinct", "firepro", "ryzen", "rx"}),
     "intel": frozenset({"intel", "arc", "iris", "uhd", "battlemage", "alchemist"}),
 }
-_NUMBERS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
+VENDOR_NUMBERS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 
 
 class Product(NamedTuple):
@@ -219,8 +219,7 @@ def _readings(text: str) -> Iterator[str]:
 
 
 def _gpu_in_cpu(text: str) -> str:
-    """As CPUs name the GPU within: "Ryzen 7 7840U w/ Radeon 780M Graphics" tells it, "Ryzen 7 5700G with Radeon
-    Graphics" leaves it to the CPU's number."""
+    """The GPU that a CPU's name tells ("… w/ Radeon 780M Graphics"), else the name ("… with Radeon Graphics")."""
     if match := _WITHIN.search(text):
         return match[1]
     return _UNNAMED.sub("", text)
@@ -271,7 +270,7 @@ def _suggest_arch(arch: GpuArch, facts: Facts) -> str:
 
 def find_by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | None = None) -> FoundGpu:
     """Exact: the PCI id names one chip."""
-    vendor = _NUMBERS.get(vendor_id, "amd")
+    vendor = VENDOR_NUMBERS.get(vendor_id, "amd")
     chips = _chips(facts)[vendor]
     full = f"{device_id}:{revision}" if revision else None
     for chip_name, chip in chips.items():
@@ -280,15 +279,13 @@ def find_by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: st
             exact = [name for name in named if full and full in chip.products[name].split()]
             name = (exact or named or [chip_name])[0]
             return FoundGpu(vendor, name, (parse_gpu_arch(chip.arch),), (chip_name,))
-    raise BadInput(
-        f"no {vendor} device {vendor_id}:{device_id} is known",
-        remedy="give its architecture instead (sm_86 or gfx1030)",
-    )
+    remedy = "give its architecture instead (sm_86 or gfx1030)"
+    raise BadInput(f"no {vendor} device {vendor_id}:{device_id} is known", remedy=remedy)
 
 
 def device_classes(facts: Facts) -> dict[str, dict[str, str]]:
     """Every PCI id of the tables: vendor, device and architecture."""
-    numbers = {vendor: number for number, vendor in _NUMBERS.items()}
+    numbers = {vendor: number for number, vendor in VENDOR_NUMBERS.items()}
     by_vendor: dict[str, dict[str, str]] = {}
     for vendor, chips in _chips(facts).items():
         ids = by_vendor.setdefault(numbers[vendor], {})

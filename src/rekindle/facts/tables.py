@@ -203,6 +203,12 @@ def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
         raise BadInput(f"{path.name} breaks the schema of the facts: {error}") from error
 
 
+def read_own(module: str, name: str, kind: type[T]) -> T:
+    """The table ``name`` in the folder of a ``module`` (its ``__file__``), for what every plan begins with."""
+    path = Path(module).parent / name
+    return msgspec.convert(parse_toml(path.read_bytes(), f"{path.parent.name}-{path.stem}"), kind)
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     raw = read_bounded(path, MAX_FILE_BYTES, "facts file")
     try:

@@ -33,6 +33,12 @@ _LEAST_GIB, _GOOD_GIB = 2.0, 12.0
 _CLOCK_SECONDS = 30.0
 _ASK_SECONDS = 5.0
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount", "--")
+# What a system may forbid them by, and the value that allows them.
+_NAMESPACES_ALLOWED = {
+    "kernel/unprivileged_userns_clone": "1",
+    "kernel/apparmor_restrict_unprivileged_userns": "0",
+    "user/max_user_namespaces": "1",
+}
 # As sccache-dist does it for each compilation.
 _TRIAL = """
 cd "$1" && mkdir low up work top && mount -t overlay -o lowerdir=low,upperdir=up,workdir=work overlay top &&
@@ -152,15 +158,10 @@ def _check_sandbox(host: Host, scratch: Path) -> Check:
 def _sandbox_fix(host: Host, words: str) -> str:
     if "overlay" in words:
         return "overlays do not lie on NFS or on another overlay: a folder on a local disk (--scratch DIR), or sudo"
-    for path in (
-        "kernel/unprivileged_userns_clone",
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "user/max_user_namespaces",
-    ):
+    for path, allowed in _NAMESPACES_ALLOWED.items():
         value = (host.read(f"/proc/sys/{path}") or b"").strip()
-        allowed = b"0" if "apparmor" in path else b"1"
-        if value and (value == b"0") != (allowed == b"0"):
-            return f"sudo sysctl {path.replace('/', '.')}={'0' if allowed == b'0' else '1'}, or run it with sudo"
+        if value and (value == b"0") != (allowed == "0"):
+            return f"sudo sysctl {path.replace('/', '.')}={allowed}, or run it with sudo"
     return "run it with sudo; a container needs CAP_SYS_ADMIN (podman run --privileged)"
 
 
@@ -170,20 +171,16 @@ def _check_disk(host: Host, scratch: Path) -> Check:
         return _row("disk", "warn", "unknown", f"{_GOOD_GIB:.0f} GiB")
     free = disk.free / GIB
     status: CheckStatus = "ok" if free >= _GOOD_GIB else "warn" if free >= _LEAST_GIB else "fail"
-    return _row(
-        "disk", status, f"{free:.1f} GiB free", f"{_GOOD_GIB:.0f} GiB for toolchains", "--scratch DIR on a larger disk"
-    )
+    want, fix = f"{_GOOD_GIB:.0f} GiB for toolchains", "--scratch DIR on a larger disk"
+    return _row("disk", status, f"{free:.1f} GiB free", want, fix)
 
 
 def _check_network(needs: WorkerNeeds) -> list[Check]:
     host_name, port = split_address(needs.address)
     ours = host_name in own_addresses() or is_loopback(host_name)
     fix = f"invite the address it has: rekindle farm up --invite {(own_addresses() or ['ADDRESS'])[0]}:{port}"
-    checks = [
-        _row(
-            "address", "ok" if ours else "fail", host_name if ours else f"{host_name} is not this machine's", None, fix
-        )
-    ]
+    whose = host_name if ours else f"{host_name} is not this machine's"
+    checks = [_row("address", "ok" if ours else "fail", whose, None, fix)]
     free = is_free(needs.address) if ours else True
     fix = f"another port: rekindle farm up --invite {host_name}:{port + 1}"
     checks.append(_row("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", fix))
@@ -193,7 +190,6 @@ def _check_network(needs: WorkerNeeds) -> list[Check]:
     if ahead is not None:
         near = abs(ahead) <= _CLOCK_SECONDS
         words = f"{abs(ahead):.0f} s {'behind' if ahead > 0 else 'ahead of'} the scheduler's"
-        checks.append(
-            _row("clock", "ok" if near else "fail", words, f"within {_CLOCK_SECONDS:.0f} s", "timedatectl set-ntp true")
-        )
+        want, fix = f"within {_CLOCK_SECONDS:.0f} s", "timedatectl set-ntp true"
+        checks.append(_row("clock", "ok" if near else "fail", words, want, fix))
     return checks

@@ -23,13 +23,7 @@ from rekindle.farm.folder import (
     write_invitation,
 )
 from rekindle.farm.watch import SeenFarm, SeenWorker, read_log, read_scheduler_log, read_worker_log
-from rekindle.farm.worker import (
-    call_by_ssh,
-    end_worker,
-    invitation_for,
-    worker_name,
-    worker_places,
-)
+from rekindle.farm.worker import call_by_ssh, end_worker, invitation_for, worker_name, worker_places
 from rekindle.host.files import hold_lock
 from rekindle.host.protocol import Host
 from rekindle.model.farm import Farm, FarmDown, FarmFolder, FarmMachine, FarmReport, FarmUp, FarmWorker
@@ -106,11 +100,7 @@ def raise_farm(
     invited = [*guests, *[None] * client]
     invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in invited)
     return msgspec.structs.replace(
-        plan,
-        state="running" if pid else "started",
-        pid=pid or started,
-        written=written,
-        invitations=invitations,
+        plan, state="running" if pid else "started", pid=pid or started, written=written, invitations=invitations
     )
 
 

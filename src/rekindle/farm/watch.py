@@ -103,10 +103,7 @@ def read_log(path: Path) -> Iterable[str]:
 
 def explain_failure(text: str) -> tuple[str | None, str | None]:
     """What a line means and what to do; None where nobody knows."""
-    for pattern, why, fix in _failure_rows():
-        if pattern.search(text):
-            return why, fix
-    return None, None
+    return next(((why, fix) for pattern, why, fix in _failure_rows() if pattern.search(text)), (None, None))
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass
@@ -55,17 +56,17 @@ class Stretch(NamedTuple):
     first: int = 0
 
 
-def pack(function: Ints, address: Ints, write: npt.NDArray[np.bool_], variables: Variables) -> Ints:
+def pack(function: Ints, address: Ints, write: Flags, variables: Variables) -> Ints:
     """One number per (function, address, written or taken), eight bytes instead of twenty-four; each once."""
     return np.unique(function << 33 | (address - variables.low) << 1 | write)
 
 
-def unpack(touches: Ints, variables: Variables) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+def unpack(touches: Ints, variables: Variables) -> tuple[Ints, Ints, Flags]:
     """(function, address, written or taken) of what :func:`pack` made."""
     return touches >> 33, (touches >> 1 & 0xFFFFFFFF) + variables.low, (touches & 1).astype(bool)
 
 
-def owners(at: Ints, starts: Ints, ends: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def owners(at: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Flags]:
     """The function that holds each address, and whether one does."""
     index = np.searchsorted(starts, at, "right") - 1
     return index, np.asarray((index >= 0) & (at < ends[np.maximum(index, 0)]))

@@ -103,16 +103,14 @@ class _Plan:
         self.pointers = pointers_into(elf, section)
         self.cut = self._find_cut()
         # The old section table goes if it is the end of the file, where linkers put it.
-        table_end = self.head[1] + rows * row
-        self.kept_end = self.head[1] if table_end == view.size and not self._used_behind(self.head[1]) else view.size
+        ends = (row[4] + (0 if row[1] == 8 else row[5]) for row in self.rows if row[1])
+        is_last = self.head[1] + _SECTION.size * rows == view.size and max(ends, default=0) <= self.head[1]
+        self.kept_end = self.head[1] if is_last else view.size
         self.start = round_up(self._new_offset(self.kept_end), self.page)
         self.address = round_up(max(load[3] + load[6] for load in self.loads), self.page)
         if self.address + (1 << 40) >= 1 << 47:
             raise Malformed(f"{view.what} leaves no addresses for one segment more")
         self._place_pieces()
-
-    def _used_behind(self, offset: int) -> bool:
-        return any(row[4] + (0 if row[1] == 8 else row[5]) > offset for row in self.rows if row[1])
 
     def _find_cut(self) -> tuple[int, int]:
         """File offsets (from, to) of whole pages of old content that nobody else lies in; equal where none are."""

@@ -105,12 +105,8 @@ def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Byt
                     continue
                 first = int(words[index]) & 0x9F00001F | (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5
                 second = word & ~(0xFFF << 10) | (new & 0xFFF) << 10
-                edits.append(
-                    (
-                        ByteEdit(offset + 4 * index, struct.pack("<I", first)),
-                        ByteEdit(offset + 4 * following, struct.pack("<I", second)),
-                    )
-                )
+                page = ByteEdit(offset + 4 * index, struct.pack("<I", first))
+                edits.append((page, ByteEdit(offset + 4 * following, struct.pack("<I", second))))
                 break
     return edits
 

@@ -114,12 +114,21 @@ def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
         raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
     if entry.stored:
         stored = stored[: entry.stored]
-    from rekindle.formats.zstd import decode_zstd
-
-    image = decode_zstd(stored, size) if entry.flags & ZSTD else decode_lz4(stored, size)
+    image = decode_head(entry, stored, size)
     if len(image) != size:
         raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
     return image.rstrip(b"\0") if entry.kind == "ptx" else image
+
+
+def decode_head(entry: Entry, stored: bytes, limit: int) -> bytes:
+    """At most so many bytes of an entry's image, from what is stored of it."""
+    if entry.compression == "none":
+        return stored[:limit]
+    if entry.compression == "lz4":
+        return decode_lz4(stored, limit)
+    from rekindle.formats.zstd import decode_zstd
+
+    return decode_zstd(stored, limit)
 
 
 def read_options(data: Any, entry: Entry) -> tuple[str, ...]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rekindle.formats.code_scan import Flags, Ints
 from rekindle.formats.elf import SHF_EXECINSTR, SHT_NOBITS, Elf, Section
 from rekindle.formats.pe import EXCEPTION, EXECUTE, Pe
 from rekindle.formats.view import Malformed
 
-Addresses = npt.NDArray[np.int64]
 SYMBOL = np.dtype(
     [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
 )
@@ -39,13 +38,13 @@ class Code:
 class Functions:
     """Sorted by ``start``; ``end`` never reaches into the next. ``symbol`` is an index into the table, or -1."""
 
-    start: Addresses
-    end: Addresses
-    symbol: Addresses
+    start: Ints
+    end: Ints
+    symbol: Ints
     table: Any
     strings: tuple[Any, int, int]
-    files: Addresses
-    exported: npt.NDArray[np.bool_]
+    files: Ints
+    exported: Flags
     names: dict[int, str]
 
     def __len__(self) -> int:
@@ -112,14 +111,20 @@ def find_functions(binary: Elf | Pe) -> Functions:
     return _pe_functions(binary) if isinstance(binary, Pe) else _elf_functions(binary)
 
 
-def symbols_of(elf: Elf, section: Section) -> Any:
+def symbols_of(elf: Elf, section: Section | None) -> Any:
+    """The rows of a table of symbols; none where there is no table."""
+    if section is None or not section.size:
+        return np.zeros(0, SYMBOL)
     offset, size = elf.content(section)
     if size // SYMBOL.itemsize > MAX_SYMBOLS:
         raise Malformed(f"{elf.view.what} claims {size // SYMBOL.itemsize} symbols")
     return np.frombuffer(elf.view.data, SYMBOL, count=size // SYMBOL.itemsize, offset=offset)
 
 
-def string_table(elf: Elf, section: Section) -> tuple[Any, int, int]:
+def string_table(elf: Elf, section: Section | None) -> tuple[Any, int, int]:
+    """Where the names of a table of symbols stand: the bytes, from here to there."""
+    if section is None or not section.size:
+        return b"", 0, 0
     if section.link >= len(elf.sections):
         raise Malformed(f"{elf.view.what}: the strings of {section.name} are nowhere")
     offset, size = elf.content(elf.sections[section.link])
@@ -139,12 +144,9 @@ def table_string(table: tuple[Any, int, int], offset: int, most: int = 4096) -> 
 
 def _elf_functions(elf: Elf) -> Functions:
     code = code_of(elf)
-    table_section = elf.section(".symtab") or elf.section(".dynsym")
-    full = elf.section(".symtab") is not None
-    table = np.zeros(0, SYMBOL)
-    strings: tuple[Any, int, int] = (b"", 0, 0)
-    if table_section is not None and table_section.size:
-        table, strings = symbols_of(elf, table_section), string_table(elf, table_section)
+    full = elf.section(".symtab")
+    section = full or elf.section(".dynsym")
+    table, strings = symbols_of(elf, section), string_table(elf, section)
     kind = table["info"] & 15
     callable_ = ((kind == _FUNC) | (kind == _IFUNC)) & (table["section"] != 0)
     value = table["value"].astype(np.int64)
@@ -160,7 +162,9 @@ def _elf_functions(elf: Elf) -> Functions:
     files = (
         np.maximum.accumulate(np.where(kind == _FILE, np.arange(len(table)), 0)) if full and len(table) else start[:0]
     )
-    exported = _is_exported(elf, start)
+    others = symbols_of(elf, elf.section(".dynsym"))
+    visible = (others["section"] != 0) & ((others["info"] >> 4) != LOCAL)
+    exported = np.isin(start, others["value"][visible].astype(np.int64))
     unwind_start, unwind_end = _read_unwind(elf)
     if len(unwind_start):
         # Symbols that hand-written start code leaves without a size: the unwind table knows where they end.
@@ -177,14 +181,14 @@ def _elf_functions(elf: Elf) -> Functions:
     return Functions(all_start, end, symbol, table, strings, files, shown, {})
 
 
-def _lies_in_code(value: Addresses, code: list[Code]) -> npt.NDArray[np.bool_]:
+def _lies_in_code(value: Ints, code: list[Code]) -> Flags:
     out = np.zeros(len(value), bool)
     for part in code:
         out |= (value >= part.address) & (value < part.address + part.size)
     return out
 
 
-def _lies_in_symbol(points: Addresses, start: Addresses, size: Addresses) -> npt.NDArray[np.bool_]:
+def _lies_in_symbol(points: Ints, start: Ints, size: Ints) -> Flags:
     """Points that lie inside a sized symbol, or at the start of one without a size."""
     if not len(start):
         return np.zeros(len(points), bool)
@@ -193,7 +197,7 @@ def _lies_in_symbol(points: Addresses, start: Addresses, size: Addresses) -> npt
     return np.asarray((index >= 0) & ((points < start[before] + size[before]) | (points == start[before])))
 
 
-def _bound_ends(start: Addresses, end: Addresses, code: list[Code]) -> Addresses:
+def _bound_ends(start: Ints, end: Ints, code: list[Code]) -> Ints:
     """Never past the next function; a symbol without a size runs up to it; never out of its section."""
     following = np.full(len(start), np.iinfo(np.int64).max, np.int64)
     following[:-1] = start[1:]
@@ -204,16 +208,7 @@ def _bound_ends(start: Addresses, end: Addresses, code: list[Code]) -> Addresses
     return np.asarray(out, np.int64)
 
 
-def _is_exported(elf: Elf, start: Addresses) -> npt.NDArray[np.bool_]:
-    section = elf.section(".dynsym")
-    if section is None or not section.size:
-        return np.zeros(len(start), bool)
-    table = symbols_of(elf, section)
-    visible = (table["section"] != 0) & ((table["info"] >> 4) != LOCAL)
-    return np.isin(start, table["value"][visible].astype(np.int64))
-
-
-def _read_unwind(elf: Elf) -> tuple[Addresses, Addresses]:
+def _read_unwind(elf: Elf) -> tuple[Ints, Ints]:
     """Function ranges from ``.eh_frame_hdr``; none where it has another form than linkers write today."""
     empty = np.zeros(0, np.int64)
     section, frames = elf.section(".eh_frame_hdr"), elf.section(".eh_frame")
@@ -239,16 +234,13 @@ def _read_unwind(elf: Elf) -> tuple[Addresses, Addresses]:
 
 
 def _pe_functions(pe: Pe) -> Functions:
-    stretch = pe.directory(EXCEPTION)
+    offset, size = pe.directory(EXCEPTION) or (0, 0)
     step = 12 if pe.machine == "x86_64" else 8
-    rows = np.zeros((0, step // 4), np.int64)
-    if stretch is not None:
-        offset, size = stretch
-        if not pe.view.inside(offset, size):
-            raise Malformed(f"{pe.view.what}: its function table lies outside the file")
-        count = size // step
-        rows = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset)
-        rows = rows.reshape(count, step // 4).astype(np.int64)
+    if not pe.view.inside(offset, size):
+        raise Malformed(f"{pe.view.what}: its function table lies outside the file")
+    count = size // step
+    table = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset)
+    rows = table.reshape(count, step // 4).astype(np.int64)
     code = code_of(pe)
     rows = rows[_lies_in_code(rows[:, 0], code)] if len(rows) else rows
     rows = rows[np.argsort(rows[:, 0], kind="stable")] if len(rows) else rows
@@ -262,11 +254,11 @@ def _pe_functions(pe: Pe) -> Functions:
     names = {int(i): named[int(start[i])] for i in np.flatnonzero(shown)}
     empty = np.zeros(0, np.int64)
     symbol = np.full(len(start), -1, np.int64)
-    table = np.zeros(0, SYMBOL)
-    return Functions(start, _bound_ends(start, end, code), symbol, table, (b"", 0, 0), empty, shown, names)
+    end = _bound_ends(start, end, code)
+    return Functions(start, end, symbol, np.zeros(0, SYMBOL), (b"", 0, 0), empty, shown, names)
 
 
-def _add_leaves(start: Addresses, end: Addresses, exported: Addresses, code: list[Code]) -> tuple[Addresses, Addresses]:
+def _add_leaves(start: Ints, end: Ints, exported: Ints, code: list[Code]) -> tuple[Ints, Ints]:
     """Exported functions that the function table leaves out: those that call nobody and keep nothing on the stack.
 
     FBGEMM's FindMinMax, which crashes old CPUs, is one. They end where the next function starts.

@@ -9,6 +9,8 @@ each edge. Included files (CMake's rules) are not followed, and ``$var`` in valu
 edges and flags out whole.
 """
 
+import itertools
+import operator
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -47,30 +49,22 @@ def read_ninja_log(path: Path) -> list[Edge]:
 
 def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
     edges: list[Edge] = []
-    outputs: list[str] = []  # of the edge that is being read; a code generator has thousands
-    before: tuple[int, int, str] | None = None
-    run = 0
-    last_end = 0
+    run = last_end = 0
+    for (start, end, digest), rows in itertools.groupby(_log_rows(lines), key=operator.itemgetter(0)):
+        # Within a run lines come in the order of their ends; going back means Ninja was started anew.
+        run += end < last_end
+        last_end = end
+        edges.append(Edge(start=start, end=end, outputs=tuple(output for _, output in rows), hash=digest, run=run))
+    return edges
+
+
+def _log_rows(lines: Iterable[str]) -> Iterator[tuple[tuple[int, int, str], str]]:
+    """((start, end, hash), output) of each line that is whole."""
     for line in lines:
         fields = line.rstrip("\n").split("\t")
         # The head is "# ninja log v6"; a half-written last line has fewer fields or no newline.
-        if len(fields) != 5 or not line.endswith("\n"):
-            continue
-        if not (_TIME.fullmatch(fields[0]) and _TIME.fullmatch(fields[1])):
-            continue
-        start, end, output, digest = int(fields[0]), int(fields[1]), fields[3], fields[4]
-        if before == (start, end, digest):
-            outputs.append(output)
-            continue
-        if before is not None:
-            edges.append(Edge(start=before[0], end=before[1], outputs=tuple(outputs), hash=before[2], run=run))
-        # Within a run lines come in the order of their ends; going back means Ninja was started anew.
-        if end < last_end:
-            run += 1
-        last_end, before, outputs = end, (start, end, digest), [output]
-    if before is not None:
-        edges.append(Edge(start=before[0], end=before[1], outputs=tuple(outputs), hash=before[2], run=run))
-    return edges
+        if len(fields) == 5 and line.endswith("\n") and all(map(_TIME.fullmatch, fields[:2])):
+            yield (int(fields[0]), int(fields[1]), fields[4]), fields[3]
 
 
 def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
@@ -124,7 +118,8 @@ def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
         if line.startswith(" "):
             name, sign, value = line.strip().partition("=")
             if edge is not None and sign:
-                edge.variables[name.strip()] = _unescape(value.strip())
+                plain = value.strip().replace("$ ", " ").replace("$:", ":").replace("$$", "$")
+                edge.variables[name.strip()] = plain
             continue
         if edge is not None:
             yield edge
@@ -149,24 +144,11 @@ def _join_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _parse_edge(text: str) -> BuildEdge | None:
-    words = _split_words(text)
-    outputs: list[str] = []
-    inputs: list[str] = []
-    rule = ""
-    for word in words:
-        if not rule and word == ":":
-            rule = "?"
-        elif rule == "?":
-            rule = word
-        elif word in ("|", "||", "|@"):
-            continue
-        elif rule:
-            inputs.append(word)
-        else:
-            outputs.append(word)
-    if not rule or rule == "?":
+    words = [word for word in _split_words(text) if word not in ("|", "||", "|@")]
+    if ":" not in words[:-1]:
         return None
-    return BuildEdge(rule=rule, outputs=tuple(outputs), inputs=tuple(inputs))
+    colon = words.index(":")
+    return BuildEdge(rule=words[colon + 1], outputs=tuple(words[:colon]), inputs=tuple(words[colon + 2 :]))
 
 
 def _split_words(text: str) -> list[str]:
@@ -175,7 +157,3 @@ def _split_words(text: str) -> list[str]:
         head, colon, tail = text.partition(": ")
         return [*head.split(), *([":"] if colon else []), *tail.split()]
     return [_ESCAPED.sub(r"\1", word) for word in _WORD.findall(text)]
-
-
-def _unescape(value: str) -> str:
-    return value.replace("$ ", " ").replace("$:", ":").replace("$$", "$") if "$" in value else value

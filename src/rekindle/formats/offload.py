@@ -24,6 +24,7 @@ import msgspec
 from rekindle.formats.cubin import Face, Kernel, Parameter, read_symbols
 from rekindle.formats.elf import Elf
 from rekindle.formats.view import Malformed, View
+from rekindle.model.toml import read_beside
 
 SECTIONS = (".hip_fatbin", ".hip_fat")
 # Sections of SYCL code are named for their target: spir64 for SPIR-V modules in a row, spir64_gen for machine
@@ -44,17 +45,12 @@ MAX_BUNDLES = 1_000_000
 # A bundle of 25 targets has 19 MB inflated; one that claims far more costs minutes.
 MAX_INFLATED = 1 << 30
 _WINDOW_LOG = 27
-# Of a code object: ELF's machine, the lowest byte of the flags for each chip (LLVM's AMDGPUUsage, EF_AMDGPU_MACH), the
-# note with its metadata, and the names that carry the id of the unit.
+# Of a compressed bundle, by its version: the length of the whole, that inflated, the hash; version 1 says no length.
+_SIZES = {2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
+# Of a code object: ELF's machine, the lowest byte of the flags for each chip, the note with its metadata, and the names
+# that carry the id of the unit.
 _MACHINE = 224
-_CHIPS = {
-    0x2C: "gfx900", 0x2D: "gfx902", 0x2E: "gfx904", 0x2F: "gfx906", 0x30: "gfx908", 0x31: "gfx909", 0x32: "gfx90c",
-    0x33: "gfx1010", 0x34: "gfx1011", 0x35: "gfx1012", 0x36: "gfx1030", 0x37: "gfx1031", 0x38: "gfx1032",
-    0x39: "gfx1033", 0x3D: "gfx1035", 0x3E: "gfx1034", 0x3F: "gfx90a", 0x41: "gfx1100", 0x42: "gfx1013",
-    0x43: "gfx1150", 0x44: "gfx1103", 0x45: "gfx1036", 0x46: "gfx1101", 0x47: "gfx1102", 0x48: "gfx1200",
-    0x49: "gfx1250", 0x4A: "gfx1151", 0x4C: "gfx942", 0x4E: "gfx1201", 0x4F: "gfx950", 0x55: "gfx1152",
-    0x58: "gfx1153",
-}  # fmt: skip
+_CHIPS = {number: chip for chip, number in read_beside(__file__, "amd_chips.toml", dict[str, Any])["chips"].items()}
 _FLAGS_AT = 48
 _NOTE, _METADATA, _DYNAMIC_SYMBOLS, _OBJECT_SYMBOL = 7, 32, 11, 1
 # What the compiler and its headers keep for themselves: the standard of C++ decides whether it is there.
@@ -114,8 +110,9 @@ def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, 
         raise Malformed(f"{what}: the compressed offload bundle at offset {bundle.offset} does not say how long it is")
     raw = bytes(data[bundle.offset : bundle.offset + bundle.size])
     if bundle.form != "plain":
-        header, claimed = (24, "<I") if bundle.form.split()[1] == "2" else (32, "<Q")
-        size = View(raw, what).number(claimed, 8 + struct.calcsize(claimed))
+        sizes = _SIZES[int(bundle.form.split()[1])]
+        header = 8 + sizes.size
+        size = View(raw, what).unpack(sizes.format, 8)[1]
         if not 0 < size <= MAX_INFLATED:
             raise Malformed(f"{what}: a compressed offload bundle claims {size} bytes inflated")
         raw = _inflate_head(raw[header:], 1 if bundle.form.endswith("zstd") else 0, what, size)
@@ -153,10 +150,10 @@ def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
         packed = write_zstd(raw, level=9, window_log=_WINDOW_LOG)
     else:
         packed = zlib.compress(raw, 9)
-    layout, header = ("<IIQ", 24) if version == "2" else ("<QQQ", 32)
+    sizes = _SIZES[int(version)]
     digest = int.from_bytes(hashlib.md5(raw, usedforsecurity=False).digest()[:8], "little")
-    sizes = struct.pack(layout, header + len(packed), len(raw), digest)
-    return COMPRESSED + struct.pack("<HH", int(version), 1 if method == "zstd" else 0) + sizes + packed
+    head = COMPRESSED + struct.pack("<HH", int(version), 1 if method == "zstd" else 0)
+    return head + sizes.pack(8 + sizes.size + len(packed), len(raw), digest) + packed
 
 
 def count_modules(data: Any, offset: int, size: int) -> int:
@@ -195,14 +192,10 @@ def _read_table(view: View, start: int, end: int, *, whole: bool = True) -> tupl
 
 def _read_compressed(view: View, start: int, end: int) -> tuple[Bundle, int]:
     version, method = view.unpack("<HH", start + 4)
-    if version == 1:
-        total, header = None, 20
-    elif version == 2:
-        total, header = view.number("<I", start + 8), 24
-    elif version == 3:
-        total, header = view.number("<Q", start + 8), 32
-    else:
+    sizes = _SIZES.get(version)
+    if sizes is None and version != 1:
         raise Malformed(f"{view.what}: a compressed offload bundle of version {version}, which is not known")
+    total, header = (view.unpack(sizes.format, start + 8)[0], 8 + sizes.size) if sizes else (None, 20)
     if total is not None and not header < total <= end - start:
         raise Malformed(f"{view.what}: a compressed offload bundle claims {total} bytes")
     stop = min(end, start + (total or end - start), start + header + MOST_COMPRESSED)

@@ -150,13 +150,12 @@ class Pe:
     def imports(self) -> dict[int, tuple[str, str]]:
         """Address of a slot the loader fills -> (library, name); left out is what is imported by number or
         listed where the file has no bytes (packers do that)."""
-        table = self.directory(IMPORT)
+        start, _ = self.directory(IMPORT) or (0, 0)
         out: dict[int, tuple[str, str]] = {}
         # Of all libraries together: several may point at one and the same list.
         left, names = MAX_IMPORTED + 1, _NameReader(self.view)
         for i, library in enumerate(self.needed):
-            assert table is not None
-            lookup, _, _, _, slots = self.view.unpack("<5I", table[0] + 20 * i)
+            lookup, _, _, _, slots = self.view.unpack("<5I", start + 20 * i)
             at = self.offset_of(lookup or slots)
             if at is None:
                 continue

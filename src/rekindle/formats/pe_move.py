@@ -23,11 +23,11 @@ _ALIGN = 16
 
 def image_pointers_into(pe: Pe, section: PeSection) -> tuple[Pointer, ...]:
     """Every relocated pointer to ``section``; addresses are those of the image at its preferred base."""
-    table = pe.directory(BASE_RELOCATIONS)
+    at, length = pe.directory(BASE_RELOCATIONS) or (0, 0)
+    end = at + length
     low = pe.image_base + section.address
     high = low + max(section.virtual_size, section.size)
     pointers: list[Pointer] = []
-    at, end = (table[0], table[0] + table[1]) if table else (0, 0)
     while at + 8 <= end:
         page, size = pe.view.unpack("<II", at)
         if size < 8 or at + size > end:

@@ -151,11 +151,10 @@ class ImageLayout:
         return out
 
     def _debug_edits(self) -> dict[int, bytes]:
-        table = self.pe.directory(DEBUG)
+        start, size = self.pe.directory(DEBUG) or (0, 0)
         out = {}
-        for row in range(min(table[1] // 28, 64) if table else 0):
-            assert table is not None
-            at = table[0] + 28 * row + 24
+        for row in range(min(size // 28, 64)):
+            at = start + 28 * row + 24
             place = self.pe.view.number("<I", at)
             if place:
                 out[at] = struct.pack("<I", self.behind(place))
@@ -188,10 +187,9 @@ class ImageLayout:
 def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:
     out: dict[int, bytes] = {}
     for index, step, names in ((IMPORT, 20, pe.needed), (DELAY_IMPORT, 32, pe.delayed)):
-        table = pe.directory(index)
+        start, _ = pe.directory(index) or (0, 0)
         for number, name in enumerate(names):
-            assert table is not None
-            row = table[0] + step * number
+            row = start + step * number
             address = at.get(name.lower())
             if index == IMPORT:
                 out[row + 4] = bytes(8)  # no time stamp, no chain: nothing is bound any more

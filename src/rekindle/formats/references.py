@@ -5,17 +5,14 @@ are not read. Addresses are mapped addresses.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rekindle.formats.code_scan import Bytes, adrp_pages, displacements
+from rekindle.formats.code_scan import Bytes, Ints, adrp_pages, displacements
 from rekindle.formats.elf import Elf, Section, packed_slots
-from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of, table_string
+from rekindle.formats.functions import code_of, string_table, symbols_of, table_string
 from rekindle.formats.pe import Pe
 
-Ints = npt.NDArray[np.int64]
 RELA = np.dtype([("where", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 # machine -> (relative, absolute 64, GLOB_DAT, JUMP_SLOT, IRELATIVE)
 _KINDS = {"x86_64": (8, 1, 6, 7, 37), "aarch64": (1027, 257, 1025, 1026, 1032)}
@@ -45,7 +42,8 @@ def read_references(elf: Elf) -> References:
     none = np.zeros((0, 2), np.int64)
     if kinds is None:
         return References(none, {}, {}, none[:, 0])
-    symbols, names = _dynamic_symbols(elf)
+    table = elf.section(".dynsym")
+    symbols, names = symbols_of(elf, table), string_table(elf, table)
     pointers, imports, resolvers = [none], {}, [none[:, 0]]
     for section in elf.sections:
         if section.kind == 4 and section.name.startswith((".rela.dyn", ".rela.plt", ".rela.iplt")):
@@ -86,13 +84,6 @@ def read_pe_references(pe: Pe) -> References:
                 real = np.isin(target, slots)
                 stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
     return References(none, imports, stubs, none[:, 0], libraries=libraries)
-
-
-def _dynamic_symbols(elf: Elf) -> tuple[Any, tuple[Any, int, int]]:
-    section = elf.section(".dynsym")
-    if section is None or not section.size:
-        return np.zeros(0, SYMBOL), (b"", 0, 0)
-    return symbols_of(elf, section), string_table(elf, section)
 
 
 def _packed_relative(elf: Elf) -> Ints:

@@ -9,9 +9,11 @@ import csv
 import hashlib
 import io
 import os
+import shutil
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from rekindle.errors import BadInput
@@ -114,21 +116,18 @@ def new_member(name: str, mode: int = 0o644, stamp: tuple[int, ...] = _EPOCH) ->
 def member_chunks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
     """A member's content, inflated piece by piece."""
     with archive.open(name) as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
+        yield from iter(partial(file.read, _CHUNK), b"")
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
+        yield from iter(partial(file.read, _CHUNK), b"")
 
 
 def extract(archive: zipfile.ZipFile, name: str, target: Path) -> None:
     """One member into a file of our choosing (its name never decides where)."""
     with archive.open(name) as reading, target.open("wb") as writing:
-        while chunk := reading.read(_CHUNK):
-            writing.write(chunk)
+        shutil.copyfileobj(reading, writing, _CHUNK)
         writing.flush()
         os.fsync(writing.fileno())
 

@@ -91,8 +91,8 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
                     str(row["filename"]),
                     _absolute_url(url, str(row["url"])),
                     bool(row.get("yanked")),
-                    _check_digest((row.get("hashes") or {}).get("sha256")),
-                    _metadata_digest(row.get("core-metadata", row.get("dist-info-metadata"))),
+                    _check_digest(row.get("hashes")),
+                    _check_digest(row.get("core-metadata", row.get("dist-info-metadata"))),
                     str(row["requires-python"]) if row.get("requires-python") else None,
                 )
                 for row in rows
@@ -127,11 +127,9 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
     return out
 
 
-def _metadata_digest(hashes: object) -> str | None:
-    return _check_digest(hashes.get("sha256")) if isinstance(hashes, dict) else None
-
-
-def _check_digest(text: object) -> str | None:
+def _check_digest(given: object) -> str | None:
+    """A SHA-256, by itself or among digests by their kinds; None for anything else."""
+    text = given.get("sha256") if isinstance(given, dict) else given
     return text.lower() if isinstance(text, str) and re.fullmatch("[0-9a-fA-F]{64}", text) else None
 
 
@@ -147,11 +145,6 @@ def files_in_folder(folder: Path) -> list[IndexFile]:
     """Wheels and source archives."""
     paths = sorted(path for kind in ("*.whl", "*.tar.gz", "*.zip") for path in folder.glob(kind))
     return [IndexFile(path.name, path.resolve().as_uri()) for path in paths]
-
-
-def _is_plain(name: str) -> bool:
-    """Whether a file of this name lies in the folder it is put into, and is what it looks like."""
-    return name.isprintable() and not any(letter in name for letter in "/\\:")
 
 
 def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
@@ -170,7 +163,8 @@ def _read_names(
     out = []
     for file in files:
         with contextlib.suppress(ValueError):
-            if file.name.endswith(endings) and _is_plain(file.name):
+            # Only a name that lies in the folder it is put into, and is what it looks like.
+            if file.name.endswith(endings) and file.name.isprintable() and not set(file.name) & set("/\\:"):
                 name, *rest = parse(file.name)
                 out += [IndexWheel(file, *rest)] if name == canonicalize_name(project) else []
     return sorted(out, key=lambda wheel: (wheel.version, wheel.build), reverse=True)

@@ -23,7 +23,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import BinaryIO
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.formats.zip_directory import Damaged, check_count, crc32, raw_inflater
 
 # Pieces that stay in the processor's cache inflate faster than large ones.
@@ -42,6 +42,7 @@ MAX_HEADERS = 4 << 20
 MAX_RECORD = 32 << 20
 MAX_NAME = 1024
 _LOCAL = struct.Struct("<4s22xHH")
+_AGAIN = "download it again"
 # What zipfile raises at bytes that are no archive.
 _NO_ZIP = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OverflowError, EOFError)
 
@@ -85,11 +86,12 @@ class WheelZip:
                 with zipfile.ZipFile(stream) as archive:
                     infos = archive.infolist()
             except _NO_ZIP as error:
-                raise BadInput(_why_no_zip(head, what, error), remedy="download it again") from error
-        self.members = {member.name: member for member in map(self._member, infos)}
-        if len(self.members) != len(infos):
-            double = _first_repeated(map(_stored_name, infos))
-            raise BadInput(f"{what} holds two members called {double[:200]!r}; which one counts is anyone's guess")
+                raise BadInput(_why_no_zip(head, what, error), remedy=_AGAIN) from error
+        self.members: dict[str, Member] = {}
+        for member in map(self._member, infos):
+            if self.members.setdefault(member.name, member) is not member:
+                double = member.name[:200]
+                raise BadInput(f"{what} holds two members called {double!r}; which one counts is anyone's guess")
         total = sum(member.size for member in self.members.values())
         if total > MAX_TOTAL or (total > TOTAL_RATIO_FROM and total > MAX_TOTAL_RATIO * length):
             raise BadInput(f"{what} would unpack its {length} bytes to {total >> 20} MiB; it is no wheel worth reading")
@@ -103,7 +105,7 @@ class WheelZip:
                 raise BadInput(f"{self.what}: {member.name[:200]!r} lies inside {last[:200]!r}; no wheel does that")
             end, last = member.header + _LOCAL.size + member.stored, member.name
         if end > length:
-            raise BadInput(f"{self.what} is cut off inside {last[:200]!r}", remedy="download it again")
+            raise BadInput(f"{self.what} is cut off inside {last[:200]!r}", remedy=_AGAIN)
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
         name, what = _stored_name(info), self.what
@@ -167,7 +169,7 @@ class WheelZip:
             if sink is not None:
                 sink(piece)
         if size != member.size or crc != member.crc:
-            raise BadInput(f"{self.what}: {name!r} is damaged (size or checksum differ)", remedy="download it again")
+            raise BadInput(f"{self.what}: {name!r} is damaged (size or checksum differ)", remedy=_AGAIN)
         return digest.hexdigest()
 
     def begins(self, name: str) -> int:
@@ -187,9 +189,7 @@ class WheelZip:
         stream.seek(max(0, member.header))
         header = stream.read(_LOCAL.size) if member.header >= 0 else b""
         if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":
-            raise BadInput(
-                f"{self.what}: nothing is stored where {member.name!r} should begin", remedy="download it again"
-            )
+            raise BadInput(f"{self.what}: nothing is stored where {member.name!r} should begin", remedy=_AGAIN)
         _, name_length, extra_length = _LOCAL.unpack(header)
         if stream.read(name_length) != member.raw_name:
             raise BadInput(f"{self.what}: {member.name[:200]!r} is stored under another name than the directory gives")
@@ -207,7 +207,7 @@ class WheelZip:
         while left > 0 and not (inflater and inflater.eof):
             raw = stream.read(min(CHUNK, left, least + 4096))
             if not raw:
-                raise BadInput(f"{self.what} is cut off inside {member.name!r}", remedy="download it again")
+                raise BadInput(f"{self.what} is cut off inside {member.name!r}", remedy=_AGAIN)
             left -= len(raw)
             if inflater is None:
                 yield raw
@@ -217,9 +217,7 @@ class WheelZip:
                     yield inflater.decompress(raw, MAX_PIECE)
                     raw = inflater.unconsumed_tail
             except Damaged as error:
-                raise BadInput(
-                    f"{self.what}: {member.name!r} is damaged ({error})", remedy="download it again"
-                ) from error
+                raise BadInput(f"{self.what}: {member.name!r} is damaged ({error})", remedy=_AGAIN) from error
         if inflater is not None:
             while tail := inflater.decompress(inflater.unconsumed_tail, MAX_PIECE):
                 yield tail
@@ -285,10 +283,8 @@ def check_wheel(path: Path, *, listed: bool = True, what: str | None = None) -> 
 
     ``what``: its name for messages, where it lies under another one.
     """
-    try:
+    with reading(path):
         wheel = WheelZip(lambda: path.open("rb"), what or path.name)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     wheel.check_installable()
     for name, limit in (("RECORD", MAX_RECORD), ("METADATA", MAX_HEADERS), ("WHEEL", MAX_HEADERS)):
         # Installers read these whole.
@@ -337,15 +333,6 @@ def _stored_name(info: zipfile.ZipInfo) -> str:
     """The name as the archive has it: on Windows zipfile makes a backslash a slash, and the answer would differ."""
     stored = info.orig_filename.split("\0")[0]
     return stored if info.filename == stored.replace("\\", "/") else info.filename
-
-
-def _first_repeated(names: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return ""
 
 
 def _why_no_zip(head: bytes, what: str, error: Exception) -> str:

@@ -29,7 +29,9 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
     pairs |= b[1:].astype(np.uint16) << 8
     length = tables.PAIRS[pairs]
     isa = np.where(tables.NO_OPCODE[b], np.uint8(tables.BAD), np.uint8(0))
-    _fix_sib(length, np.flatnonzero(length & 0x80), 1, b)
+    # mod 0, rm 4: the SIB byte after ModRM adds four bytes if its base is 5.
+    at = np.flatnonzero(length & 0x80)
+    length[at] = (length[at] & 0x7F) + np.where((b[np.minimum(at + 2, len(b) - 1)] & 7) == 5, 4, 0).astype(np.uint8)
     _two_byte(b, length, isa)
     _vex(b, length, isa)
     _evex_and_xop(b, length, isa)
@@ -48,12 +50,6 @@ def instruction_set(code: bytes) -> str | None:
     kinds = {int(decode(np.frombuffer(code + rest, np.uint8))[1][0]) for rest in (bytes(PAD), b"\xff" * PAD)}
     kind = kinds.pop()
     return None if kinds or kind in (0, tables.BAD) else tables.CLASSES[kind]
-
-
-def _fix_sib(length: Bytes, at: Offsets, modrm: int, b: Bytes) -> None:
-    """mod 0, rm 4: the SIB byte after ModRM adds four bytes if its base is 5."""
-    sib = b[np.minimum(at + modrm + 1, len(b) - 1)]
-    length[at] = (length[at] & 0x7F) + np.where((sib & 7) == 5, 4, 0).astype(np.uint8)
 
 
 def _modrm(b: Bytes, at: Offsets) -> Bytes:

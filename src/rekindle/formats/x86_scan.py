@@ -4,12 +4,12 @@ Runs over a few megabytes at a time, so that memory stays flat and stretches can
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from rekindle.formats import x86
 from rekindle.formats import x86_tables as tables
 from rekindle.formats.code_scan import (
     Bytes,
+    Flags,
     Ints,
     Scan,
     Stretch,
@@ -43,7 +43,7 @@ def scan(stretch: Stretch) -> Scan:
     return Scan(uses, calls, takes, reads, touches, asks + first, _has_old_sse(padded, address, starts, ends) + first)
 
 
-def may_have_classes(code: Bytes) -> npt.NDArray[np.bool_]:
+def may_have_classes(code: Bytes) -> Flags:
     """Offsets where something other than baseline could begin, judged by two or three bytes: a cheap sieve.
 
     Misses nothing: every encoding that the tables give a class (but "bad") starts with one of these patterns.
@@ -111,7 +111,7 @@ def _find_classes(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     return totals(chosen[owner], kind, where)
 
 
-def _may_start(code: Bytes, marks: Ints, floors: Ints) -> npt.NDArray[np.bool_]:
+def _may_start(code: Bytes, marks: Ints, floors: Ints) -> Flags:
     """Could an instruction begin at each mark? A sound "no", from a few bytes before it.
 
     Of any 15 offsets in a row one is the start of a real instruction. So if no walk from the 16 offsets some
@@ -184,7 +184,7 @@ def _find_reads(
     return np.concatenate(rows), touched
 
 
-def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, Flags, Flags]]:
     """How far an immediate moves each operand's base, whether the operand is written, and where that reading holds.
 
     The byte before an opcode may belong to it (0F: another opcode, 66: half an immediate) or end the instruction

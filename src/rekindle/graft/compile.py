@@ -45,10 +45,11 @@ def write_jobs(folder: Path, jobs: Sequence[Job], tools: Mapping[str, str]) -> N
     lines = ["ninja_required_version = 1.10", "rule run", "  command = $words", "  description = $title"]
     for job in jobs:
         inputs = " ".join(_ninja_path(name) for name in job.inputs)
+        command = subprocess.list2cmdline(job.command) if os.name == "nt" else shlex.join(job.command)
         lines += [
             "",
             f"build {_ninja_path(job.output)}: run {inputs} | {_STAMP}",
-            f"  words = {_ninja_value(_command_line(job.command))}",
+            f"  words = {_ninja_value(command)}",
             # Supervisors read what is made from "object NAME".
             f"  title = {_ninja_value(job.title or f'object {job.output}')}",
         ]
@@ -73,10 +74,6 @@ def forget_empty(folder: Path, jobs: Sequence[Job]) -> int:
     for path in empty:
         path.unlink()
     return len(empty)
-
-
-def _command_line(command: Sequence[str]) -> str:
-    return subprocess.list2cmdline(command) if os.name == "nt" else shlex.join(command)
 
 
 def _ninja_path(name: str) -> str:
@@ -140,14 +137,10 @@ def wrap_nvcc(nvcc: Path, folder: Path) -> Path:
 
 def _find_cicc(bin_folder: Path, profile: str) -> Path:
     """The toolkit's own device compiler: in ``nvvm/bin`` beside ``bin``, or where distributions put it."""
-    folders = re.findall(r"\$\(TOP\)/(\S*?nvvm/bin)", profile)
-    places: list[Path] = [bin_folder.parent / place for place in (*folders, "nvvm/bin")] + [
-        bin_folder,
-        bin_folder.parent / "lib/nvidia-cuda-toolkit/bin",
-    ]
-    for place in places:
-        if (place / "cicc").is_file():
-            return place / "cicc"
+    folders: list[str] = re.findall(r"\$\(TOP\)/(\S*?nvvm/bin)", profile)
+    for place in (*folders, "nvvm/bin", bin_folder.name, "lib/nvidia-cuda-toolkit/bin"):
+        if (cicc := bin_folder.parent / place / "cicc").is_file():
+            return cicc
     raise MissingTool(
         f"the toolkit in {bin_folder.parent} has no cicc, which compiles device code",
         remedy="install the whole CUDA compiler (pip: nvidia-cuda-nvcc and nvidia-nvvm)",

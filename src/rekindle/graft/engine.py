@@ -27,7 +27,7 @@ from rekindle.graft.library import DeviceLibrary, DeviceUnit, GpuLibrary, Unit, 
 from rekindle.graft.pack import complete_graft, read_graft, write_graft
 from rekindle.graft.source import SourceWay, compare_code
 from rekindle.graft.wheel import apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.files import file_state, sha256_of, whole_file, write_atomically
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof, WayKind
 from rekindle.model.progress import Progress
@@ -271,10 +271,8 @@ def _extract_library(folder: Path, archive: zipfile.ZipFile, name: str, size: in
     """A library of the wheel as a file; one that an earlier run extracted whole is taken as it is."""
     path = folder / f"{number}.so"
     if not (path.is_file() and path.stat().st_size == size):
-        folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        extract(archive, name, part)
-        part.replace(path)
+        with whole_file(path) as part:
+            extract(archive, name, part)
     return path
 
 
@@ -304,14 +302,14 @@ def _compile(
             if isinstance(unit.unit, Unit) and isinstance(unit.arch, Sm)
         ]
     forget_empty(folder, [*jobs, *packs])
-    before = {output: _file_stamp(folder / output) for output in made}
+    before = {output: file_state(folder / output) for output in made}
     progress.stage("compile", f"for {', '.join(order.archs)}; units: {len(made)}")
     failed = _run_jobs(order, folder, jobs)
     # Seconds all together: counted with the compilations, they would leave those at half when they end.
     good = [job for job in jobs if job.output not in failed]
     packs = [job for job in packs if not failed.keys() & job.inputs]
     failed |= _run_jobs(order, folder, [*good, *packs]) if packs else {}
-    compiled = sum(1 for output in made if _file_stamp(folder / output) != before[output])
+    compiled = sum(1 for output in made if file_state(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
     code: dict[tuple[str, int], dict[GpuArch, bytes]] = {}
     outcomes: list[UnitOutcome] = []
@@ -341,10 +339,6 @@ def _cubin_path(library: FoundLibrary, unit: GraftCandidate) -> str:
     return f"cubin/{library.path.stem}-{unit.unit.number}.{unit.arch}.cubin"
 
 
-def _file_stamp(path: Path) -> tuple[int, int] | None:
-    return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
-
-
 def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]:
     """The ways that made something of what is added: only their flags and sources are told."""
     ways: dict[int, Way] = {}
@@ -369,11 +363,7 @@ def _choose_storage(libraries: Iterable[FoundLibrary]) -> str:
 
 
 def _write_result(
-    order: GraftOrder,
-    code: Code,
-    report: GraftReport,
-    progress: Progress,
-    libraries: Sequence[FoundLibrary],
+    order: GraftOrder, code: Code, report: GraftReport, progress: Progress, libraries: Sequence[FoundLibrary]
 ) -> GraftReport:
     used, compression, hosts = _used_ways(libraries, code), _choose_storage(libraries), _host_flags(libraries)
     version = report.version or ""

@@ -18,19 +18,9 @@ from typing import Any, ClassVar
 from rekindle.compat.graft import find_twin
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import Facts
+from rekindle.formats import offload
 from rekindle.formats.cubin import Face
 from rekindle.formats.elf_move import SectionPiece
-from rekindle.formats.offload import (
-    ALIGN,
-    Bundle,
-    object_chip,
-    read_bundles,
-    read_object_face,
-    read_objects,
-    rename_chip,
-    unit_id,
-    write_bundle,
-)
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job
@@ -53,7 +43,7 @@ class HipUnit:
     """A bundle: its ``number``, its code objects, and where it is mapped."""
 
     number: int
-    bundle: Bundle
+    bundle: offload.Bundle
     address: int
 
     @property
@@ -71,7 +61,7 @@ class HipLibrary(DeviceLibrary):
     """A library with AMD's code."""
 
     sections = (".hip_fatbin",)
-    align: ClassVar[int] = ALIGN
+    align: ClassVar[int] = offload.ALIGN
     # A compressed bundle is compressed again when a graft is applied, and each zstd does that its own way.
     repeatable = False
 
@@ -83,7 +73,7 @@ class HipLibrary(DeviceLibrary):
                 raise Malformed(f"{self.name} is Windows' library, whose AMD code is not written")
             return ()
         offset, size, address = self._place()
-        bundles = list(read_bundles(self._data, offset, size, self.name)) if size else []
+        bundles = list(offload.read_bundles(self._data, offset, size, self.name)) if size else []
         if any(bundle.offset + bundle.size > offset + size for bundle in bundles):
             raise Malformed(f"{self.name} holds a bundle that ends behind its section")
         if any(not bundle.size for bundle in bundles):
@@ -92,7 +82,7 @@ class HipLibrary(DeviceLibrary):
 
     def code_object(self, unit: HipUnit, chip: str) -> bytes:
         """The code object of a bundle for one of the chips it has."""
-        objects = read_objects(self._data, unit.bundle, self.name)
+        objects = offload.read_objects(self._data, unit.bundle, self.name)
         return next(objects[each.id] for each in unit.bundle.objects if each.target == chip)
 
     def face(self, unit: HipUnit) -> Face:
@@ -100,14 +90,14 @@ class HipLibrary(DeviceLibrary):
         if unit.number not in self._faces:
             smallest = min((each for each in unit.bundle.objects if each.target), key=lambda each: each.size)
             image = self.code_object(unit, str(smallest.target))
-            self._faces[unit.number] = read_object_face(image, f"{self.name}, {smallest.target}")
+            self._faces[unit.number] = offload.read_object_face(image, f"{self.name}, {smallest.target}")
         return self._faces[unit.number]
 
     def read_new(self, image: bytes, arch: Any) -> Face:
         """Refused where it is for another chip."""
-        if object_chip(image) != arch.name:
-            raise Malformed(f"it is for {object_chip(image) or 'no chip that is known'}, not {arch}")
-        return read_object_face(image, "the new code object")
+        if offload.object_chip(image) != arch.name:
+            raise Malformed(f"it is for {offload.object_chip(image) or 'no chip that is known'}, not {arch}")
+        return offload.read_object_face(image, "the new code object")
 
     def official_face(self, candidate: Any) -> Face:
         """That of the bundle's smallest code object."""
@@ -117,11 +107,11 @@ class HipLibrary(DeviceLibrary):
         unit = self.units[number]
         if not more:
             return SectionPiece(unit.address, ((unit.bundle.offset, unit.bundle.size),))
-        objects = read_objects(self._data, unit.bundle, self.name)
+        objects = offload.read_objects(self._data, unit.bundle, self.name)
         like = next(each for each in unit.bundle.objects if each.target)
         for image in more:
-            objects[like.id.removesuffix(str(like.target)) + str(object_chip(image))] = image
-        return SectionPiece(unit.address, (write_bundle(objects, unit.bundle.form),))
+            objects[like.id.removesuffix(str(like.target)) + str(offload.object_chip(image))] = image
+        return SectionPiece(unit.address, (offload.write_bundle(objects, unit.bundle.form),))
 
 
 @dataclass(frozen=True)
@@ -165,7 +155,7 @@ class TwinWay:
                 others.append(outcome(library, unit, None, "left-out", why))
             else:
                 plan = f"its {twin} code, which is the same for {self.card}"
-                name = unit_id(library.face(unit).names)
+                name = offload.unit_id(library.face(unit).names)
                 made.append(HipCandidate(library.name, unit, name, self.card, plan, twin))
         return made, others
 
@@ -173,7 +163,7 @@ class TwinWay:
         """Writes the code objects itself: there is nothing to compile."""
         for each in units:
             path = folder / f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
-            write_if_changed(path, rename_chip(library.code_object(each.unit, each.origin), each.arch.name))
+            write_if_changed(path, offload.rename_chip(library.code_object(each.unit, each.origin), each.arch.name))
         return []
 
 
@@ -213,7 +203,7 @@ class HipSourceWay:
                 others.append(outcome(library, unit, None, "left-out", why))
                 continue
             version = library.code_object(unit, unit.chips[0])[8] + _OLDEST_ABI
-            origin = (file.name, str(file), unit_id(face.names), version)
+            origin = (file.name, str(file), offload.unit_id(face.names), version)
             made.append(HipCandidate(library.name, unit, file.name, self.card, *origin))
         return made, others
 

@@ -66,7 +66,6 @@ def find_tools(
 
 
 def _read_toolkit(host: Host, place: Path) -> Tools | None:
-
     ptxas = _find_program(host, place, "ptxas")
     answer = ask_release(host, ptxas) if ptxas else None
     if ptxas is None or answer is None:
@@ -108,46 +107,35 @@ def nvidia_order(
         )
     if ready and unseen:
         notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
-    once = functools.cache(lambda: gather(ready, tools)) if ready else None
-    ways = functools.partial(_list_ways, tools=tools, wheel=name, facts=facts, recipe=ready, gather=once, unseen=unseen)
+    gather_once = functools.cache(lambda: gather(ready, tools)) if ready else None
+
+    def list_ways(card: Sm, arch: Sm) -> tuple[Way, ...]:
+        """The wheel's own PTX first; then its release's kernel files, where there is a recipe for them."""
+        ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts)
+        if ready is None or gather_once is None:
+            return (ptx,)
+        source = SourceWay(
+            card=card,
+            arch=arch,
+            facts=facts,
+            recipe=ready,
+            gather=gather_once,
+            toolkit=tools.release,
+            unseen=unseen,
+            sources=(f"{ready.package} {name.split('-')[1]} source tree",),
+        )
+        return (ptx, source)
+
     return replace(
         order,
         targets=tuple(
-            CardTarget(name=card, arch=arch, ways=ways(sm, arch))
+            CardTarget(name=card, arch=arch, ways=list_ways(sm, arch))
             for (card, sm), arch in zip(cards.items(), archs, strict=True)
         ),
         tools=tools,
         libraries=_judge_libraries(opened, name, tuple(cards.values()), facts),
         notes=notes,
     )
-
-
-def _list_ways(
-    card: Sm,
-    arch: Sm,
-    *,
-    tools: Tools,
-    wheel: str,
-    facts: Facts,
-    recipe: GraftRecipe | None,
-    gather: Callable[[], Sources] | None,
-    unseen: bool,
-) -> tuple[Way, ...]:
-    """The wheel's own PTX first; then its release's kernel files, where there is a recipe for them."""
-    ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts)
-    if recipe is None or gather is None:
-        return (ptx,)
-    source = SourceWay(
-        card=card,
-        arch=arch,
-        facts=facts,
-        recipe=recipe,
-        gather=gather,
-        toolkit=tools.release,
-        unseen=unseen,
-        sources=(f"{recipe.package} {wheel.split('-')[1]} source tree",),
-    )
-    return (ptx, source)
 
 
 def _judge_libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:

@@ -14,23 +14,15 @@ from pathlib import Path
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
+from rekindle.formats import fatbin
 from rekindle.formats.cubin import other_arch
-from rekindle.formats.fatbin import (
-    MAGIC,
-    MAX_IMAGE,
-    Entry,
-    container_head,
-    read_containers,
-    read_image,
-    set_host,
-    write_entry,
-)
 from rekindle.formats.offload import object_chip
 from rekindle.formats.rewrite import new_member
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip
 from rekindle.graft import Code
+from rekindle.host.files import whole_file
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
 from rekindle.model.document import decode, encode
 from rekindle.model.graft import GraftFile, LibraryBeside, Making, NewEntry, UnitOutcome
@@ -47,25 +39,25 @@ def finished_entry(image: bytes, arch: GpuArch, *, compression: str = "none") ->
     if not isinstance(arch, Sm):
         check_object(image, arch)
         return image
-    if image[:4] != MAGIC:
+    if image[:4] != fatbin.MAGIC:
         if (wrong := other_arch(image, arch)) is not None:
             raise Malformed(f"a new image cannot be taken: {wrong}")
-        return write_entry(image, arch, compression=compression)
-    containers = list(read_containers(image, 0, len(image), "a new fat binary"))
-    entries = [entry for container in containers for entry in container.entries]
-    if len(entries) != 1:
-        raise Malformed(f"a new fat binary holds {len(entries)} entries instead of one")
-    entry = entries[0]
-    check_entry(image, entry, arch)
+        return fatbin.write_entry(image, arch, compression=compression)
+    entry = _check_entry(image, arch, "a new fat binary")
     return image[entry.offset : entry.offset + entry.header + entry.size]
 
 
-def check_entry(data: bytes, entry: Entry, arch: Sm) -> None:
-    """Is this machine code for ``arch``, in its header and in its image?"""
+def _check_entry(data: bytes, arch: Sm, what: str) -> fatbin.Entry:
+    """The one entry, which must be machine code for ``arch`` in its header and in its image."""
+    entries = [entry for container in fatbin.read_containers(data, 0, len(data), what) for entry in container.entries]
+    if len(entries) != 1:
+        raise Malformed(f"{what} holds {len(entries)} entries instead of one")
+    entry = entries[0]
     if entry.kind != "sass" or entry.arch != arch:
         raise Malformed(f"an entry is {entry.name} ({entry.kind}), not machine code for {arch}")
-    if (wrong := other_arch(read_image(data, entry, "a new entry"), arch)) is not None:
+    if (wrong := other_arch(fatbin.read_image(data, entry, "a new entry"), arch)) is not None:
         raise Malformed(f"an entry for {arch} cannot be taken: {wrong}")
+    return entry
 
 
 def check_object(image: bytes, arch: GpuArch) -> None:
@@ -97,7 +89,7 @@ def write_graft(
         for arch, image in sorted(images.items()):
             entry = finished_entry(image, arch, compression=compression)
             if hosts and library in hosts and isinstance(arch, Sm):
-                entry = set_host(entry, hosts[library])
+                entry = fatbin.set_host(entry, hosts[library])
             member = f"code/{holders.index(library)}-{container}-{arch}"
             members[member] = entry
             rows.append(
@@ -131,24 +123,16 @@ def complete_graft(path: Path, **fields: str) -> None:
 
 
 def _write_archive(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.part")
-    try:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-            for name, content in {MANIFEST: encode(graft), **members}.items():
-                archive.writestr(new_member(name), content)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(target) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, content in {MANIFEST: encode(graft), **members}.items():
+            archive.writestr(new_member(name), content)
 
 
 def read_graft(path: Path) -> tuple[GraftFile, dict[str, bytes]]:
     """A graft file, checked whole: what it says and the entries by their member's name."""
     what = path.name
-    try:
+    with reading(path):
         archive = WheelZip(lambda: path.open("rb"), what)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     if MANIFEST not in archive.members:
         raise BadInput(f"{what} is no graft file: it holds no {MANIFEST}", remedy="rekindle graft make writes them")
     graft = decode(archive.read(MANIFEST, MAX_MANIFEST), GraftFile, origin=f"{what}: {MANIFEST}")
@@ -169,9 +153,9 @@ def read_graft(path: Path) -> tuple[GraftFile, dict[str, bytes]]:
 
 def _read_entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
     size = archive.members[row.member].size
-    if not _MEMBER.fullmatch(row.member) or row.container < 0 or size != row.bytes or size > MAX_IMAGE:
+    if not _MEMBER.fullmatch(row.member) or row.container < 0 or size != row.bytes or size > fatbin.MAX_IMAGE:
         raise BadInput(f"{what}: its entry {row.member[:200]!r} is not as it must be")
-    content = archive.read(row.member, MAX_IMAGE)
+    content = archive.read(row.member, fatbin.MAX_IMAGE)
     if hashlib.sha256(content).hexdigest() != row.sha256:
         raise BadInput(f"{what}: {row.member} has another digest than its list says", remedy="get the file again")
     try:
@@ -179,17 +163,9 @@ def _read_entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
         if not isinstance(arch, Sm):
             check_object(content, arch)
             return content
-        containers = read_containers(_wrap_entry(content), 0, len(content) + 16, what)
-        entries = [entry for container in containers for entry in container.entries]
-        if len(entries) != 1:
-            raise Malformed(f"{what}: {row.member} holds {len(entries)} entries instead of one")
-        check_entry(_wrap_entry(content), entries[0], arch)
+        _check_entry(fatbin.container_head(len(content)) + content, arch, row.member)
     except ValueError as error:
         raise BadInput(f"{what}: {error}") from error
     except Malformed as error:
         raise BadInput(f"{what}: {row.member}: {error.message}") from error
     return content
-
-
-def _wrap_entry(entry: bytes) -> bytes:
-    return container_head(len(entry)) + entry

@@ -16,15 +16,7 @@ from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome, WayKind
-
-# What only speaks, and what names the target: that is ours to say.
-_NOT_TAKEN = ("-v", "--verbose", "-arch", "--gpu-name", "-m64", "--machine", "-o", "--output-file", "-g", "-lineinfo")
-# Options ptxas is known to take from a wheel; anything else a stranger wrote there is not passed on.
-_TAKEN = ("-O", "--opt-level", "-allow-expensive-optimizations", "--allow-expensive-optimizations", "-fmad", "--fmad",
-          "-maxrregcount", "--maxrregcount", "-dlcm", "--def-load-cache", "-dscm", "--def-store-cache",
-          "-warn-spills", "--warn-on-spills", "-suppress-stack-size-warning", "--suppress-stack-size-warning",
-          "-disable-optimizer-constants", "--disable-optimizer-constants", "-split-compile", "--split-compile",
-          "--warn-on-local-memory-usage", "-register-usage-level", "--register-usage-level")  # fmt: skip
+from rekindle.model.toml import read_beside
 
 
 @dataclass(frozen=True)
@@ -104,10 +96,5 @@ class PtxWay:
 
 def ptxas_options(options: Sequence[str]) -> tuple[str, ...]:
     """The wheel's own options for ptxas, without those that are ours to say and those nobody knows."""
-    kept = []
-    for word in options:
-        name = word.split("=", 1)[0]
-        is_known = name in _TAKEN or (name[:2] == "-O" and name[2:] in ("0", "1", "2", "3"))
-        if is_known and name not in _NOT_TAKEN:
-            kept.append(word)
-    return tuple(kept)
+    taken = read_beside(__file__, "ptxas_options.toml", dict[str, frozenset[str]])["taken"]
+    return tuple(word for word in options if word.split("=", 1)[0] in taken)

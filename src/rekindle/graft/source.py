@@ -187,13 +187,7 @@ def find_files(root: Path, patterns: Sequence[str]) -> dict[str, list[Path]]:
 
 
 def survey_source(
-    library: GpuLibrary,
-    card: Sm,
-    arch: Sm,
-    sources: Sources | GraftRecipe,
-    facts: Facts,
-    *,
-    had: Sm | None = None,
+    library: GpuLibrary, card: Sm, arch: Sm, sources: Sources | GraftRecipe, facts: Facts, *, had: Sm | None = None
 ) -> tuple[list[SourceUnit], list[UnitOutcome]]:
     """What can be compiled for ``card``, and the state of every other unit.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
@@ -92,9 +93,9 @@ def render_capture(record: Record) -> str:
     table("programs", {name: list(places) for name, places in record.programs.items() if places})
     table("links", record.links)
     table("access", record.access)
-    table("memory", _fields(record.memory))
+    table("memory", asdict(record.memory) if record.memory else {})
     for path, disk in record.disks.items():
-        table(f"disks.{toml_key(path)}", _fields(disk))
+        table(f"disks.{toml_key(path)}", asdict(disk) if disk else {})
     if record.cpuid:
         leaves = [[*where, *registers] for where, registers in record.cpuid.leaves.items()]
         table("cpuid", {"xcr0": record.cpuid.xcr0, "leaves": leaves})
@@ -114,16 +115,11 @@ def render_capture(record: Record) -> str:
     return "".join(parts)
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    return {} if value is None else {name: getattr(value, name) for name in value.__struct_fields__}
-
-
 def _content(raw: bytes) -> dict[str, str]:
     try:
-        text = raw.decode("utf-8")
+        return {"text": raw.decode("utf-8")}
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(raw).decode("ascii")}
-    return {"text": text}
 
 
 def read_capture(directory: Path) -> Record:
@@ -214,12 +210,9 @@ class RecordedHost:
         patterns = _SLASHES.split(self._fold(pattern))
         if not any(mark in pattern for mark in "*?["):
             return (pattern,) if self._fold(pattern) in self._known else ()
-        paths = []
-        for folded, path in self._known.items():
-            parts = _SLASHES.split(folded)
-            if len(parts) == len(patterns) and all(map(_matches, parts, patterns)):
-                paths.append(path)
-        return tuple(sorted(paths))
+        known = ((_SLASHES.split(folded), path) for folded, path in self._known.items())
+        same_depth = ((parts, path) for parts, path in known if len(parts) == len(patterns))
+        return tuple(sorted(path for parts, path in same_depth if all(map(_matches, parts, patterns))))
 
     def which(self, name: str) -> str | None:
         return next(iter(self.which_all(name)), None)
@@ -273,9 +266,7 @@ def _name(path: str) -> str:
 
 def _matches(part: str, pattern: str) -> bool:
     # As the shell does: a star does not match a hidden name.
-    if part.startswith(".") and not pattern.startswith("."):
-        return False
-    return fnmatch.fnmatchcase(part, pattern)
+    return (pattern.startswith(".") or not part.startswith(".")) and fnmatch.fnmatchcase(part, pattern)
 
 
 def load_recorded(directory: Path) -> RecordedHost:

@@ -52,13 +52,12 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
     out, err = _Drain(process.stdout), _Drain(process.stderr)
     timed_out = False
     try:
-        process.wait(timeout)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            kill_group(process)
         # A tool may leave a daemon behind that holds its pipes open (ccache, adb): do not wait for it.
-        out.join(_GRACE_S)
-        err.join(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        kill_group(process)
         out.join(_GRACE_S)
         err.join(_GRACE_S)
     except BaseException:

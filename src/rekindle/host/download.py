@@ -19,6 +19,7 @@ from typing import Any
 
 from rekindle.errors import BadInput, Interrupted, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
+from rekindle.model.document import load_kept
 from rekindle.model.progress import Progress, Silent
 
 ASK_SECONDS = 8.0
@@ -84,7 +85,8 @@ def download(
 def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext | None) -> bool:
     """One connection: from where the part ends to the end. False where it was cut."""
     have = _size(part)
-    known = _read_note(part, url) if have else {}
+    note = load_kept(_note_path(part), dict[str, Any]) or {}
+    known = note if have and note.get("url") == url else {}
     validator = known.get("etag") or known.get("modified")
     if have and not validator:
         have = 0
@@ -140,14 +142,6 @@ def _size(part: Path) -> int:
 
 def _note_path(part: Path) -> Path:
     return part.with_name(part.name + ".json")
-
-
-def _read_note(part: Path, url: str) -> dict[str, Any]:
-    try:
-        note = json.loads(_note_path(part).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return note if isinstance(note, dict) and note.get("url") == url else {}
 
 
 def _reason(error: Exception | None) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rekindle.errors import BadInput, StageFailed, WorkspaceBusy
+from rekindle.errors import BadInput, StageFailed, WorkspaceBusy, tell_os_errors
 from rekindle.host.protocol import Host
 
 # What NTFS and HFS+ take for .git although it is spelled otherwise: short names, streams, trailing dots and
@@ -88,6 +88,19 @@ def write_atomically(path: Path, content: bytes | str, *, private: bool = False)
         raise
 
 
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A place beside ``path`` to write to: it gets that name when the block is through, and goes where it fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
 def write_if_changed(path: Path, content: bytes | str) -> None:
     """Write a file unless it has this very content: its time then stays what it was."""
     data = content.encode("utf-8") if isinstance(content, str) else content
@@ -110,13 +123,11 @@ def rename_patiently(temporary: Path, path: Path) -> None:
 
 def write_for_user(path: Path, content: bytes | str) -> None:
     """Write where the user asked for it; that it cannot be written there is the user's to fix."""
-    try:
+    with tell_os_errors(f"cannot write {path}", remedy="name another place"):
         # Renaming over it would replace a file somebody protected: the folder's rights count there, not the file's.
         if path.is_file() and not path.stat().st_mode & 0o222:
             raise BadInput(f"cannot write {path}: it is read-only", remedy="name another place, or allow writing to it")
         write_atomically(path, content)
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror or error}", remedy="name another place") from error
 
 
 def read_head(path: Path, limit: int) -> bytes:

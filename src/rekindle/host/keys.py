@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rekindle.errors import BadInput, need_package
-from rekindle.host.files import write_atomically
+from rekindle.errors import BadInput, need_package, tell_os_errors
+from rekindle.host.files import read_head, write_atomically
 
 MAX_KEY_BYTES = 16 << 10
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -73,7 +73,7 @@ def new_key(name: str, folder: Path | None = None) -> PublicKey:
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
     open_text = key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
-    try:
+    with tell_os_errors(f"cannot write the key to {place}"):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Private from its first byte on, and never half there.
         handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -82,8 +82,6 @@ def new_key(name: str, folder: Path | None = None) -> PublicKey:
             file.flush()
             os.fsync(file.fileno())
         write_atomically(public, open_text)
-    except OSError as error:
-        raise BadInput(f"cannot write the key to {place}: {error.strerror or error}") from error
     return read_public(public)
 
 
@@ -139,8 +137,7 @@ def _parse_key(path: Path, read: Callable[[bytes], object], words: str, remedy: 
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
-        with path.open("rb") as file:
-            return read(file.read(MAX_KEY_BYTES))
+        return read(read_head(path, MAX_KEY_BYTES))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.host.command import run_command
+from rekindle.host.files import read_head
 from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
 from rekindle.host.text import last_line
 from rekindle.model.machine import cpu_arch
@@ -42,8 +43,7 @@ class LiveHost:
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         try:
-            with Path(path).open("rb") as file:
-                return file.read(limit)
+            return read_head(Path(path), limit)
         except OSError:
             return None
 
@@ -92,7 +92,6 @@ class LiveHost:
         return None
 
     def memory(self) -> Memory | None:
-
         return read_memory()
 
     def cores(self) -> int | None:
@@ -135,8 +134,7 @@ class LiveHost:
             return {"error": f"no answer within {timeout:.1f} s", "timed_out": True}
         if (answer := read_answer(done.out)) is not None:
             return answer
-        last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
-        return {"error": last[:300], "exit_code": done.code}
+        return {"error": last_line(done.err, "it said nothing")[:300], "exit_code": done.code}
 
 
 def read_registry(key: str) -> RegistryKey | None:
@@ -208,9 +206,10 @@ def ask_python(host: Host, python: str, script: str, *words: str, timeout: float
     """What a script prints in a Python without the user's packages, as JSON on its last line; None with the last line
     of its complaint where it has no answer."""
     done = host.run([python, "-I", "-c", script, *words], timeout=timeout)
-    with contextlib.suppress(ValueError, IndexError):
-        return json.loads(done.out.strip().splitlines()[-1]) if done.ok else None, last_line(done.err, "no message")
-    return None, last_line(done.err, "no message")
+    complaint = last_line(done.err, "no message")
+    with contextlib.suppress(ValueError):
+        return json.loads(last_line(done.out)) if done.ok else None, complaint
+    return None, complaint
 
 
 def read_answer(out: str) -> dict[str, Any] | None:

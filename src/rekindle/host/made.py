@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.host.files import write_atomically
+from rekindle.host.files import read_head, write_atomically
 
 # Folders of the user's data that hold nothing but digests, and the one that lists folders.
 BOOKS = ("plans", "wheels", "places")
@@ -128,13 +128,9 @@ def noted_folders() -> Iterator[NotedFolder]:
     except OSError:
         return
     for note in notes:
-        try:
-            if note.stat().st_size > _MAX_NOTE_BYTES:
-                continue
-            row = json.loads(note.read_text(encoding="utf-8"))
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            row = json.loads(read_head(note, _MAX_NOTE_BYTES))
             yield NotedFolder(kind=str(row["kind"]), path=Path(str(row["path"])))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
 
 
 def forget(folder: Path) -> None:

@@ -5,9 +5,10 @@ groups are read, at every level up to the root, and the tightest counts. Page ca
 """
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rekindle.host.text import key_values, lines_of, memory_sizes, text_of
@@ -37,14 +38,10 @@ def read_memory(fs: Path = Path("/")) -> MemoryNow | None:
     machine = _meminfo(fs)
     if machine is None:
         return None
-    groups = _limits(fs)
-    tightest = min([machine, *groups], key=lambda memory: memory.available)
-    return MemoryNow(
-        total=min(memory.total for memory in [machine, *groups]),
-        available=tightest.available,
-        limited_by=tightest.limited_by,
-        pressure=max(memory.pressure for memory in [machine, *groups]),
-    )
+    levels = [machine, *_limits(fs)]
+    tightest = min(levels, key=lambda memory: memory.available)
+    pressure = max(memory.pressure for memory in levels)
+    return replace(tightest, total=min(memory.total for memory in levels), pressure=pressure)
 
 
 def _meminfo(fs: Path) -> MemoryNow | None:
@@ -53,7 +50,7 @@ def _meminfo(fs: Path) -> MemoryNow | None:
     if "MemTotal" not in values:
         return None
     free = values.get("MemAvailable", values.get("MemFree", 0) + values.get("Cached", 0))
-    pressure = _pressure(text_of(read("/proc/pressure/memory")))
+    pressure = _pressure(read("/proc/pressure/memory"))
     return MemoryNow(total=values["MemTotal"], available=free, limited_by="machine", pressure=pressure)
 
 
@@ -78,13 +75,13 @@ def _limits(fs: Path) -> list[MemoryNow]:
                 total=limit,
                 available=max(0, limit - used),
                 limited_by=f"control group {fs / place.lstrip('/')}",
-                pressure=_pressure(text_of(read(f"{place}/memory.pressure"))),
+                pressure=_pressure(read(f"{place}/memory.pressure")),
             )
         )
     return limits
 
 
-def _reader(fs: Path) -> Callable[[str], bytes | None]:
+def _reader(fs: Path) -> Read:
     def read(path: str) -> bytes | None:
         try:
             return (fs / path.lstrip("/")).read_bytes()
@@ -101,11 +98,9 @@ def _reclaimable(stat: str, prefix: str) -> int:
     return inactive + active // 2
 
 
-def _pressure(text: str) -> float:
-    for word in text.split("\n", 1)[0].split():
-        if word.startswith("avg10="):
-            return float(word[6:])
-    return 0.0
+def _pressure(raw: bytes | None) -> float:
+    share = re.match(r"some .*?\bavg10=([\d.]+)", text_of(raw))
+    return float(share[1]) if share else 0.0
 
 
 def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
@@ -123,8 +118,9 @@ def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
         root, inside = mounts.get(key, (default, "/"))
         # Inside a container the path may be the one outside; then only the mounted root is ours to read.
         below = path.removeprefix(inside.rstrip("/")) if path.startswith(inside) else ""
-        for place in _upwards(root, below):
-            yield version, place
+        parts = [part for part in below.split("/") if part and part != ".."]
+        for count in range(len(parts), -1, -1):
+            yield version, "/".join([root.rstrip("/"), *parts[:count]])
 
 
 def memory_limit(read: Read, version: int, place: str) -> int | None:
@@ -132,11 +128,6 @@ def memory_limit(read: Read, version: int, place: str) -> int | None:
     names = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
     limits = [int(text) for name in names if (text := text_of(read(f"{place}/{name}")).strip()).isdigit()]
     return min((value for value in limits if value < _NO_LIMIT), default=None)
-
-
-def _upwards(root: str, below: str) -> list[str]:
-    parts = [part for part in below.split("/") if part and part != ".."]
-    return ["/".join([root.rstrip("/"), *parts[:count]]) for count in range(len(parts), -1, -1)]
 
 
 def _mounts(read: Read) -> dict[str, tuple[str, str]]:

@@ -152,7 +152,7 @@ def run_long(
             try:
                 line = lines.get(timeout=timeout)
             except queue.Empty:
-                line = ""
+                pass
             else:
                 if line is None:
                     break
@@ -173,16 +173,10 @@ def run_long(
 
 def _stop(running: Running, lines: queue.SimpleQueue[str | None], on_line: Callable[[str], None]) -> None:
     """Interrupt, keep writing the log for a moment, and let ``kill`` do the rest. A second Ctrl-C is quick."""
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, queue.Empty):
         running.interrupt()
         deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                return
-            if line is None:
-                return
+        while (left := deadline - time.monotonic()) > 0 and (line := lines.get(timeout=left)) is not None:
             with contextlib.suppress(Exception):
                 on_line(line)
 

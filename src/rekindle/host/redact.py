@@ -36,11 +36,6 @@ _IDENTITY = _compile_rules(_TABLE["identity"])
 _ON_PAGES = SECRETS + _compile_rules(row for row in _TABLE["identity"] if row.get("on_pages", True))
 _IN_ADDRESS = re.compile(_TABLE["parts"]["in_address"])
 USER = "user"
-# Names that say nothing about a person, or that are also words tools use.
-_COMMON = {
-    *("root", "user", "admin", "administrator", "ubuntu", "debian", "fedora", "vagrant", "runner", "public", "default"),
-    *("python", "python3", "cuda", "rocm", "nvidia", "conda", "build", "localhost", "host", "linux", "windows", "home"),
-}
 
 
 def without_secrets(value: Any) -> Any:
@@ -82,7 +77,7 @@ class Redactor:
         self._words = [
             (re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE), substitute)
             for name, substitute in ((host, "host"), (host.partition(".")[0], "host"), (user, USER))
-            if len(name) >= 3 and name.lower() not in _COMMON
+            if len(name) >= 3 and name.lower() not in _TABLE["common"]
         ]
 
     def text(self, text: str) -> str:

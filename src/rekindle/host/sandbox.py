@@ -14,26 +14,14 @@ from pathlib import Path
 from typing import Literal
 
 from rekindle.errors import MissingTool
+from rekindle.model.toml import read_beside
 
 Wish = Literal["auto", "yes", "no"]
 PROGRAM = "bwrap"
 PROBE_SECONDS = 60.0
 FILE_BYTES = 8 << 30  # no library of any torch is as large
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
-# Of /etc only what loaders, compilers and drivers read: it also holds keys, and root's own files where root asks.
-_ETC = (
-    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "nsswitch.conf"),
-    *("OpenCL", "nv_tegra*"),
-)
-_GPU_NODES = ("nvidia*", "kfd", "dri", "dxg", "nvmap", "nvhost*", "nvgpu", "nvsciipc")
-# What a torch may be told by its surroundings; everything else of the user's stays outside, tokens above all.
-_VARIABLES = (
-    *("PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "LD_LIBRARY_PATH", "CC", "CXX", "MALLOC_*"),
-    *("CUDA*", "NVIDIA_*", "NCCL_*", "HIP_*", "HSA_*", "ROC*", "AMD_*", "ONEAPI_*", "ZE_*", "SYCL_*"),
-    *("OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*", "ATEN_*", "TORCH*", "PYTORCH*"),
-    *("PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONIOENCODING"),
-)
-_FOLDERS_IN = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "ROCM_HOME")
+_SHOWN = read_beside(__file__, "sandbox.toml", dict[str, tuple[str, ...]])
+_SYSTEM = _SHOWN["system"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +38,13 @@ class Sandbox:
         """The command and its variables; ``work`` is the one folder it may write, and its /tmp lies in it."""
         (work / "tmp").mkdir(exist_ok=True)
         (work / "home").mkdir(exist_ok=True)
-        inside = {name: value for name, value in env.items() if any(fnmatch.fnmatchcase(name, p) for p in _VARIABLES)}
+        told = _SHOWN["variables"]
+        inside = {name: value for name, value in env.items() if any(fnmatch.fnmatchcase(name, p) for p in told)}
         inside |= {"HOME": str(work / "home"), "TMPDIR": "/tmp", "USER": "rekindle", "LOGNAME": "rekindle"}  # noqa: S108
         words = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
         for name in _SYSTEM:
             words += _bind_or_link(Path(name))
-        for pattern in _ETC:
+        for pattern in _SHOWN["etc"]:
             words += [word for path in sorted(Path("/etc").glob(pattern)) for word in _bind_read_only(path)]
         home = _home()
         if any(home.is_relative_to(name) for name in _SYSTEM):
@@ -63,7 +52,7 @@ class Sandbox:
         words += ["--proc", "/proc", "--dev", "/dev"]
         words += _bind_read_only(Path("/sys")) if self.gpu else _bind_read_only(Path("/sys/devices/system"))
         if self.gpu:
-            for path in sorted(path for pattern in _GPU_NODES for path in Path("/dev").glob(pattern)):
+            for path in sorted(path for pattern in _SHOWN["gpu_nodes"] for path in Path("/dev").glob(pattern)):
                 words += ["--dev-bind", str(path), str(path)]
         words += ["--bind", str(work / "tmp"), "/tmp"]  # noqa: S108
         for path in _outermost_paths([*self.shown, *shown, *_named_folders(inside)], home):
@@ -78,17 +67,14 @@ def find_sandbox(
     """A sandbox that ``probe`` starts in, and one line about it; None with the reason where there is none."""
     if wish == "no":
         return None, "none: switched off"
-    program = shutil.which(PROGRAM) if sys.platform == "linux" else None
-    if program is None:
-        why = (
-            "bubblewrap is not installed (apt install bubblewrap)" if sys.platform == "linux" else "only Linux has one"
-        )
-    else:
-        box = Sandbox(program=program, shown=tuple(shown), gpu=gpu)
-        trouble = _trouble(box, probe, work)
-        if trouble is None:
-            return box, "bubblewrap: no network, no home" + ("" if gpu else ", no GPU")
-        why = trouble
+    why: str | None = "only Linux has one"
+    if sys.platform == "linux":
+        why = "bubblewrap is not installed (apt install bubblewrap)"
+        if program := shutil.which(PROGRAM):
+            box = Sandbox(program=program, shown=tuple(shown), gpu=gpu)
+            why = _trouble(box, probe, work)
+            if why is None:
+                return box, "bubblewrap: no network, no home" + ("" if gpu else ", no GPU")
     if wish == "yes":
         raise MissingTool(f"there is no sandbox here: {why}", remedy="--sandbox no runs it with your rights")
     return None, f"none: {why}"
@@ -153,7 +139,8 @@ def _outermost_paths(paths: Iterable[Path], home: Path) -> list[Path]:
 def _named_folders(env: Mapping[str, str]) -> list[Path]:
     """Folders the user's own variables name for libraries; a home, or what holds it, is not shown for that."""
     home = _home()
-    named = [Path(part) for name in _FOLDERS_IN for part in env.get(name, "").split(":") if part.startswith("/")]
+    parts = (part for name in _SHOWN["folders_in"] for part in env.get(name, "").split(":"))
+    named = [Path(part) for part in parts if part.startswith("/")]
     return [path for path in named if path.is_dir() and not home.is_relative_to(path.resolve())]
 
 

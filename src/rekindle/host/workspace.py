@@ -7,6 +7,7 @@ process; the file beside it only says who holds it.
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 import time
@@ -33,8 +34,8 @@ _PARTS: tuple[tuple[str, HoldingKind, bool], ...] = (
     ("logs", "logs", False),
     ("reports", "reports", False),
 )
-_TREE = "may hold changes of yours"
-_WHEELS = "what was built; making it again takes as long as before"
+_NOTES = {"source": "may hold changes of yours", "wheels": "what was built; making it again takes as long as before"}
+_NO_TEXT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class _Inside:
@@ -55,13 +56,9 @@ class Workspace:
 
     def __post_init__(self) -> None:
         """Its name stands in documents, logs and commands: it must be text, on one line."""
-        name = str(self.root)
-        if any(
-            not char.isprintable() and (ord(char) < 0x20 or 0xD800 <= ord(char) < 0xE000 or char == "\x7f")
-            for char in name
-        ):
+        if _NO_TEXT.search(str(self.root)):
             raise BadInput(
-                f"{name!r} cannot be a workspace: its name holds letters that are no text",
+                f"{str(self.root)!r} cannot be a workspace: its name holds letters that are no text",
                 remedy="give a directory with a plain name with --workspace DIR",
             )
 
@@ -140,8 +137,7 @@ def find_holdings() -> Iterator[Holding]:
     """Everything of ours, each byte counted once."""
     when = time.time()
     data, cache = made.own_directories()
-    books = made.BOOKS
-    workspaces = [folder for folder in _folders(data) if folder.name not in books]
+    workspaces = [folder for folder in _folders(data) if folder.name not in made.BOOKS]
     noted = [note for note in made.noted_folders() if note.path.is_dir() and made.is_ours(note.path)]
     workspaces += [note.path for note in noted if note.kind == "workspace" and note.path not in workspaces]
     for root in workspaces:
@@ -161,8 +157,7 @@ def _workspace_parts(root: Path, now: float) -> Iterator[Holding]:
         folder = root / name
         parts = _folders(folder) if single else [folder] if folder.is_dir() and not folder.is_symlink() else []
         for part in parts:
-            note = _TREE if kind == "source" else _WHEELS if kind == "wheels" else None
-            holding = _make_holding(kind, part, now, workspace=root, note=note)
+            holding = _make_holding(kind, part, now, workspace=root, note=_NOTES.get(kind))
             counted += holding.bytes
             if holding.bytes:
                 yield holding
@@ -203,7 +198,7 @@ def disk_bytes(root: Path) -> int:
         for name in (".", *files):
             with contextlib.suppress(OSError):
                 stat = os.lstat(os.path.join(folder, name))  # noqa: PTH118 (many files: plain strings are twice as fast)
-                if stat.st_nlink > 1 and name != ".":
+                if stat.st_nlink > 1:
                     if (stat.st_dev, stat.st_ino) in seen:
                         continue
                     seen.add((stat.st_dev, stat.st_ino))
@@ -224,11 +219,9 @@ def remove(holding: Holding) -> str | None:
     if _is_in_use(path):
         return "this rekindle, or the environment that is active, runs from it"
     try:
-        if holding.kind in ("workspace", "wheelhouse") or holding.workspace:
-            with Workspace(root).lock("clean"):
-                _remove_tree(path, keep_lock=path == root)
-        else:
-            _remove_tree(path, keep_lock=False)
+        locked = holding.kind in ("workspace", "wheelhouse") or holding.workspace is not None
+        with Workspace(root).lock("clean") if locked else contextlib.nullcontext():
+            _remove_tree(path, keep_lock=locked and path == root)
         if path == root:
             shutil.rmtree(path, ignore_errors=True)
             made.forget(path)
@@ -255,7 +248,5 @@ def _remove_tree(path: Path, *, keep_lock: bool) -> None:
 
 def _is_in_use(path: Path) -> bool:
     target = path.resolve()
-    running = [Path(sys.prefix), Path(__file__)]
-    if active := os.environ.get("VIRTUAL_ENV"):
-        running.append(Path(active))
-    return any(place.resolve().is_relative_to(target) for place in running)
+    running = (sys.prefix, __file__, os.environ.get("VIRTUAL_ENV") or sys.prefix)
+    return any(Path(place).resolve().is_relative_to(target) for place in running)

@@ -15,8 +15,8 @@ from typing import Protocol
 import msgspec
 
 from rekindle.compat.proofs import LIST
-from rekindle.errors import BadInput
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.errors import BadInput, tell_os_errors
+from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.object_store import ObjectStore
 from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
@@ -56,21 +56,18 @@ def send_house(house: Wheelhouse, target: PublishingTarget, name: str, progress:
     if not (house.root / "simple" / "index.html").is_file():
         raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
     sent = kept = bytes_sent = 0
+    remedy = "make room or check the permissions; the same command goes on where this one stopped"
     try:
-        with house.lock("index sync"):
+        with tell_os_errors(f"cannot bring {name} up to date", remedy=remedy), house.lock("index sync"):
             target.open()
-            items = all_items(house)
+            # In the order in which they may appear elsewhere.
+            items = [*_wheel_items(house), *_page_items(house)]
             for number, item in enumerate(items):
                 progress.step(number, len(items), item.name)
                 stored = target.put(item)
                 sent, kept = sent + bool(stored), kept + (not stored)
                 bytes_sent += stored
             removed = target.remove_stale({item.name for item in items})
-    except OSError as error:
-        raise BadInput(
-            f"cannot bring {name} up to date: {error.strerror or error}",
-            remedy="make room or check the permissions; the same command goes on where this one stopped",
-        ) from error
     finally:
         # Also after an interruption: it saves reading what is there already.
         with contextlib.suppress(OSError):
@@ -117,14 +114,10 @@ def _copy_item(item: "Item", place: Path, memory: dict[str, tuple[str, int, int]
         if state.st_size == item.path.stat().st_size and sha256_of(place) == expected:
             memory[item.name] = (expected, *stamp)
             return 0
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".{place.name}.part")
-    part.unlink(missing_ok=True)
-    digest, size = copy_whole(item.path, part, Silent())
-    if digest != expected:
-        part.unlink()
-        raise other_content(item, digest, expected)
-    part.replace(place)
+    with whole_file(place) as part:
+        digest, size = copy_whole(item.path, part, Silent())
+        if digest != expected:
+            raise other_content(item, digest, expected)
     state = place.stat()
     memory[item.name] = (expected, state.st_size, state.st_mtime_ns)
     return size
@@ -148,11 +141,6 @@ def other_content(item: Item, digest: str, expected: str) -> BadInput:
         f"{item.path} is not what its record says (sha256 {digest[:12]}… against {expected[:12]}…)",
         remedy="it was damaged or changed: add it again; no page was changed in the target",
     )
-
-
-def all_items(house: Wheelhouse) -> list[Item]:
-    """Every public file, in the order in which it may appear elsewhere."""
-    return [*_wheel_items(house), *_page_items(house)]
 
 
 def is_page(name: str) -> bool:

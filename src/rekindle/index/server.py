@@ -29,18 +29,7 @@ from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
 from rekindle.index.wheelhouse.store import Wheelhouse
 
-PUBLIC = (
-    "simple",
-    "wheels",
-    "wheel",
-    "grafts",
-    "variants",
-    "variant",
-    "catalogue.json",
-    "index.html",
-    LIST_FILE,
-    LIST,
-)
+PUBLIC = ("simple", "wheels", "wheel", "grafts", "variants", "variant", "catalogue.json", "index.html", LIST_FILE, LIST)
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
@@ -99,18 +88,19 @@ class Handler(BaseHTTPRequestHandler):
             return
         file = self._open(path)
         if file is None:
-            self._send_not_found(body)
+            text = b"404 Not Found\n"
+            headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(text))}
+            self._send_head(HTTPStatus.NOT_FOUND, headers)
+            self.wfile.write(text if body else b"")
             return
         with file:
             self._send_file(file, kind or content_type(path.name if path else ""), body, vary=kind is not None)
 
     def _open(self, path: Path | None) -> BinaryIO | None:
         """Only what really lies inside the wheelhouse, whatever links say."""
-        try:
+        with contextlib.suppress(OSError):
             if path and path.resolve().is_relative_to(self.server.house.root.resolve()) and path.is_file():
                 return path.open("rb")
-        except OSError:
-            return None
         return None
 
     def _send_file(self, file: BinaryIO, kind: str, body: bool, vary: bool) -> None:
@@ -161,13 +151,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
-
-    def _send_not_found(self, body: bool) -> None:
-        text = b"404 Not Found\n"
-        headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(text))}
-        self._send_head(HTTPStatus.NOT_FOUND, headers)
-        if body:
-            self.wfile.write(text)
 
     def _send_empty(self, status: HTTPStatus, header: str, value: str) -> None:
         self._send_head(status, {header: value, "Content-Length": "0"})

@@ -26,7 +26,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.formats.rewrite import Rewriter
 from rekindle.formats.statement import IN_TOTO, provenance_object, read_statement, seal, write_statement
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.pages.fields import is_proven
 from rekindle.index.wheelhouse.names import parse_name
@@ -120,30 +120,21 @@ def _refresh_variant(
     kept = load_kept(record, VariantRecord)
     origin = _origin_files(house, row)
     digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
-    fresh = (
-        kept is not None
-        and kept.plain_sha256 == row.sha256
-        and kept.label == variant.label
-        and kept.properties == variant.properties
-        and kept.origin == digest
-        and place.is_file()
-    )
-    if not fresh:
+    wanted: dict[str, Any] = {"plain_sha256": row.sha256, "origin": digest}
+    wanted |= {"label": variant.label, "properties": variant.properties}
+    same = kept is not None and all(getattr(kept, name) == value for name, value in wanted.items())
+    if kept is None or not same or not place.is_file():
         record.unlink(missing_ok=True)
         content = write_variant(house.wheel(row.project, row.file), place, variant, origin)
         write_atomically(place.with_name(f"{file}.metadata"), content)
         kept = VariantRecord(
-            plain_sha256=row.sha256,
-            label=variant.label,
-            properties=variant.properties,
+            **wanted,
             sha256=sha256_of(place),
             bytes=place.stat().st_size,
             metadata_sha256=hashlib.sha256(content).hexdigest(),
-            origin=digest,
         )
         # Written last: a kill before this makes the wheel again.
         write_atomically(record, encode(kept))
-    assert kept is not None
     variant_row = VariantRow(
         **shared_fields(row, VariantRow)
         | shared_fields(kept, VariantRow)
@@ -183,20 +174,15 @@ def _remove_unoffered(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:
 
 def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str, bytes]]:
     """Name and content of ``NAME-VERSION-variants.json`` per release; without it uv skips the release silently."""
-    groups: dict[tuple[str, str], dict[str, dict[str, dict[str, list[str]]]]] = {}
+    groups: dict[tuple[str, str], dict[str, Properties]] = {}
     for row in rows:
-        if not row.label:
-            continue
-        groups.setdefault((row.project, row.version), {})[row.label] = {
-            space: {name: list(values) for name, values in features.items()}
-            for space, features in row.properties.items()
-        }
+        if row.label:
+            groups.setdefault((row.project, row.version), {})[row.label] = row.properties
     files = {}
     for (project, version), labels in groups.items():
-        if set(labels) == {NULL}:
-            continue
-        body = json.dumps(variant_metadata(labels), indent=1, sort_keys=True).encode() + b"\n"
-        files[(project, version)] = (f"{project.replace('-', '_')}-{version}-variants.json", body)
+        if set(labels) != {NULL}:
+            body = json.dumps(variant_metadata(labels), indent=1, sort_keys=True).encode() + b"\n"
+            files[(project, version)] = (f"{project.replace('-', '_')}-{version}-variants.json", body)
     return files
 
 
@@ -223,38 +209,34 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
     bytes is none about these, but leads back to it.
     """
     name = parse_name(plain.name)
-    part = target.with_name(f".{target.name}.part")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with zipfile.ZipFile(plain) as source, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as out:
-            infos = [info for info in source.infolist() if not info.is_dir()]
-            old = next(i.filename.split("/")[0] for i in infos if i.filename.split("/")[0].endswith(".dist-info"))
-            stem = old.removesuffix(".dist-info").rpartition("-")[0]
-            new = f"{stem}-{name.version.public}.dist-info"
-            writer = Rewriter(source, out, new, record=f"{old}/RECORD")
-            metadata = b""
-            for info in infos:
-                inside = info.filename
-                if not inside.startswith(f"{old}/"):
-                    writer.copy(info)
-                    continue
-                tail = inside.removeprefix(f"{old}/")
-                writer.rows.pop(inside, None)
-                if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *(origin or ())):
-                    continue
-                content = source.read(info)
-                if tail == "METADATA":
-                    content = metadata = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
-                writer.add(f"{new}/{tail}", [content])
-            if variant.label:
-                body = json.dumps(variant_metadata({variant.label: variant.properties}), indent=2).encode()
-                writer.add(f"{new}/variant.json", [body])
-            for tail, content in (origin or {}).items():
-                writer.add(f"{new}/{tail}", [content])
-            writer.finish()
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with (
+        whole_file(target) as part,
+        zipfile.ZipFile(plain) as source,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as out,
+    ):
+        infos = [info for info in source.infolist() if not info.is_dir()]
+        old = next(i.filename.split("/")[0] for i in infos if i.filename.split("/")[0].endswith(".dist-info"))
+        new = f"{old.removesuffix('.dist-info').rpartition('-')[0]}-{name.version.public}.dist-info"
+        writer = Rewriter(source, out, new, record=f"{old}/RECORD")
+        metadata = b""
+        for info in infos:
+            if not info.filename.startswith(f"{old}/"):
+                writer.copy(info)
+                continue
+            tail = info.filename.removeprefix(f"{old}/")
+            writer.rows.pop(info.filename, None)
+            if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *(origin or ())):
+                continue
+            content = source.read(info)
+            if tail == "METADATA":
+                content = metadata = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
+            writer.add(f"{new}/{tail}", [content])
+        if variant.label:
+            body = json.dumps(variant_metadata({variant.label: variant.properties}), indent=2).encode()
+            writer.add(f"{new}/variant.json", [body])
+        for tail, content in (origin or {}).items():
+            writer.add(f"{new}/{tail}", [content])
+        writer.finish()
     return metadata
 
 
@@ -339,7 +321,7 @@ def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
     ptx = sorted({sm for sm in map(parse_sm, row.ptx) if not sm.suffix})
     variants = []
     new, old = [sm for sm in sass if sm >= first], [sm for sm in sass if sm < first]
-    targets = [f"{_number(sm)}_real" for sm in new] + [f"{_number(sm)}_virtual" for sm in ptx if sm >= first]
+    targets = [f"{sm.number}_real" for sm in new] + [f"{sm.number}_virtual" for sm in ptx if sm >= first]
     if targets:
         variants.append(Variant(_make_label(row, new), _make_properties(lower, None, targets)))
     if old:
@@ -360,10 +342,6 @@ def _make_properties(lower: str, upper: str | None, archs: list[str]) -> Propert
     return {"nvidia": nvidia}
 
 
-def _number(sm: Sm) -> str:
-    return f"{sm.major}{sm.minor}"
-
-
 def _next_minor(cuda: str) -> str:
     """An upper bound is exclusive: the first version that is too new."""
     major, minor = cuda.split(".")[:2]
@@ -373,7 +351,7 @@ def _next_minor(cuda: str) -> str:
 def _make_label(row: WheelRow, archs: list[Sm]) -> str:
     """``cu118_35_90``; long lists by their ends and a digest, so that two lists never share a label."""
     toolkit = flavour_name(row.cuda, None)
-    numbers = [_number(sm) for sm in archs]
+    numbers = [str(sm.number) for sm in archs]
     label = "_".join([toolkit, *numbers])
     if len(label) <= MAX_LABEL:
         return label

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rekindle.formats.code_scan import Ints, unpack
+from rekindle.formats.code_scan import Flags, Ints, unpack
 from rekindle.formats.elf import Elf
 from rekindle.inspect.isa_scan import LibraryScan
 
@@ -84,7 +84,7 @@ def _join_spans(rows: list[tuple[int, int]]) -> Ints:
     return np.array(out, np.int64)
 
 
-def _in_spans(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _in_spans(address: Ints, state: Ints) -> Flags:
     """Which addresses lie in one of the rows; looks only at the nearest row before, so the rows must be joined."""
     if not len(state):
         return np.zeros(len(address), bool)

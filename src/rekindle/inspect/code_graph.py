@@ -12,7 +12,7 @@ from collections import defaultdict
 import numpy as np
 
 from rekindle.formats import x86
-from rekindle.formats.code_scan import Bytes, Ints
+from rekindle.formats.code_scan import Bytes, Ints, displacements
 from rekindle.formats.elf import SHF_WRITE
 from rekindle.formats.pe import WRITE, Pe
 from rekindle.inspect.askers import FIELDS, SMALL
@@ -257,23 +257,18 @@ class CodeGraph:
         code, at = self.decoded(number)
         start = int(self.functions.start[number])
         following = np.append(at[1:], int(self.functions.end[number]) - start)
-        direct: set[int] = set()
-        head = code[at]
-        prefixed = np.isin(head, (0xF2, 0x3E, 0x2E, 0x66))
-        place = at + prefixed
+        place = at + np.isin(code[at], (0xF2, 0x3E, 0x2E, 0x66))
         head = code[place]
         near = place[(head & 0xFE) == 0xE8] + 1
         conditional = place[(head == 0x0F) & ((code[place + 1] & 0xF0) == 0x80)] + 2
-        for operand in np.concatenate([near, conditional]).tolist():
-            direct.add(start + operand + 4 + _int32(code, operand))
+        operands = np.concatenate([near, conditional])
+        direct = set((start + operands + 4 + displacements(code, operands)).tolist())
         memory: set[int] = set()
         # ModRM with mod 0, rm 5 is relative to the next instruction; it stands one to five bytes after the first.
         for shift in range(1, 6):
             modrm = at + shift
-            fits = (modrm + 5 <= following) & (following - modrm <= 9)
-            for operand in modrm[fits & ((code[modrm] & 0xC7) == 0x05)].tolist():
-                end = int(following[np.searchsorted(at, operand, "right") - 1])
-                memory.add(start + end + _int32(code, operand + 1))
+            fits = (modrm + 5 <= following) & (following - modrm <= 9) & ((code[modrm] & 0xC7) == 0x05)
+            memory.update((start + following[fits] + displacements(code, modrm[fits] + 1)).tolist())
         through = {value for slot in memory if (value := self._pointer_in(slot)) is not None}
         return frozenset(direct | through), frozenset(memory)
 
@@ -282,7 +277,3 @@ def _executes_cpuid(raw: bytes) -> bool:
     """Is one of these bytes really the instruction? Decoded from the start on, as assembly stands without gaps."""
     length, _ = x86.decode(np.frombuffer(raw, np.uint8))
     return any(raw.startswith(CPUID, at) for at in x86.follow(length))
-
-
-def _int32(code: Bytes, at: int) -> int:
-    return int.from_bytes(code[at : at + 4].tobytes(), "little", signed=True)

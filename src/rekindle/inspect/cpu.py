@@ -93,6 +93,8 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     level = runs_from(needed, machine) if machine else None
     doubt = beyond(untold, level, machine) if machine else frozenset()
     doubtful = [row for row in lists["untold"] if doubt.intersection(row.isa)]
+    nameless = any(not survey.exposure.named for survey in surveys)
+    notes = {_JIT: True, _TZCNT: machine != "aarch64", _NAMELESS: nameless, _UNTOLD: bool(doubt)}
     dispatched = sum((survey.exposure.dispatched for survey in surveys), Counter[str]())
     guards = sum((survey.exposure.guards for survey in surveys), Counter[str]())
     return WheelCpu(
@@ -109,7 +111,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         at_least=level,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.exposure.functions for survey in surveys),
-        notes=tuple(_notes(surveys, machine, doubt)),
+        notes=tuple(note for note, holds in notes.items() if holds),
         at_load=tuple(sorted(early)),
     )
 
@@ -118,11 +120,14 @@ def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[CodeEvidence]
     """The functions of one kind, as a person reads them."""
     for survey in surveys:
         for exposed in getattr(survey.exposure, kind):
+            why = exposed.why
+            for name in exposed.chain:
+                why = why.replace(name, readable(name))
             yield CodeEvidence(
                 function=readable(exposed.name),
                 file=survey.file + (f" ({exposed.file})" if exposed.file else ""),
                 isa=exposed.isa,
-                why=_readable_reason(exposed.why, exposed.chain),
+                why=why,
                 address=f"{exposed.address:#x}",
                 callers=tuple(map(readable, exposed.chain[:4])),
             )
@@ -136,16 +141,6 @@ def _needed_isa(surveys: Sequence[CpuSurvey]) -> tuple[set[str], set[str]]:
     """
     met = [code for survey in surveys for code in survey.exposure.unconditional if code.guard is None]
     return {isa for code in met for isa in code.isa}, {isa for code in met if code.at_load for isa in code.isa}
-
-
-def _notes(surveys: Sequence[CpuSurvey], machine: str | None, doubt: frozenset[str]) -> Iterator[str]:
-    yield _JIT
-    if machine != "aarch64":
-        yield _TZCNT
-    if any(not survey.exposure.named for survey in surveys):
-        yield _NAMELESS
-    if doubt:
-        yield _UNTOLD
 
 
 def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
@@ -214,12 +209,6 @@ def _limit_evidence(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...
     return tuple(rows)
 
 
-def _readable_reason(reason: str, chain: Sequence[str]) -> str:
-    for name in chain:
-        reason = reason.replace(name, readable(name))
-    return reason
-
-
 def _count_uses(evidence: Sequence[CodeEvidence]) -> tuple[IsaUse, ...]:
     by_isa: dict[str, list[str]] = defaultdict(list)
     for row in evidence:
@@ -252,22 +241,18 @@ def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
                 if file != survey.file and (best_yet is None or (call.certain and not best_yet[2].certain)):
                     best[offer.exposed.number] = (offer, file, call)
         for offer, file, call in best.values():
-            _expose(survey, offer, file, call)
-
-
-def _expose(survey: CpuSurvey, offer: Offer, file: str, call: ForeignCall) -> None:
-    exposure, exposed = survey.exposure, offer.exposed
-    exposure.dispatched.subtract(exposed.isa)
-    if exposed.guard:
-        exposure.guards[exposed.guard] -= 1
-    where = file.rsplit("/", 1)[-1]
-    if call.certain:
-        why = f"called by {call.chain[0]} in {where}, which asks nothing of the CPU"
-    else:
-        why = f"called by {call.chain[0]} in {where}; whether the CPU is asked on the way there cannot be told"
-    reached = replace(exposed, chain=(*exposed.chain, *call.chain), why=why)
-    certain = call.certain and not offer.named and not exposed.chain
-    (exposure.unconditional if certain else exposure.suspects).append(reached)
+            exposure, exposed = survey.exposure, offer.exposed
+            exposure.dispatched.subtract(exposed.isa)
+            if exposed.guard:
+                exposure.guards[exposed.guard] -= 1
+            where = file.rsplit("/", 1)[-1]
+            rest = ", which asks nothing of the CPU"
+            if not call.certain:
+                rest = "; whether the CPU is asked on the way there cannot be told"
+            why = f"called by {call.chain[0]} in {where}{rest}"
+            reached = replace(exposed, chain=(*exposed.chain, *call.chain), why=why)
+            certain = call.certain and not offer.named and not exposed.chain
+            (exposure.unconditional if certain else exposure.suspects).append(reached)
 
 
 def readable(symbol: str) -> str:

@@ -15,7 +15,8 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
     def scalar(what: str, get: Callable[[WheelReport], object]) -> None:
         old, new = get(before), get(after)
         if old != new:
-            rows.append(Difference(what=what, before=_text(old), after=_text(new)))
+            was, now = (None if value is None else str(value) for value in (old, new))
+            rows.append(Difference(what=what, before=was, after=now))
 
     def changed(what: str, old: Sequence[str], new: Sequence[str]) -> None:
         gone, come = tuple(item for item in old if item not in new), tuple(item for item in new if item not in old)
@@ -54,10 +55,6 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
     scalar("version", lambda r: r.version)
     scalar("size", lambda r: f"{r.bytes / 1e6:.1f} MB")
     return WheelDiff(before=before.target or "", after=after.target or "", differences=tuple(rows))
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def _normalise(requirement: str) -> str:

@@ -14,12 +14,11 @@ from rekindle.formats import fatbin, offload
 from rekindle.formats.cubin import cubin_arch
 from rekindle.formats.elf import Elf
 from rekindle.formats.fatbin import Container, Entry
-from rekindle.formats.lz4 import decode_lz4
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed, release
-from rekindle.inspect.packages import kernel_owner
+from rekindle.inspect.packages import kernel_owner, rocm_libraries
 from rekindle.inspect.reader import Source
-from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
+from rekindle.model.arch import GpuArch, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import DataFiles
 
 # How many containers of each set of architectures are looked into for names.
@@ -31,14 +30,6 @@ RELEASE_EVERY = 32 << 20
 _IMAGE = re.compile(r"\.(cubin|ptx)$", re.IGNORECASE)
 _PTX_TARGET = re.compile(rb"^\s*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)
 IMAGE_HEAD = 4096
-_ROCM_PLACES = (
-    # Debian puts the version between: rocblas/2.47.0/library/.
-    ("rocBLAS", re.compile(r"rocblas/(?:[0-9.]+/)?library/")),
-    ("hipBLASLt", re.compile(r"hipblaslt/(?:[0-9.]+/)?library/")),
-    ("MIOpen", re.compile(r"miopen/db/|miopen.*\.(?:kdb|db\.txt|fdb\.txt)")),
-    ("rocFFT", re.compile(r"rocfft/")),
-    ("hipSPARSELt", re.compile(r"hipsparselt/(?:[0-9.]+/)?library/")),
-)
 # gfx90a-xnack+ is a chip and a switch; MIOpen adds the number of compute units: gfx906_60, and gfx90878 or
 # gfx942130 in hexadecimal above 64. Chips up to gfx9 have three characters, later ones four, so both are told apart.
 _CHIP = r"1[0-9][0-9a-f]{2}|[6-9][0-9a-f]{2}|1?[0-9](?:-[0-9])?-generic"
@@ -60,12 +51,8 @@ class GpuTarget:
         return {"ptx": self.arch.compute, "lto": self.arch.lto}.get(self.kind, str(self.arch))
 
     @property
-    def order(self) -> tuple[object, ...]:
-        rank = ("sass", "ptx", "lto", "gfx").index(self.kind)
-        if isinstance(self.arch, Gfx):
-            return (rank, *self.arch.order, self.arch.features)
-        assert isinstance(self.arch, Sm)
-        return (rank, self.arch.major, self.arch.minor, self.arch.suffix)
+    def order(self) -> tuple[int, GpuArch]:
+        return ("sass", "ptx", "lto", "gfx").index(self.kind), self.arch
 
 
 ArchKey = frozenset[GpuTarget]
@@ -213,27 +200,18 @@ def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -
 def survey_images(source: Source) -> list[GpuSurvey]:
     """One survey per folder and kind of file; each file counts as a container with one target."""
     named = {name: match[1].lower() for name in source.files if (match := _IMAGE.search(name))}
-    if not named:
-        return []
-    targets: dict[str, Counter[GpuTarget]] = defaultdict(Counter)
-    sizes: dict[str, Counter[GpuTarget]] = defaultdict(Counter)
-    odd: dict[str, int] = Counter()
-    for name, head in source.heads(sorted(named), IMAGE_HEAD):
+    surveys: dict[str, GpuSurvey] = {}
+    for name, head in source.heads(sorted(named), IMAGE_HEAD) if named else ():
         place = f"{name.split('/', 1)[0]}/*.{named[name]}"
+        survey = surveys.setdefault(place, GpuSurvey(place))
         target = _image_target(named[name], head)
         if target is None:
-            odd[place] += 1
+            survey.odd["not understood"] += 1
             continue
-        targets[place][target] += 1
-        sizes[place][target] += source.files[name]
-    out = []
-    for place, counts in sorted(targets.items()):
-        survey = GpuSurvey(place, entries=counts, bytes=sizes[place])
-        survey.sets.update({frozenset({target}): count for target, count in counts.items()})
-        if odd.get(place):
-            survey.odd["not understood"] = odd[place]
-        out.append(survey)
-    return out
+        survey.entries[target] += 1
+        survey.bytes[target] += source.files[name]
+        survey.sets[frozenset({target})] += 1
+    return [survey for _, survey in sorted(surveys.items()) if survey.entries]
 
 
 def _image_target(kind: str, head: bytes) -> GpuTarget | None:
@@ -254,10 +232,9 @@ def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
     count: dict[str, int] = defaultdict(int)
     for name in names:
         lower = name.lower()
-        for library, place in _ROCM_PLACES:
-            if place.search(lower) and _ROCM_FILE.search(lower):
-                count[library] += 1
-                targets[library].update(_GFX.findall(lower.rsplit("/", 1)[-1]))
+        for library in rocm_libraries(lower) if _ROCM_FILE.search(lower) else ():
+            count[library] += 1
+            targets[library].update(_GFX.findall(lower.rsplit("/", 1)[-1]))
     return tuple(
         DataFiles(
             library=library,
@@ -302,11 +279,7 @@ def _holds_nothing(image: bytes) -> bool:
 def kernel_names(data: bytes, entry: Entry) -> list[str]:
     """The kernels whose names stand in the first bytes of an image."""
     start = entry.offset + entry.header
-    stored = bytes(data[start : start + min(entry.size, MOST_STORED)])
-    from rekindle.formats.zstd import decode_zstd
-
-    decode = {"zstd": decode_zstd, "lz4": decode_lz4}.get(entry.compression)
-    head = decode(stored, HEAD) if decode else stored[:HEAD]
+    head = fatbin.decode_head(entry, bytes(data[start : start + min(entry.size, MOST_STORED)]), HEAD)
     return [match[1].decode("ascii", "replace") for match in _KERNEL.finditer(head)]
 
 

@@ -131,8 +131,6 @@ def _state_variables(elf: Elf, references: References, watch: Callable[[str], bo
     """Addresses of variables (and of the GOT slots to them) that hold what is known of the CPU."""
     out: set[int] = {slot for slot, name in references.imports.items() if watch(name)}
     section = elf.section(".symtab") or elf.section(".dynsym")
-    if section is None or not section.size:
-        return np.array(sorted(out), np.int64)
     table, strings = symbols_of(elf, section), string_table(elf, section)
     objects = table[((table["info"] & 15) == 1) & (table["section"] != 0) & (table["size"] <= 4096)]
     for name, value, size in zip(*(objects[key].tolist() for key in ("name", "value", "size")), strict=True):

@@ -73,7 +73,9 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
     needs = Needs(libraries)
     users, bundled, external = needs.users, needs.bundled, needs.external
     needed = sorted(users)
+    machines = {library.machine for library in libraries if library.format == "elf"}
     glibc = newest([library.floors["GLIBC"] for library in libraries if "GLIBC" in library.floors])
+    measured = f"manylinux_{glibc.replace('.', '_')}_{machines.pop()}" if glibc and len(machines) == 1 else None
     # What others link against decides: torch's own libraries, not a runtime that came along.
     faces = [library for library in libraries if library.base.startswith(("libtorch", "libc10"))] or list(libraries)
     abis = Counter(library.cxx_abi for library in faces if library.cxx_abi)
@@ -85,8 +87,12 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
         glibcxx=newest([library.floors["GLIBCXX"] for library in libraries if "GLIBCXX" in library.floors]),
         cxx_abi=abis.most_common(1)[0][0] if abis else None,
         manylinux_claim=platform if platform and promised_glibc(platform) else None,
-        manylinux_fact=_measured_tag(glibc, libraries),
-        sources=tuple(_external_source(name, users[name], requires) for name in external),
+        manylinux_fact=measured,
+        sources=tuple(
+            External(library=name, needed_by=tuple(users[name]), package=package, system=system)
+            for name in external
+            for package, system in [find_provider(name, requires)]
+        ),
         libraries=tuple(
             LibraryLinks(
                 file=library.file,
@@ -100,18 +106,6 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
             for library in libraries
         ),
     )
-
-
-def _external_source(name: str, users: Sequence[str], requires: Sequence[str]) -> External:
-    package, system = find_provider(name, requires)
-    return External(library=name, needed_by=tuple(users), package=package, system=system)
-
-
-def _measured_tag(glibc: str | None, libraries: Sequence[Library]) -> str | None:
-    machines = {library.machine for library in libraries if library.format == "elf"}
-    if glibc is None or len(machines) != 1:
-        return None
-    return f"manylinux_{glibc.replace('.', '_')}_{machines.pop()}"
 
 
 def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:

@@ -64,6 +64,11 @@ def kernel_owner(kernel: str) -> str | None:
     return next((row["owner"] for row in _table()["kernel"] if re.search(row["pattern"], kernel)), None)
 
 
+def rocm_libraries(path: str) -> list[str]:
+    """ROCm's math libraries that keep kernel files at such a place (in small letters)."""
+    return [row["library"] for row in _table()["kernel_files"] if re.search(row["pattern"], path)]
+
+
 def is_vendor(library: str) -> bool:
     """Is this a library that NVIDIA or AMD publish?"""
     package, _ = find_provider(library, ())

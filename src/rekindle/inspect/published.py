@@ -52,7 +52,7 @@ def find_wheels(
     if not wheels:
         raise BadInput(f"no index that pip is set up for has wheels of {wish.name}", remedy="python -m pip config list")
     python = python or f"{sys.version_info.major}.{sys.version_info.minor}"
-    platform = platform or _this_platform()
+    platform = platform or f"{'win' if sys.platform == 'win32' else 'linux'}_{this_platform.machine().lower()}"
     fitting = (choose_wheels(group, str(wish.specifier), python=python, platform=platform) for group in groups)
     chosen = next((group for group in fitting if group), [])
     if not chosen:
@@ -96,11 +96,11 @@ def _parse_wish(name: str, no: str, example: str) -> Requirement:
 
 def is_linked(wheel: IndexWheel, places: Places) -> bool:
     """Does this wheel come from a folder rather than from an index?"""
-    folders = [_folder_of(link).resolve().as_uri() for link in places.links if _folder_of(link).is_dir()]
+    folders = [_path_of(link).resolve().as_uri() for link in places.links if _path_of(link).is_dir()]
     return wheel.file.url.startswith("file:") and any(wheel.file.url.startswith(folder + "/") for folder in folders)
 
 
-def _folder_of(link: str) -> Path:
+def _path_of(link: str) -> Path:
     return Path(urllib.request.url2pathname(urllib.parse.urlsplit(link).path) if link.startswith("file:") else link)
 
 
@@ -109,8 +109,8 @@ def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[Inde
     files, problems = index_files(project, places)
     linked: list[IndexFile] = []
     for link in places.links:
-        if _folder_of(link).is_dir():
-            linked += files_in_folder(_folder_of(link))
+        if _path_of(link).is_dir():
+            linked += files_in_folder(_path_of(link))
         elif link.startswith(("http:", "https:")):
             try:
                 linked += _page_files(link, tls_context(places.certificates))
@@ -136,7 +136,7 @@ def index_files(project: str, places: Places, timeout: float = 60) -> tuple[list
 
 def _page_files(page: str, context: ssl.SSLContext, timeout: float = 60) -> list[IndexFile]:
     if page.startswith("file:"):
-        listing = _folder_of(page) / "index.html"
+        listing = _path_of(page) / "index.html"
         if not listing.is_file():
             raise Unreachable(f"{page} has no index.html")
         return read_project_page(listing.read_bytes(), listing.as_uri())
@@ -147,7 +147,7 @@ def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder:
     """The wheel as a source. A server that sends no ranges gets the slower way: a download to ``folder``."""
     url = wheel.file.url
     if url.startswith("file:"):
-        source = open_local(Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)))
+        source = open_local(_path_of(url))
         assert isinstance(source, WheelSource)
         return source
     context = tls_context(places.certificates)
@@ -160,13 +160,6 @@ def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder:
         path = download(url, folder / wheel.file.name, sha256=wheel.file.sha256, progress=progress, context=context)
         return WheelSource(lambda: path.open("rb"), path.name, path.stat().st_size, fetched=lambda: path.stat().st_size)
     return WheelSource(remote.stream, wheel.file.name, remote.length, fetched=lambda: remote.fetched)
-
-
-def _this_platform() -> str:
-    machine = this_platform.machine().lower()
-    if sys.platform == "win32":
-        return f"win_{machine}"
-    return f"linux_{machine}"
 
 
 def pip_places() -> Places:

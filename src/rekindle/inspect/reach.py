@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rekindle.formats.code_scan import Ints, unpack
+from rekindle.formats.code_scan import Flags, Ints, unpack
 from rekindle.inspect.isa_scan import LibraryScan
 
-Flags = npt.NDArray[np.bool_]
 UNREACHED, ROOT = -2, -1
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 
 MAX_FILES = 200_000
 
@@ -50,14 +50,9 @@ class WheelSource:
         self.size = size
         self.fetched = fetched
         self.zip = WheelZip(opener, label)
+        self.read, self.heads = self.zip.find, self.zip.heads
         self.files = {name: member.size for name, member in self.zip.members.items() if not name.endswith("/")}
         self.digests: dict[str, str] = {}
-
-    def read(self, name: str, limit: int) -> bytes | None:
-        return self.zip.find(name, limit)
-
-    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
-        return self.zip.heads(names, size)
 
     def add_digests(self, names: Iterable[str]) -> None:
         """Inflates these members only to sum them."""
@@ -136,11 +131,8 @@ def open_local(path: Path) -> Source:
     """A wheel, a directory or a library on disk, recognised by its bytes, not its name."""
     if path.is_dir():
         return DirectorySource(path)
-    try:
-        with path.open("rb") as file:
-            head = file.read(64)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    with reading(path), path.open("rb") as file:
+        head = file.read(64)
     if head[:4] == b"\x7fELF" or head[:2] == b"MZ":
         return FileSource(path)
     return WheelSource(lambda: path.open("rb"), path.name, _file_size(path))
@@ -149,11 +141,8 @@ def open_local(path: Path) -> Source:
 @contextlib.contextmanager
 def map_file(path: Path) -> Iterator[Any]:
     """A file as a buffer."""
-    try:
-        with path.open("rb") as file, _map_open(file) as buffer:
-            yield buffer
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    with reading(path), path.open("rb") as file, _map_open(file) as buffer:
+        yield buffer
 
 
 @contextlib.contextmanager
@@ -172,7 +161,5 @@ def _map_open(file: Any) -> Iterator[Any]:
 
 
 def _file_size(path: Path) -> int:
-    try:
+    with reading(path):
         return path.stat().st_size
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error

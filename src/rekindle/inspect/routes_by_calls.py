@@ -9,18 +9,18 @@
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from rekindle.formats.code_scan import Ints
+from rekindle.formats.code_scan import Flags, Ints
 from rekindle.formats.functions import WEAK
 from rekindle.inspect.askers import SMALL, find_state, readers_of
 from rekindle.inspect.baseline import FEW, SECOND, Spread, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import UNREACHED, Edges, Flags, Judgement, Route, chain_to, pointer_edges
+from rekindle.inspect.reach import UNREACHED, Edges, Judgement, Route, chain_to, pointer_edges
 
 # Copies of one function have about the same size.
 MOST_RATIO = 8
@@ -206,22 +206,16 @@ class RoutesByCalls:
     @functools.cached_property
     def blocked(self) -> Flags:
         """Functions that ask the CPU, themselves or through a small one they call; copies by name; ifunc resolvers."""
-        asking = np.zeros(self.count, bool)
-        asking[sorted(self.graph.asking | set(self.graph.import_askers))] = True
-        state = find_state(self.library, set(np.flatnonzero(asking).tolist()), self.by_callee.of)
-        knowing = np.zeros(self.count, bool)
-        knowing[sorted(readers_of(self.library, state))] = True
-        knowing[sorted(self.graph.state_readers)] = True
-        knowing[sorted(self.graph.resolvers)] = True
-        question = asking.copy()
-        question[sorted(number for number in set(self._callee.tolist()) if self.graph.is_question(number))] = True
-        first = np.zeros(self.count, bool)
-        first[sorted(self.first)] = True
+        askers = self.graph.asking | set(self.graph.import_askers)
+        asking = self._flags(askers)
+        state = find_state(self.library, askers, self.by_callee.of)
+        knowing = self._flags(readers_of(self.library, state) | self.graph.state_readers | self.graph.resolvers)
+        question = asking | self._flags(filter(self.graph.is_question, set(self._callee.tolist())))
+        first = self._flags(self.first)
         out = asking | knowing
         out[self._caller[question[self._callee]]] = True
         small = (self.functions.end - self.functions.start) <= SMALL
-        far = np.zeros(self.count, bool)
-        far[self._caller[asking[self._callee]]] = True
+        far = self._flags(self._caller[asking[self._callee]].tolist())
         out[self._caller[(small & (knowing | far))[self._callee]]] = True
         out[first] = False
         # A copy uses what it is a copy for, or calls what does, or says so in its name.
@@ -231,11 +225,16 @@ class RoutesByCalls:
         self._silent = (asking | knowing) & first
         return out
 
+    def _flags(self, numbers: Iterable[int]) -> Flags:
+        """True for these functions."""
+        out = np.zeros(self.count, bool)
+        out[list(numbers)] = True
+        return out
+
     @functools.cached_property
     def edges(self) -> tuple[Ints, Ints]:
         """The calls, without those that a test chooses between two copies."""
-        beyond = np.zeros(self.count, bool)
-        beyond[[n for n, used in self.uses.items() if not used <= self.spread.everywhere]] = True
+        beyond = self._flags(n for n, used in self.uses.items() if not used <= self.spread.everywhere)
         chosen = np.zeros(len(self._caller), bool)
         if not beyond.any():
             return self._caller, self._callee

@@ -155,10 +155,6 @@ def holds_wheels(target: str | Path) -> bool:
         return False
 
 
-def _is_wheel(name: str) -> bool:
-    return name.lower().endswith(".whl")
-
-
 def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
     """(name, source or why not) of each wheel, in the order of names for a directory, as stored for an archive."""
     if path.is_dir():
@@ -194,12 +190,12 @@ def _archived_wheels(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]
     if tarfile.is_tarfile(path):
         with tarfile.open(path) as tar:
             for member in itertools.islice(tar, MOST_MEMBERS + 1):
-                if member.isfile() and _is_wheel(member.name):
+                if member.isfile() and member.name.lower().endswith(".whl"):
                     yield member.name, functools.partial(tar.extractfile, member)  # type: ignore[misc]
         return
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
-            if _is_wheel(info.filename):
+            if info.filename.lower().endswith(".whl"):
                 yield info.filename, functools.partial(archive.open, info)  # type: ignore[misc]
 
 

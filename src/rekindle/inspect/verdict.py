@@ -11,10 +11,10 @@ from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
 from rekindle.compat.operators import describe_trials, suspicions
 from rekindle.compat.processor import Corner, code_starts, features_of, missing, wheel_starts
 from rekindle.facts import load_facts
-from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
+from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts, verdict
 from rekindle.model.machine import Machine, cpu_arch, platform_of
 from rekindle.model.plan import Reason
-from rekindle.model.wheel import Axis, AxisVerdict, KeptTrials, OperatorTrial, Runs, Verdict, WheelCpu, WheelReport
+from rekindle.model.wheel import AxisVerdict, KeptTrials, OperatorTrial, Verdict, WheelCpu, WheelReport
 
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
@@ -41,11 +41,6 @@ def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTria
         runs = None if any(axis.runs == "unknown" and not axis.code.endswith("-not-told") for axis in axes) else True
     because = tuple(Reason(code=axis.code, text=axis.text) for axis in axes if axis.runs != "yes" or runs)
     return Verdict(machine=name, runs=runs, because=because, axes=tuple(axes), operators=operators)
-
-
-def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
-    """A verdict on one axis."""
-    return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
 
 
 def _judge_system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:

@@ -10,11 +10,11 @@ thousands of images among which the library itself picks (cuFFT, cuBLASLt, files
 *plain*    everything in the library must run
 """
 
-import dataclasses
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ from rekindle.facts import Facts, load_facts
 from rekindle.inspect.packages import is_vendor
 from rekindle.model.arch import Gfx, GpuArch, Sm
 from rekindle.model.machine import Gpu, Machine
-from rekindle.model.wheel import ArchSet, AxisVerdict, LibraryGpu, Runs, WheelReport
+from rekindle.model.wheel import ArchSet, Axis, AxisVerdict, LibraryGpu, Runs, WheelReport
 
 _CUDNN = re.compile(r"nvidia-cudnn(?:-cu\d+)?\s*\(?==\s*(\d[\d.]*)")
 
@@ -79,12 +79,12 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
             out.append(gpu_verdict("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
             continue
         threads = machine.cpu.threads or machine.cpu.cores
-        verdict = _Card(report, gpu.arch, name, machine.os.system, facts, threads).verdict()
-        out.append(verdict)
+        found = _Card(report, gpu.arch, name, machine.os.system, facts, threads).verdict()
+        out.append(found)
         if not _is_torch(report):
             continue
         missing = cudnn_covers(code_of(report, (), facts).cudnn, _major_minor(report.cuda), gpu.arch, facts)
-        if verdict.runs == "yes" and missing.kind == "partly":
+        if found.runs == "yes" and missing.kind == "partly":
             remedy = f"a wheel with cuDNN {missing.want} or older: {_plan_for(gpu.arch)}" if missing.want else None
             out.append(gpu_verdict("partly", missing.code, f"{name}: {missing.text}", remedy))
     # A card of another maker takes nothing from the one that is served: it is left unused.
@@ -124,6 +124,10 @@ def _plan_for(device: object) -> str:
 
 def _major_minor(version: str | None) -> str | None:
     return ".".join(version.split(".")[:2]) if version else None
+
+
+# Containers by the file they lie in, each with what was found of the card.
+Judged = list[tuple[str, ArchSet, Coverage]]
 
 
 class _Card:
@@ -168,15 +172,14 @@ class _Card:
             return self._some_kernels([*lost, *static], sum(group.count for _, group in mine))
         return self._math_library() or self._worst_left(general)
 
-    def _offer_graft(self, verdict: AxisVerdict) -> AxisVerdict:
+    def _offer_graft(self, found: AxisVerdict) -> AxisVerdict:
         """Where the driver compiles PTX at first use, a graft can compile it once for all."""
         name, sets = self.report.name, [group for library in self.report.gpu.libraries for group in library.sets]
-        if verdict.code != "gpu-jit" or name is None or self.system != "linux":
-            return verdict
-        if not any(split_targets(group.archs).ptx for group in sets):
-            return verdict
+        has_ptx = any(split_targets(group.archs).ptx for group in sets)
+        if found.code != "gpu-jit" or name is None or self.system != "linux" or not has_ptx:
+            return found
         graft = f"rekindle graft {name}=={self.report.version} --gpu {self.card} compiles it once for all"
-        return replace(verdict, remedy=graft)
+        return replace(found, remedy=graft)
 
     def _same_maker(self, archs: Sequence[str]) -> bool:
         split = split_targets(tuple(archs))
@@ -197,9 +200,7 @@ class _Card:
             return gpu_verdict("yes", "gpu-declared", text)
         return self._verdict_on(coverage)
 
-    def _no_kernels(
-        self, general: list[tuple[str, ArchSet, Coverage]], judged: list[tuple[str, ArchSet, Coverage]]
-    ) -> AxisVerdict:
+    def _no_kernels(self, general: Judged, judged: Judged) -> AxisVerdict:
         kernels = self.report.gpu.kernels
         have = " ".join((kernels.gfx if isinstance(self.card, Gfx) else kernels.sass) or general[0][1].archs)
         near = [file for file, group, coverage in judged if group.origin == "static" and coverage.kind != "none"]
@@ -207,9 +208,13 @@ class _Card:
         text = f"the kernels are for {have}: no image for {self.name}{also}"
         return gpu_verdict("no", "gpu-no-kernels", text, self.remedy)
 
-    def _some_kernels(self, missing: list[tuple[str, ArchSet, Coverage]], total: int) -> AxisVerdict:
+    def _some_kernels(self, missing: Judged, total: int) -> AxisVerdict:
         count = sum(group.count for _, group, _ in missing)
-        where = "; ".join(sorted({f"{file}: {_describe_group(group)}" for file, group, _ in missing}))
+        rows = set()
+        for file, group, _ in missing:
+            who = f" ({', '.join(group.kernels)})" if group.kernels else ""
+            rows.add(f"{file}: {group.count} for {' '.join(group.archs)} only{who}")
+        where = "; ".join(sorted(rows))
         text = f"{count} of {total} containers have no image for {self.name}: {where}"
         return gpu_verdict("partly", "gpu-some-kernels", text, self.remedy)
 
@@ -223,7 +228,7 @@ class _Card:
                 return gpu_verdict(runs, "gpu-math-library", text, _plan_for(self.card))
         return None
 
-    def _worst_left(self, general: list[tuple[str, ArchSet, Coverage]]) -> AxisVerdict:
+    def _worst_left(self, general: Judged) -> AxisVerdict:
         """The worst of the kinds that run: unknown, under an override, compiled by the driver, native."""
         for kind in ("unknown", "override", "jit"):
             for file, _, coverage in general:
@@ -245,11 +250,6 @@ class _Card:
         return gpu_verdict("unknown", coverage.code, f"{file} {coverage.text}", remedy)
 
 
-def _describe_group(group: ArchSet) -> str:
-    who = f" ({', '.join(group.kernels)})" if group.kernels else ""
-    return f"{group.count} for {' '.join(group.archs)} only{who}"
-
-
 def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     """Floor and ceiling: new enough for the toolkit, and not too new for the card."""
     cards = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
@@ -257,26 +257,22 @@ def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if cuda is None or not cards:
         return []
     facts = load_facts()
-    sms = [gpu.arch for gpu in cards if isinstance(gpu.arch, Sm)]
+    sms = tuple(gpu.arch for gpu in cards if isinstance(gpu.arch, Sm))
     if is_board(machine.os, sms, facts):
         return []
+    known = [gpu.arch for gpu in cards if gpu.arch is not None] if report.gpu.libraries or report.gpu.declared else []
+    system = machine.os.system
     answer = driver_runs(
         machine.drivers.nvidia,
         cuda,
         sms,
         driver_side(machine.os),
         facts,
-        ptx=any(_is_jit(report, gpu, machine, facts) for gpu in cards),
-        names=[f"{gpu.name or gpu.vendor} ({gpu.arch})" for gpu in cards if isinstance(gpu.arch, Sm)],
+        ptx=any(_Card(report, arch, "", system, facts).verdict().code == "gpu-jit" for arch in known),
+        names=tuple(f"{gpu.name or gpu.vendor} ({gpu.arch})" for gpu in cards if isinstance(gpu.arch, Sm)),
     )
     remedy = f"install driver {answer.want}" if answer.kind == "no" and answer.want else None
-    return [AxisVerdict(axis="driver", runs=answer.kind, code=answer.code, text=answer.text, remedy=remedy)]
-
-
-def _is_jit(report: WheelReport, gpu: Gpu, machine: Machine, facts: Facts) -> bool:
-    if gpu.arch is None or not (report.gpu.libraries or report.gpu.declared):
-        return False
-    return _Card(report, gpu.arch, "", machine.os.system, facts).verdict().code == "gpu-jit"
+    return [verdict("driver", answer.kind, answer.code, answer.text, remedy)]
 
 
 # Where nearly all containers have one target, nobody expects each of them to run on every card.
@@ -292,8 +288,7 @@ _BUILD = re.compile(r"(?i)((?:^|[_.-])(?:cuda|cu|rocm|hip))[_-]?\d+(?=[_.-]|$)")
 CoverageOf = Callable[[Sequence[str]], Coverage]
 
 
-@dataclass(frozen=True)
-class LibraryFit:
+class LibraryFit(NamedTuple):
     """One library, or one choice of builds: ``runs`` of ``total`` containers have an image for the card."""
 
     name: str
@@ -332,16 +327,15 @@ def judge_libraries(
         mine = [group for group in library.sets if same_maker(group.archs)]
         if mine:
             choices.setdefault(_BUILD.sub(r"\1", library.file), []).append(_judge_library(library, mine, runs))
-    judged = [_best_build(builds) for builds in choices.values()]
     chosen = any(len(builds) > 1 for builds in choices.values())
-    return _sum_up(judged, card, chosen)
+    return _sum_up([_best_build(builds) for builds in choices.values()], card, chosen)
 
 
 def _best_build(builds: Sequence[LibraryFit]) -> LibraryFit:
     """Of several builds, one that runs is enough; all that run are named."""
     best = max(builds, key=lambda build: ("no", "unknown", "partly", "yes").index(build.word))
     same = [build.name for build in builds if build.word == best.word]
-    return dataclasses.replace(best, name=", ".join(same[:MOST_NAMED]) + (" …" if len(same) > MOST_NAMED else ""))
+    return best._replace(name=", ".join(same[:MOST_NAMED]) + (" …" if len(same) > MOST_NAMED else ""))
 
 
 def _judge_library(library: LibraryGpu, mine: Sequence[ArchSet], runs: CoverageOf) -> LibraryFit:
@@ -363,9 +357,7 @@ def _judge_library(library: LibraryGpu, mine: Sequence[ArchSet], runs: CoverageO
         fair = FAIR_SHARE if native else LEAST_SHARE
         word: Runs = "yes" if share >= fair else "partly" if share >= LEAST_SHARE else "no"
         return LibraryFit(name, word, count, total, native == 0, picking=True)
-    if count == total:
-        return LibraryFit(name, "yes", count, total, late)
-    return LibraryFit(name, "partly" if count else "no", count, total, late)
+    return LibraryFit(name, "yes" if count == total else "partly" if count else "no", count, total, late)
 
 
 def _best_served(sets: Sequence[ArchSet]) -> int:
@@ -411,6 +403,9 @@ def _list_names(rows: Sequence[LibraryFit]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-def gpu_verdict(runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
-    """A verdict on the GPU axis."""
-    return AxisVerdict(axis="gpu", runs=runs, code=code, text=text, remedy=remedy)
+def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+    """A verdict on one axis."""
+    return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
+
+
+gpu_verdict = functools.partial(verdict, "gpu")

@@ -3,7 +3,6 @@
 Nothing is run here: files are looked at, with bounds. What lies in the folder was written by strangers.
 """
 
-import contextlib
 import difflib
 import os
 import re
@@ -122,11 +121,16 @@ def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | Non
 
 
 def _read_version(file: Path) -> str | None:
-    try:
-        match = _NUMBERS.search(read_head(file, 4096).decode("utf-8", "replace"))
-    except OSError:
-        return None
+    match = _NUMBERS.search(_head_text(file, 4096))
     return match[0] if match else None
+
+
+def _head_text(file: Path, limit: int = _MOST_BYTES) -> str:
+    """How a file begins; empty where it cannot be read."""
+    try:
+        return read_head(file, limit).decode("utf-8-sig", "replace")
+    except OSError:
+        return ""
 
 
 def _installed_version(python: Path, package: str) -> tuple[str | None, str | None]:
@@ -147,9 +151,8 @@ def _python_home(python: Path) -> Path:
 def _python_release(python: Path) -> str | None:
     """Such as 3.11, by the names of folders and files: lib/python3.11, python311.dll or pyvenv.cfg's own word."""
     names = [entry.name for pattern in ("lib/python3*", "python3*.dll") for entry in _python_home(python).glob(pattern)]
-    with contextlib.suppress(OSError):
-        text = read_head(_python_home(python) / "pyvenv.cfg", 4096).decode("utf-8", "replace")
-        names += re.findall(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
+    text = _head_text(_python_home(python) / "pyvenv.cfg", 4096)
+    names += re.findall(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
     for name in names:
         if match := re.match(r"(?:python)?3\.?(\d+)", name):
             return f"3.{match[1]}"
@@ -157,11 +160,7 @@ def _python_release(python: Path) -> str | None:
 
 
 def _required_torch(metadata: Path, python: str | None) -> str | None:
-    try:
-        text = read_head(metadata, _MOST_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return None
-    stated = HeaderParser().parsestr(text).get_all("Requires-Dist") or []
+    stated = HeaderParser().parsestr(_head_text(metadata)).get_all("Requires-Dist") or []
     values = marker_values(python, f"{python}.0") if python else marker_values()
     bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values) if wish.specifier]
     return ",".join(bounds) or None
@@ -189,11 +188,11 @@ def wanted_packages(folder: AppFolder, names: Iterable[str], environment: Mappin
     """What the application and its extensions require of the packages named; ``environment`` are values of markers."""
     files: list[tuple[str | None, Path]] = [(None, folder.root / name) for name in folder.app.requirements]
     files += extension_files(folder)
-    stated = []
-    for extension, file in files:
-        for wish in named_packages(_requirement_lines(file, set()), names, environment):
-            stated.append(Wanted(requirement=str(wish), file=str(file), extension=extension))
-    return tuple(stated)
+    return tuple(
+        Wanted(requirement=str(wish), file=str(file), extension=extension)
+        for extension, file in files
+        for wish in named_packages(_requirement_lines(file, set()), names, environment)
+    )
 
 
 def named_packages(lines: Iterable[str], names: Iterable[str], environment: Mapping[str, str]) -> Iterator[Requirement]:
@@ -210,11 +209,7 @@ def _requirement_lines(file: Path, seen: set[Path]) -> Iterator[str]:
     if file in seen or len(seen) > 20:
         return
     seen.add(file)
-    try:
-        text = read_head(file, _MOST_BYTES).decode("utf-8-sig", "replace")
-    except OSError:
-        return
-    for raw in text.splitlines():
+    for raw in _head_text(file).splitlines():
         line = re.sub(r"(?:^|\s)#.*", "", raw).strip()
         included = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
         if included:

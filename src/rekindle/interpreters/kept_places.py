@@ -103,11 +103,8 @@ class KeptPlaces:
             if not any(map(path.is_relative_to, self.places)) and str(path) not in olds:
                 olds[str(path)] = base64.b64encode(path.read_bytes()).decode() if path.is_file() else None
             folders |= dict.fromkeys(str(folder) for folder in path.parents if not folder.exists())
-        self.write(
-            msgspec.structs.replace(
-                record, files=olds, made=tuple(folders), moved=tuple(dict.fromkeys((*record.moved, *moved)))
-            )
-        )
+        every = tuple(dict.fromkeys((*record.moved, *moved)))
+        self.write(msgspec.structs.replace(record, files=olds, made=tuple(folders), moved=every))
 
     def change_files(self, texts: Mapping[Path, str | bytes], moved: Sequence[tuple[str, str]] = ()) -> None:
         """Write files and move folders, noted first."""

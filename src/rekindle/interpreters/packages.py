@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 from rekindle.errors import BadInput
 from rekindle.host.live import question_text, read_answer
 from rekindle.host.protocol import Host
+from rekindle.host.text import last_line
 from rekindle.model.document import encode
 from rekindle.model.guard import PackageRecord
 
@@ -60,7 +61,7 @@ def ask_contents(
     try:
         if answer is not None:
             return msgspec.convert(answer, Contents)
-        why = (done.err.strip().splitlines() or ["no message"])[-1]
+        why = last_line(done.err, "no message")
     except msgspec.ValidationError as error:
         why = f"its answer makes no sense ({error})"
     raise BadInput(f"{python} does not tell what it holds: {why}", remedy="give a Python with --python")

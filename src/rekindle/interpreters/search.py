@@ -141,10 +141,8 @@ def _unix_paths(host: Host) -> list[str]:
 
 
 def _windows_paths(host: Host) -> list[str]:
-    paths: dict[str, None] = {}
-    for variable, program in (("VIRTUAL_ENV", r"\Scripts\python.exe"), ("CONDA_PREFIX", r"\python.exe")):
-        if prefix := host.env.get(variable):
-            paths[prefix + program] = None
+    active = (("VIRTUAL_ENV", r"\Scripts\python.exe"), ("CONDA_PREFIX", r"\python.exe"))
+    paths = dict.fromkeys(prefix + program for name, program in active if (prefix := host.env.get(name)))
     # PEP 514: every installer registers Company\Tag\InstallPath under one of these; the py launcher reads them too.
     for root in (r"HKLM\SOFTWARE\Python", r"HKCU\SOFTWARE\Python"):
         for company in _registry_keys(host, root):

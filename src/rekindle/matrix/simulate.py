@@ -85,9 +85,7 @@ class World(Ledger, Engine):
         whole = self._truth[cell.id] * (SHARED_SHARE if cell.tree in self._warm else 1.0)
         needs = max(5.0, whole - self._kept.get(cell.id, 0.0))
         dies = self._random.random() < self._failure_rate
-        seconds = needs * self._random.random() if dies else needs
-        if not dies and cell.id in self._broken:
-            seconds = needs * self._random.random()
+        seconds = needs * self._random.random() if dies or cell.id in self._broken else needs
         ending = Ending(cell=cell.id, code=int(dies), seconds=seconds, why="lost" if dies else "")
         heapq.heappush(self._events, (self.now_seconds + seconds, next(self._order), ending, task.worker))
 

@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,22 +118,15 @@ def combinations(table: Table, path: Path) -> list[dict[str, str]]:
         words = f"{path} spans {count:,} cells; {MAX_CELLS:,} is the limit"
         raise BadInput(words, remedy="leave values out, or make several tables")
     rows: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-    for row in itertools.chain(_span_axes(table.axes), map(_include_row, table.include)):
+    axes = {axis: table.axes[axis] for axis in AXES if axis in table.axes}
+    spanned = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    for given in itertools.chain(spanned, table.include):
+        row = {axis: _value_text(given[axis]) for axis in AXES if axis in given}
         if not any(_matches(row, other) for other in table.exclude):
             rows.setdefault(tuple(sorted(row.items())), row)
     if not rows:
         raise BadInput(f"{path}: nothing is left after [[exclude]]", remedy="exclude less")
     return list(rows.values())
-
-
-def _span_axes(axes: Mapping[str, tuple[str | tuple[str, ...], ...]]) -> Iterator[dict[str, str]]:
-    names = [axis for axis in AXES if axis in axes]
-    for values in itertools.product(*(axes[axis] for axis in names)):
-        yield dict(zip(names, map(_value_text, values), strict=True))
-
-
-def _include_row(include: Mapping[str, Any]) -> dict[str, str]:
-    return {axis: _value_text(include[axis]) for axis in AXES if axis in include}
 
 
 def _value_text(value: object) -> str:

@@ -161,19 +161,14 @@ def parse_gfx_code(text: str) -> Gfx:
     raise NotAnArch(f"{text!r} is no target of AMD code")
 
 
-def parse_xe(text: str) -> Xe:
-    """``xe_bmg``; anything else is a ValueError."""
-    if match := _XE.fullmatch(text):
-        return Xe(match[1])
-    raise NotAnArch(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
-
-
 def parse_gpu_arch(text: Any) -> GpuArch:
     """``sm_35``, ``3.5``, ``gfx1030``, ``xe_bmg``; ValueError for anything else."""
     if not isinstance(text, str):
         raise NotAnArch(f"an architecture is a string, not {type(text).__name__}")
     if text.startswith("xe_"):
-        return parse_xe(text)
+        if match := _XE.fullmatch(text):
+            return Xe(match[1])
+        raise NotAnArch(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
     return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)
 
 

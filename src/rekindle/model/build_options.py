@@ -14,8 +14,27 @@ LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
 MIN_MEMORY_BYTES = 64 * 1024 * 1024
 
 
-class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a build can be told; everything has a default.
+class CompilerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the compilers of a build can be told; everything has a default.
+
+    memory      what all of them together may use, such as ``12G``
+    jobs        never more than so many at once
+    launcher    ccache, sccache, distcc or icecc
+    farm        compile on a farm's machines: its folder, or "" for the user's own
+    farm_check  compile one in so many of a farm's objects here as well and compare (0: none; default: 50)
+    trace       write a time line of the build there, for Perfetto or Chrome
+    """
+
+    memory: str | None = None
+    jobs: int | None = None
+    launcher: str | None = None
+    farm: str | None = None
+    farm_check: int | None = None
+    trace: Path | None = None
+
+
+class BuildOptions(CompilerOptions, frozen=True, kw_only=True):
+    """What a build can be told beyond :class:`CompilerOptions`; everything has a default.
 
     plan        a plan or its file (default: ``plan.json`` of the workspace)
     source      a tree or its folder (default: the workspace's)
@@ -23,12 +42,6 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     pythons     paths or versions, one wheel each (default: the plan's)
     workspace   where everything is kept (default: the user's data directory)
     target      build only these CMake targets or files of the build tree (several: with commas), make no wheel
-    memory      what all compilers together may use, such as ``12G``
-    jobs        never more than so many at once
-    launcher    ccache, sccache, distcc or icecc
-    farm        compile on a farm's machines: its folder, or "" for the user's own
-    farm_check  compile one in so many of a farm's objects here as well and compare (0: none; default: 50)
-    trace       write a time line of the build there, for Perfetto or Chrome
     cmake       the CMake to use
     ninja       the Ninja to use
     clean       remove the build tree first
@@ -45,12 +58,6 @@ class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
     pythons: tuple[str, ...] = ()
     workspace: Path | None = None
     target: str | None = None
-    memory: str | None = None
-    jobs: int | None = None
-    launcher: str | None = None
-    farm: str | None = None
-    farm_check: int | None = None
-    trace: Path | None = None
     cmake: str | None = None
     ninja: str | None = None
     clean: bool = False

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.model.arch import GpuArch, parse_gpu_arch
 
 # Control characters, lone surrogates, the line and paragraph separators that YAML takes for line ends, and the marks
@@ -150,11 +150,8 @@ def load_kept(path: Path, kind: type[D]) -> D | None:
 
 def read_bounded(path: Path, limit: int, what: str, *, remedy: str | None = None) -> bytes:
     """A file that a user names, read whole: more bytes than a ``what`` of ours can have are an error, not memory."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(limit + 1)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}", remedy=remedy) from error
+    with reading(path, remedy=remedy), path.open("rb") as file:
+        raw = file.read(limit + 1)
     if len(raw) > limit:
         raise BadInput(f"{path} is larger than {limit >> 20} MiB, so it is no {what} of ours")
     return raw

@@ -1,6 +1,6 @@
 """A graft: what a wheel lacks for a card, what was made of it, and the file that carries only the new code."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rekindle.model.arch import Sm
 from rekindle.model.document import Document, Part
@@ -238,3 +238,18 @@ class GraftCost(Row, frozen=True, kw_only=True):
     disk_gib: float
     seconds: dict[str, float] = {}
     proven: tuple[Sm, ...] = ()
+
+
+class GraftTime(NamedTuple):
+    """A graft's time: ``seconds`` on so many ``jobs``, for ``units`` compiled; ``cpu_seconds`` of one core in all."""
+
+    seconds: float
+    cpu_seconds: float
+    units: int
+    jobs: int
+
+    @property
+    def minutes(self) -> tuple[int, int]:
+        """From what was measured to a quarter more."""
+        low = max(1, round(self.seconds / 60))
+        return low, max(low + 1, round(self.seconds / 48))

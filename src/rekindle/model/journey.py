@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
 from rekindle.model.build import BuildFailure
+from rekindle.model.build_options import CompilerOptions
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.verify import Level, VerifyReport
@@ -118,8 +117,8 @@ class Installation(Document, frozen=True, kw_only=True):
     log: str | None = None
 
 
-class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``up`` can be told; everything has a default.
+class UpOptions(CompilerOptions, frozen=True, kw_only=True):
+    """What ``up`` can be told beyond :class:`CompilerOptions`; everything has a default.
 
     wish        which torch: release, variant, toolkit, companions, settings by hand
     gpu, cpu    what a built torch is for (``("sm_35", "sm_90")``, ``"ivybridge"``) where that is not what this machine
@@ -135,8 +134,6 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     source      a tree to build instead of fetching one
     wheel       a torch that is built already: it is taken as it is, and torchvision and torchaudio are built against it
     level       how hard the result is proved
-    memory, jobs, launcher, farm, farm_check   for the compilers, as in a build
-    trace       write a time line of the last build there, for Perfetto or Chrome
     target      build only that CMake target, and stop
     bundle      put libraries of this machine that a built wheel needs into it
     clean       remove what another plan left in the build tree; without it, such a tree is refused
@@ -157,12 +154,6 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     source: Path | None = None
     wheel: Path | None = None
     level: Level = "smoke"
-    memory: str | None = None
-    jobs: int | None = None
-    launcher: str | None = None
-    farm: str | None = None
-    farm_check: int | None = None
-    trace: Path | None = None
     target: str | None = None
     bundle: bool = True
     clean: bool = False

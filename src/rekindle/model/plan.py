@@ -250,6 +250,11 @@ class Companion(Part, frozen=True, kw_only=True):
     wants: Line | None = None
     notes: tuple[Line, ...] = ()
 
+    @property
+    def comes(self) -> bool:
+        """Is there a wheel of it for this torch?"""
+        return self.answer in ("runs", "last") and bool(self.requests)
+
 
 class CompanionChoice(Part, frozen=True, kw_only=True):
     """One torch, and what it gives and costs among the companions asked for."""

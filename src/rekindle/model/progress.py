@@ -56,9 +56,8 @@ class BuildView:
     @property
     def overdue(self) -> JobView | None:
         """The job that the end waits for, where it has run well past what was expected of it."""
-        late = [
-            job for job in self.jobs if not job.paused and job.seconds > max(GIANT_SECONDS, 1.5 * (job.expected or 0))
-        ]
+        active = (job for job in self.jobs if not job.paused)
+        late = (job for job in active if job.seconds > max(GIANT_SECONDS, 1.5 * (job.expected or 0)))
         return max(late, key=lambda job: job.seconds, default=None)
 
     @property
@@ -98,12 +97,15 @@ class Progress(Protocol):
 
     def stage(self, name: str, detail: str = "") -> None:
         """A new part of the work begins."""
+        return
 
     def step(self, done: float, total: float | None, detail: str = "") -> None:
         """So much of the current part is done; ``total`` is None where nobody knows."""
+        return
 
     def note(self, text: str) -> None:
         """A sentence worth keeping on the screen."""
+        return
 
 
 def show_build(progress: Progress, view: BuildView) -> None:
@@ -115,17 +117,8 @@ def show_build(progress: Progress, view: BuildView) -> None:
         progress.step(view.done, view.total, view.line)
 
 
-class Silent:
-    """Nobody listens."""
-
-    def stage(self, name: str, detail: str = "") -> None:
-        """Nothing is said of a stage."""
-
-    def step(self, done: float, total: float | None, detail: str = "") -> None:
-        """Nothing is said of a step."""
-
-    def note(self, text: str) -> None:
-        """Nothing is said."""
+class Silent(Progress):
+    """Nobody listens, and nothing is said."""
 
 
 @contextlib.contextmanager

@@ -92,16 +92,21 @@ class ArchUse(Part, frozen=True, kw_only=True):
     bytes: int
 
 
-class LibraryGpu(Part, frozen=True, kw_only=True):
-    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``),
-    ``ahead`` names Intel's devices with code of their own,
-    ``unknown`` code of kinds and targets this reader has no name for."""
+class RowLibrary(Part, frozen=True, kw_only=True):
+    """A library with GPU code: the union, and how many containers hold which set (a union alone lies)."""
 
     file: str
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
     gfx: tuple[str, ...] = ()
     sets: tuple[ArchSet, ...] = ()
+
+
+class LibraryGpu(RowLibrary, frozen=True, kw_only=True):
+    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``),
+    ``ahead`` names Intel's devices with code of their own, ``unknown`` counts code of kinds and targets without a name
+    here."""
+
     uses: tuple[ArchUse, ...] = ()
     compression: dict[str, int] = {}
     unknown: dict[str, int] = {}

@@ -9,7 +9,7 @@ import msgspec
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Reason
 from rekindle.model.verify import VerifyReport
-from rekindle.model.wheel import ArchSet, Verdict, WheelReport
+from rekindle.model.wheel import RowLibrary, Verdict, WheelReport
 
 
 class Origin(Part, frozen=True, kw_only=True):
@@ -52,16 +52,6 @@ class StoredWheel(Document, frozen=True, kw_only=True):
     records: tuple[SharedRecord, ...] = ()
 
 
-class RowLibrary(Part, frozen=True, kw_only=True):
-    """A library with GPU code: the union, and how many containers hold which set (a union alone lies)."""
-
-    file: str
-    sass: tuple[str, ...] = ()
-    ptx: tuple[str, ...] = ()
-    gfx: tuple[str, ...] = ()
-    sets: tuple[ArchSet, ...] = ()
-
-
 class RowProof(Part, frozen=True, kw_only=True):
     """A verification that lies beside a wheel: how it ended and where it ran."""
 
@@ -71,8 +61,8 @@ class RowProof(Part, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
 
 
-class WheelRow(Part, frozen=True, kw_only=True):
-    """One wheel in the catalogue. ``sass``/``ptx``/``gfx`` are the project's own kernels."""
+class OfferedWheel(Part, frozen=True, kw_only=True):
+    """A wheel that the index offers."""
 
     file: str
     url: str
@@ -82,11 +72,16 @@ class WheelRow(Part, frozen=True, kw_only=True):
     sha256: str
     metadata_sha256: str
     requires_python: str | None = None
+    added: str
+    yanked: str | None = None
+
+
+class WheelRow(OfferedWheel, frozen=True, kw_only=True):
+    """One wheel in the catalogue. ``sass``/``ptx``/``gfx`` are the project's own kernels."""
+
     pythons: tuple[str, ...] = ()
     systems: tuple[str, ...] = ()
     machines: tuple[str, ...] = ()
-    added: str
-    yanked: str | None = None
     inspected: bool = False
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
@@ -103,22 +98,12 @@ class WheelRow(Part, frozen=True, kw_only=True):
     hearsay: tuple[RowProof, ...] = ()
 
 
-class VariantRow(Part, frozen=True, kw_only=True):
+class VariantRow(OfferedWheel, frozen=True, kw_only=True):
     """A variant wheel: ``plain`` is the wheel it was made from, ``proven`` whether that one's proof holds for it."""
 
-    file: str
-    url: str
-    project: str
-    version: str
     label: str
     properties: dict[str, dict[str, list[str]]]
     plain: str
-    sha256: str
-    metadata_sha256: str
-    bytes: int
-    requires_python: str | None = None
-    added: str
-    yanked: str | None = None
     provenance: str | None = None
     proven: bool = False
     note: str = ""

@@ -17,8 +17,7 @@ from rekindle.model.version import compare, key, matches
 
 
 class AppAge(NamedTuple):
-    """A span of an application's versions: ``row`` holds from its ``since`` on, before ``until`` (None: to today), or
-    for that version alone."""
+    """``row`` holds from its ``since`` on and before ``until`` (None: to today), or for that version alone."""
 
     row: AppTorch
     until: str | None
@@ -110,8 +109,7 @@ def _keeps_bounds(plan: Plan, bounds: str) -> bool:
 def _find_older(
     use: AppUse, age: AppAge, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]
 ) -> tuple[AppAge, Plan] | None:
-    """The newest older span whose torch installs as a wheel, else one whose build somebody compiled; a span that
-    states no bounds takes any torch."""
+    """The newest older span whose torch installs as a wheel, else one whose build somebody compiled."""
     built: tuple[AppAge, Plan] | None = None
     for older in app_ages(use.name, facts):
         if compare(older.row.since, age.row.since) >= 0:
@@ -131,15 +129,8 @@ def _spoken_bounds(row: AppTorch) -> str:
 
 
 def _offer_plan(plan: Plan, why: str) -> Alternative:
-    return Alternative(
-        answer=plan.answer,
-        torch=plan.torch,
-        variant=plan.variant,
-        cuda=plan.cuda,
-        rocm=plan.rocm,
-        python=plan.python,
-        why=why,
-    )
+    same = ("answer", "torch", "variant", "cuda", "rocm", "python")
+    return Alternative(**{name: getattr(plan, name) for name in same}, why=why)
 
 
 def _add_app_reasons(plan: Plan, use: AppUse, age: AppAge | None, facts: Facts) -> Plan:
@@ -156,8 +147,7 @@ def _add_app_reasons(plan: Plan, use: AppUse, age: AppAge | None, facts: Facts) 
     plan = replace(plan, because=(reason, *plan.because))
     if row.torch is None or plan.torch is None or matches(plan.torch, row.torch):
         return plan
-    misses = (
-        f"{title} {age.words} takes torch {row.torch}, and {plan.torch} is not one: it will not start, or not work."
-    )
-    warning = Reason(code="app-torch-outside", text=misses, source=row.source[0])
+    takes = f"{title} {age.words} takes torch {row.torch}"
+    text = f"{takes}, and {plan.torch} is not one: it will not start, or not work."
+    warning = Reason(code="app-torch-outside", text=text, source=row.source[0])
     return replace(plan, as_asked=False, warnings=(warning, *plan.warnings))

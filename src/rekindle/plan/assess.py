@@ -57,7 +57,7 @@ def cost(assessed: Assessed, question: Question) -> float:
     total = 0.0
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if not assessed.refusals and candidate.is_published and not overridden:
-        return ANCIENT if question.torch is None and _is_ancient(candidate, question) else total
+        return ANCIENT if question.torch is None and _is_ancient(candidate.torch, question) else total
     changes = {change.what for change in assessed.changes}
     if changes & {"variant", "cuda", "rocm"}:
         total += SMALL
@@ -90,13 +90,13 @@ def cost(assessed: Assessed, question: Question) -> float:
                 total += UNASKED_GRAFT
         elif question.wish.build:
             total -= 100.0
-    elif question.torch is None and _is_ancient(candidate, question):
+    elif question.torch is None and _is_ancient(candidate.torch, question):
         total += ANCIENT
     return total
 
 
-def _is_ancient(candidate: Candidate, question: Question) -> bool:
-    return releases_behind(candidate.torch, question) > ANCIENT_RELEASES
+def _is_ancient(torch: str, question: Question) -> bool:
+    return releases_behind(torch, question) > ANCIENT_RELEASES
 
 
 def releases_behind(torch: str, question: Question) -> int:
@@ -300,11 +300,10 @@ def is_guess(assessed: Assessed) -> bool:
 
 
 def _is_vain_guess(assessed: Assessed, question: Question) -> bool:
-    """A torch of years ago that nobody asked for, by PTX that nobody saw compiled for the card: its math libraries are
-    older than the card."""
+    """A torch of years ago, unasked, by PTX that nobody saw compiled: its math libraries are older than the card."""
     torch = assessed.candidate.torch
     asked = question.torch is not None and question.wants_torch(torch)
-    return is_guess(assessed) and not asked and releases_behind(torch, question) > ANCIENT_RELEASES
+    return is_guess(assessed) and not asked and _is_ancient(torch, question)
 
 
 @dataclass

@@ -43,6 +43,11 @@ class Candidate:
         return self.answer == "install" and self.wheel is None and self.flavour is not None
 
     @property
+    def variant(self) -> str | None:
+        """The name of its flavour: ``cu128``."""
+        return self.flavour.name if self.flavour else None
+
+    @property
     def name(self) -> str:
         """How a person calls it."""
         if self.flavour is not None:
@@ -65,9 +70,6 @@ class Assessed:
 
     def settle(self) -> None:
         """Work out what follows from the refusals; they do not change any more."""
-        if not self.refusals:
-            self.feasible = True
-            return
         by_kind: dict[str, Change] = {}
         for refusal in self.refusals:
             if refusal.change is not None:
@@ -95,8 +97,7 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     asked = question.wish.python
     if asked is not None:
         return _nearest_python(asked, served)
-    installed = question.had_python(served, to_build=candidate.answer == "build")
-    if installed:
+    if installed := question.had_python(served, to_build=candidate.answer == "build"):
         return installed
     pack = question.jetpack_of(candidate.cuda)
     if pack is not None and candidate.answer == "build" and pack.python in served:
@@ -155,17 +156,12 @@ def published_wheels(backend: Name, platform: Platform, facts: Facts, *, tegra: 
 
 
 def source_builds(question: Question, versions: tuple[str, ...], *, kits: int | None = None) -> Iterator[Candidate]:
-    """Source builds of these releases, each with the toolkits worth trying, best first; neither Python nor compiler
-    is chosen yet: most end before that."""
+    """Source builds of these releases with the toolkits worth trying, best first; Python and compiler stay open."""
+    backend = question.backend
     for version in versions:
         for kit in _kits_to_try(question, version)[:kits]:
-            yield Candidate(
-                answer="build",
-                torch=version,
-                backend=question.backend,
-                cuda=kit if question.backend == "cuda" else None,
-                rocm=kit if question.backend == "rocm" else None,
-            )
+            cuda, rocm = kit if backend == "cuda" else None, kit if backend == "rocm" else None
+            yield Candidate(answer="build", torch=version, backend=backend, cuda=cuda, rocm=rocm)
 
 
 def _kits_to_try(question: Question, version: str) -> list[str | None]:
@@ -179,13 +175,12 @@ def _kits_to_try(question: Question, version: str) -> list[str | None]:
     flavours = facts.flavours(version)
     if question.backend == "rocm":
         used = [row.rocm for row in flavours if row.rocm and row.publisher == "pytorch"]
-        paired = [
-            rocm for rocm, row in facts.rocm.release.items() if any(minor(t) == minor(version) for t in row.torch)
-        ]
-        first = [wish.rocm] if wish.rocm else _installed_kits(question, "rocm")
+        rows = facts.rocm.release.items()
+        paired = [rocm for rocm, row in rows if any(minor(torch) == minor(version) for torch in row.torch)]
+        first = [wish.rocm] if wish.rocm else question.installed("rocm")
         newest = sorted((*used, *paired), key=key, reverse=True)
         return list(dict.fromkeys((*first, *newest)))
-    first = [wish.cuda] if wish.cuda else _installed_kits(question, "cuda")
+    first = [wish.cuda] if wish.cuda else question.installed("cuda")
     used = sorted((row.cuda for row in flavours if row.cuda), key=key, reverse=True)
     if not first:
         # On the board, with a driver made for it; a JetPack of the age of the sources before a newer one.
@@ -196,11 +191,6 @@ def _kits_to_try(question: Question, version: str) -> list[str | None]:
     # Of a release that no wheel is known of, those of its own time are the oldest that its sources take.
     oldest = [kit for kit in reversed(facts.toolkits) if compare(kit, facts.era(version).cuda_min or "0") >= 0]
     return list(dict.fromkeys((*first, *tried, *used, *others, *(() if used else oldest), *facts.toolkits)))
-
-
-def _installed_kits(question: Question, kind: str) -> list[str]:
-    versions = [kit.version for kit in question.machine.toolkits if kit.kind == kind and kit.version]
-    return sorted(versions, key=key, reverse=True)
 
 
 def buildable_releases(question: Question) -> tuple[str, ...]:
@@ -220,10 +210,10 @@ def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
     release = question.facts.release(candidate.torch)
     assert release is not None
     platform, last = question.platform, question.last_python
+    pythons = release.pythons.get(platform, ())
     if candidate.flavour is not None:
-        pythons = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
+        pythons = candidate.flavour.pythons.get(platform) or pythons
     else:
-        pythons = release.pythons.get(platform, ())
         if not pythons or question.tegra:
             everywhere = {version for versions in release.pythons.values() for version in versions}
             pythons = tuple(sorted(everywhere, key=key))
@@ -256,11 +246,9 @@ def hazards_of(candidate: Candidate, question: Question) -> tuple[NumberedHazard
     kind = "build" if candidate.answer == "build" else "wheel"
     # A wheel made for the board is not what is said of other Arm wheels on it.
     for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
-    every = [
-        (number, hazard)
-        for number, hazard in _torch_hazards(_make_combination(candidate, question), question.facts)
-        if hazard.concerns in (kind, "both") and not (hazard.tegra and for_board)
-    ]
+    met = _torch_hazards(_make_combination(candidate, question), question.facts)
+    ours = [(number, hazard) for number, hazard in met if hazard.concerns in (kind, "both")]
+    every = [(number, hazard) for number, hazard in ours if not (hazard.tegra and for_board)]
     hazards = every, [(number, hazard) for number, hazard in every if hazard.effect != "warns" or hazard.flavour]
     if candidate.is_published:
         question.system_cache[key] = hazards
@@ -282,7 +270,7 @@ def _make_combination(candidate: Candidate, question: Question) -> Combination:
     return Combination(
         torch=candidate.torch,
         backend=candidate.backend,
-        flavour=candidate.flavour.name if candidate.flavour else None,
+        flavour=candidate.variant,
         cuda=candidate.cuda,
         rocm=candidate.rocm,
         python=candidate.python,

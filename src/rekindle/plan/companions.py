@@ -16,8 +16,7 @@ from rekindle.compat.companions import (
     judge,
     near_packages,
 )
-from rekindle.compat.driver import driver_side, toolkit_driver
-from rekindle.compat.libc import libc_of
+from rekindle.compat.driver import toolkit_driver
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, Facts, paired_companions
 from rekindle.model.arch import Gfx, Sm
@@ -52,9 +51,8 @@ def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ..
     for text in names:
         match = _WANTED.fullmatch(text.strip())
         if match is None:
-            raise BadInput(
-                f"--with {text!r} is no package", remedy="for example --with xformers,triton or xformers==0.0.30"
-            )
+            example = "for example --with xformers,triton or xformers==0.0.30"
+            raise BadInput(f"--with {text!r} is no package", remedy=example)
         package = find_package(match["name"], facts)
         if package is None:
             near = near_packages(match["name"], facts)
@@ -64,10 +62,8 @@ def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ..
         version = match["version"].replace(" ", "")
         before = wanted.get(package)
         if before is not None and before.version != version:
-            raise BadInput(
-                f"{package} is wanted as {before.version or 'any version'} and as {version or 'any version'}",
-                remedy="name it once",
-            )
+            first, second = before.version or "any version", version or "any version"
+            raise BadInput(f"{package} is wanted as {first} and as {second}", remedy="name it once")
         wanted[package] = WantedCompanion(package, version)
     return tuple(wanted.values())
 
@@ -111,10 +107,8 @@ def _align_versions(
         if clash is None or finding.row is None:
             asked |= {name: (version, finding.package) for name, version in brings.items()}
         else:
-            text = (
-                f"{finding.package} {finding.version} asks for {clash} {brings[clash]}, and {asked[clash][1]} for"
-                f" {asked[clash][0]}: no environment holds both, so make one for each."
-            )
+            text = f"{finding.package} {finding.version} asks for {clash} {brings[clash]}, and {asked[clash][1]} for"
+            text += f" {asked[clash][0]}: no environment holds both, so make one for each."
             finding = CompanionFinding(finding.package, "none", nos=(No("version", text, finding.row.source[0]),))
         fitting.append(finding)
     return tuple(
@@ -146,7 +140,6 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
     """What a companion meets beside the torch of a plan."""
     question = Question(machine, wish, facts)
     backend = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu" if plan.variant == "cpu" else question.backend
-    libc = libc_of(machine.os, facts)
     return TorchSurroundings(
         torch=plan.torch,
         cuda=plan.cuda,
@@ -154,11 +147,11 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
         python=plan.python,
         platform=question.platform,
         system=machine.os.system or "linux",
-        glibc=libc.version if libc is not None and libc.kind == "glibc" else None,
+        glibc=question.glibc,
         backend=backend,
         cards=tuple(gpu.arch for gpu in question.usable_gpus or machine.gpus if gpu.arch is not None),
         driver=machine.drivers.nvidia,
-        side=driver_side(machine.os),
+        side=question.side,
     )
 
 
@@ -166,12 +159,11 @@ def _judge_all(
     plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[WantedCompanion], facts: Facts
 ) -> list[CompanionFinding]:
     at = surroundings(plan, machine, wish, facts)
-    return [
-        _judge_pair(companion.package, plan, at, facts)
-        if companion.package in PAIRED_PACKAGES and not companion.version
-        else judge(companion.package, at, facts, version=companion.version)
-        for companion in wanted
-    ]
+    findings = []
+    for package, version in wanted:
+        pair = package in PAIRED_PACKAGES and not version
+        findings.append(_judge_pair(package, plan, at, facts) if pair else judge(package, at, facts, version=version))
+    return findings
 
 
 def _judge_pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -> CompanionFinding:
@@ -182,16 +174,14 @@ def _judge_pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -
     answers = paired_companions(facts, release, plan.variant or "cpu", at.platform, plan.python or "", pypi=pypi)
     pair = next(each for each in answers if each.package == package)
     source = pair.source[0] if pair.source else "the tables of torch releases"
+    if plan.answer != "none" and pair.version and (pair.exists or plan.answer == "build"):
+        made_for = No("torch", f"{package} {pair.version} is the one made for torch {release}.", source)
+        return CompanionFinding(package, "build" if plan.answer == "build" else "runs", pair.version, nos=(made_for,))
+    why = f"Whether {package} {pair.version} has a wheel is not known."
     if plan.answer == "none" or pair.version is None:
-        why = pair.why or f"There is no torch for this machine that {package} could stand beside."
-        return CompanionFinding(package, "none" if pair.exists is False else "unknown", nos=(No("torch", why, source),))
-    made_for = f"{package} {pair.version} is the one made for torch {release}."
-    if plan.answer == "build":
-        return CompanionFinding(package, "build", pair.version, nos=(No("torch", made_for, source),))
-    if pair.exists:
-        return CompanionFinding(package, "runs", pair.version, nos=(No("torch", made_for, source),))
-    why = pair.why or f"Whether {package} {pair.version} has a wheel is not known."
-    return CompanionFinding(package, "none" if pair.exists is False else "unknown", nos=(No("torch", why, source),))
+        why = f"There is no torch for this machine that {package} could stand beside."
+    no = No("torch", pair.why or why, source)
+    return CompanionFinding(package, "none" if pair.exists is False else "unknown", nos=(no,))
 
 
 def _torches_to_try(findings: Sequence[CompanionFinding], first: Plan, wish: Wish, facts: Facts) -> list[str]:
@@ -212,14 +202,13 @@ def _rate_findings(findings: Sequence[CompanionFinding]) -> tuple[int, int]:
 
 def _make_choice(plan: Plan, findings: Sequence[CompanionFinding], taken: bool) -> CompanionChoice:
     good = [finding for finding in findings if finding.kind in _GOOD]
-    gives = [f"{finding.package} {finding.version}" if finding.version else finding.package for finding in good]
+    gives = tuple(" ".join(filter(None, (finding.package, finding.version))) for finding in good)
     costs = [f"no {finding.package}" for finding in findings if finding.kind not in _GOOD]
     costs += [f"{finding.package} from source" for finding in findings if finding.kind == "build"]
     if plan.answer in ("build", "graft"):
         costs.append("torch from source" if plan.answer == "build" else "torch grafted")
-    return CompanionChoice(
-        answer=plan.answer, torch=plan.torch, variant=plan.variant, gives=tuple(gives), costs=tuple(costs), taken=taken
-    )
+    answer, torch, variant = plan.answer, plan.torch, plan.variant
+    return CompanionChoice(answer=answer, torch=torch, variant=variant, gives=gives, costs=tuple(costs), taken=taken)
 
 
 CONSTRAINTS = "torch-constraints.txt"
@@ -286,19 +275,18 @@ def _explain_answer(finding: CompanionFinding, plan: Plan) -> str:
         fits = f"its wheel fits torch {plan.torch}" if row.torch else "its wheel does not depend on the torch"
         card = " and has code for this card" if row.targets or row.gfx else ""
         return f"{finding.package} {finding.version}: {fits}{card}."
+    first = nos[0] if nos else ""
     if finding.kind == "last":
-        newer = nos[0] if nos else "Newer versions do not run here."
         way = "" if isinstance(row, CompanionPackageWheel) else " It must be compiled."
+        newer = first or "Newer versions do not run here."
         return f"{finding.package} {finding.version} is the last that runs here. {newer}{way}"
     if finding.kind == "build":
-        lack = nos[0] if nos else f"There is no wheel of {finding.package}."
-        return f"{finding.package} {finding.version} compiles here. {lack}"
+        return (
+            f"{finding.package} {finding.version} compiles here. {first or f'There is no wheel of {finding.package}.'}"
+        )
     if finding.kind == "alternative" and isinstance(row, CompanionFork):
-        lack = f" {nos[0]}" if nos else ""
-        return f"{row.name}: {row.state}.{lack}"
-    if not nos:
-        return f"Nothing is known about {finding.package} on this machine."
-    return " ".join(nos)
+        return f"{row.name}: {row.state}. {first}".strip()
+    return " ".join(nos) or f"Nothing is known about {finding.package} on this machine."
 
 
 def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) -> dict[str, str]:

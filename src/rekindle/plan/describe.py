@@ -124,10 +124,8 @@ def with_hardware(
             raise BadInput(f"what --cpu {cpu} can do is not known", remedy="rekindle facts show cpu")
         if arch and family.family not in (arch, "generic"):
             raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and this machine builds for {arch}")
-        present = machine.cpu
-        machine = msgspec.structs.replace(
-            machine, cpu=msgspec.structs.replace(other, cores=present.cores, threads=present.threads)
-        )
+        other = msgspec.structs.replace(other, cores=machine.cpu.cores, threads=machine.cpu.threads)
+        machine = msgspec.structs.replace(machine, cpu=other)
     return machine
 
 
@@ -200,7 +198,5 @@ def machine_profile(name: str, facts: Facts | None = None) -> tuple[Machine, Wis
     gpu = flags.pop("gpu", ())
     names = (gpu,) if isinstance(gpu, str) else tuple(gpu) if isinstance(gpu, tuple) else ()
     machine = machine_from_flags(facts, gpu=names, **flags)  # type: ignore[arg-type]
-    named: dict[str, Any] = {
-        name: value for name in ("python", "cuda", "rocm") if isinstance(value := flags.get(name), str)
-    }
+    named: dict[str, Any] = {name: flags[name] for name in ("python", "cuda", "rocm") if name in flags}
     return machine, Wish(torch=row.torch, **named)

@@ -18,8 +18,7 @@ ORDER: tuple[Evidence, ...] = ("proven", "compiled", "reported", "untried")
 
 
 class KnownBuild(NamedTuple):
-    """``near``: no evidence for this very architecture, but official builds compile a sibling of it; ``exact``:
-    it is about this very toolkit."""
+    """``near``: official builds compile a sibling of this architecture; ``exact``: it is about this very toolkit."""
 
     grade: Evidence
     text: str
@@ -44,11 +43,8 @@ def sources_parse(torch: str, sm: Sm, facts: Facts) -> bool:
 def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownBuild:
     """The best that is known of this release, toolkit and architecture."""
     subject = f"torch {torch} for {sm}"
-    rows = [
-        row
-        for row in facts.sources.evidence
-        if sm in row.sm and matches(torch, row.torch) and (not row.os or system in row.os)
-    ]
+    of_card = [row for row in facts.sources.evidence if sm in row.sm and (not row.os or system in row.os)]
+    rows = [row for row in of_card if matches(torch, row.torch)]
     exact = [row for row in rows if matches(cuda, row.cuda)]
     if exact:
         best = min(exact, key=lambda row: ORDER.index(row.grade))
@@ -98,8 +94,8 @@ def _probe_evidence(torch: str, cuda: str, sm: Sm, facts: Facts) -> KnownBuild |
         return KnownBuild("compiled", text, rows[0].source[0], exact=True)
     text = (
         f"{len(files)} of {total} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us and none"
-        " failed; the whole was not built."
     )
+    text += " failed; the whole was not built."
     return KnownBuild("untried", text, rows[0].source[0], near=True)
 
 

@@ -47,15 +47,8 @@ class HouseGraft(Part, frozen=True, kw_only=True):
 
 def lacking_archs(candidate: Candidate, question: Question) -> tuple[Sm, ...]:
     """The architectures of the cards that the wheel has no machine code for."""
-    return tuple(
-        sorted(
-            {
-                gpu.arch
-                for gpu, coverage in coverages(candidate, question)
-                if coverage.kind in ("none", "jit") and isinstance(gpu.arch, Sm)
-            }
-        )
-    )
+    lacking = [gpu.arch for gpu, coverage in coverages(candidate, question) if coverage.kind in ("none", "jit")]
+    return tuple(sorted({arch for arch in lacking if isinstance(arch, Sm)}))
 
 
 def graft_candidates(question: Question, grafts: Sequence[HouseGraft] = ()) -> Iterator[Candidate]:
@@ -96,15 +89,9 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
     span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
     names = ", ".join(str(arch) for arch in lacking)
     fitting = _newest_graftable(question.platform, lacking, question.facts)
-    yield refuse(
-        "graft-no-toolkit",
-        candidate,
-        major=key(candidate.cuda)[0],
-        names=names,
-        span=span,
-        remedy=f"{fitting} can be grafted for it" if fitting else None,
-        source=question.facts.cuda.toolkit[question.facts.toolkits[0]].source[0],
-    )
+    remedy = f"{fitting} can be grafted for it" if fitting else None
+    major, source = key(candidate.cuda)[0], question.facts.cuda.toolkit[question.facts.toolkits[0]].source[0]
+    yield refuse("graft-no-toolkit", candidate, major=major, names=names, span=span, remedy=remedy, source=source)
 
 
 @rule("R105", "graft")
@@ -132,8 +119,8 @@ def graft_kit(candidate: Candidate, question: Question) -> str | None:
     if candidate.cuda is None:
         return None
     kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts)
-    versions = {kit.version for kit in question.machine.toolkits if kit.kind == "cuda" and kit.version}
-    present = [kit for kit in kits if any(compare(kit, ".".join(each.split(".")[:2])) == 0 for each in versions)]
+    versions = question.installed("cuda")
+    present = [kit for kit in kits if any(compare(kit, minor(version)) == 0 for version in versions)]
     return next(iter((*present, *kits)), None)
 
 
@@ -188,15 +175,12 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     row = graft_cost(candidate.torch, facts)
     jobs = graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
     time = None if candidate.wheel else planned_time(candidate.torch, targets, jobs, facts)
-    losses = dict.fromkeys(
-        loss
-        for arch in archs
-        for loss in stays_without(candidate.torch, candidate.cuda, candidate.flavour.cudnn, arch, facts)
-    )
+    about = candidate.torch, candidate.cuda, candidate.flavour.cudnn
+    losses = dict.fromkeys(loss for arch in archs for loss in stays_without(*about, arch, facts))
     kits = (each for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit)
     folder = next((each.path for each in kits if compare(minor(each.version or ""), kit or "") == 0), None)
     return GraftOutline(
-        wheel=f"torch {candidate.torch}+{candidate.flavour.name}",
+        wheel=candidate.name,
         archs=tuple(map(str, targets)),
         file=candidate.wheel,
         toolkit=None if candidate.wheel else kit,
@@ -216,29 +200,19 @@ def spoken_graft(outline: GraftOutline) -> str:
     if outline.file:
         return f", by a graft made before ({outline.file})"
     kit = f" with CUDA {outline.toolkit}" if outline.toolkit else ""
-    return (
-        f", compiled{kit} in about {spoken_minutes(*outline.minutes)} on {outline.jobs} cores"
-        if outline.minutes
-        else kit
-    )
+    if not outline.minutes:
+        return kit
+    return f", compiled{kit} in about {spoken_minutes(*outline.minutes)} on {outline.jobs} cores"
 
 
-def graft_words(outline: GraftOutline, request: Request) -> tuple[str, ...]:
-    """What follows ``rekindle graft`` for the official wheel that ``request`` names."""
-    words = [request.requirement, *(["--index", request.index] if request.index else [])]
-    if outline.file:
-        return ("apply", request.requirement, outline.file, *words[1:])
-    return (*words, *(word for arch in outline.archs for word in ("--gpu", arch)))
-
-
-def graft_steps(
-    outline: GraftOutline, requests: Sequence[Request], candidate: Candidate, question: Question
-) -> list[Step]:
-    """The toolkit where it is not there, the graft, and the wheel with what goes beside it."""
-    torch = requests[0]
-    words = ("rekindle", "graft", *graft_words(outline, torch))
+def graft_steps(outline: GraftOutline, torch: Request, candidate: Candidate, question: Question) -> list[Step]:
+    """The graft of the official wheel that ``torch`` asks for, and its installation."""
+    what = ("apply", torch.requirement, outline.file) if outline.file else (torch.requirement,)
+    index = ("--index", torch.index) if torch.index else ()
+    cards = () if outline.file else [word for arch in outline.archs for word in ("--gpu", arch)]
     python = ("--python", candidate.python) if candidate.python else ()
-    graft = Step(kind="run", argv=(*words, *python, "--platform", question.platform, "--out", "grafted"))
+    out = (*python, "--platform", question.platform, "--out", "grafted")
+    graft = Step(kind="run", argv=("rekindle", "graft", *what, *index, *cards, *out))
     return [graft, Step(kind="install-built", folder="grafted")]
 
 

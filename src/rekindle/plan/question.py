@@ -14,6 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from rekindle.compat import Name, backend_of
+from rekindle.compat.backends import PLATFORMS
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.driver import Side, driver_side, is_board
 from rekindle.compat.hazards import Surroundings, cpu_meets, ever_supported, machine_meets
@@ -108,31 +109,21 @@ class Question:
     @functools.cached_property
     def platform(self) -> Platform:
         system = self.machine.os.system
-        arch = self.arch
-        if system == "windows":
-            return "windows_arm64" if arch == "aarch64" else "windows"
-        if system == "macos":
-            return "macos_arm64" if arch == "aarch64" else "macos_x86_64"
-        return "linux_aarch64" if arch == "aarch64" else "linux_x86_64"
+        return PLATFORMS.get((system, self.arch), PLATFORMS[system, "x86_64"])
 
     @functools.cached_property
     def arch(self) -> str:
         named = self.machine.os.arch
-        if named is None:
-            row = microarchitecture(self.machine.cpu.microarchitecture or "", self.facts)
-            if row is not None and row.family == "aarch64":
-                return "aarch64"
-            # Only a Tegra board and a superchip decide the CPU's architecture.
-            if self.machine.os.system == "linux" and (built_in := self._superchip()):
-                return built_in
-            sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
-            board = self.machine.os.system == "linux" and bool(sms) and all(self.facts.is_tegra(sm) for sm in sms)
-            return "aarch64" if board else "x86_64"
-        return cpu_arch(named)
-
-    def _superchip(self) -> str | None:
+        if named is not None:
+            return cpu_arch(named)
+        row = microarchitecture(self.machine.cpu.microarchitecture, self.facts)
+        if self.machine.os.system != "linux" or (row is not None and row.family == "aarch64"):
+            return "aarch64" if row is not None and row.family == "aarch64" else "x86_64"
+        # Of the cards only a superchip and a Tegra board decide the CPU's architecture.
         words = {word for gpu in self.machine.gpus for word in re.findall(r"\w+", gpu.name or "")}
-        return next((row.cpu for row in self.facts.nvidia.superchip if row.name in words), None)
+        built_in = next((row.cpu for row in self.facts.nvidia.superchip if row.name in words), None)
+        sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
+        return built_in or ("aarch64" if sms and all(map(self.facts.is_tegra, sms)) else "x86_64")
 
     # --- the wish, taken apart
 
@@ -161,10 +152,8 @@ class Question:
         if releases:
             return releases
         newest = self.facts.releases[0]
-        raise BadInput(
-            f"no torch {self.torch} is known (the newest is {newest})",
-            remedy="rekindle facts show torch lists every release",
-        )
+        known = f"no torch {self.torch} is known (the newest is {newest})"
+        raise BadInput(known, remedy="rekindle facts show torch lists every release")
 
     # --- the cards
 
@@ -252,8 +241,13 @@ class Question:
         return shared if self.backend == "rocm" and len(shared) < len(cards) else ()
 
     @functools.cached_property
+    def sm_cards(self) -> tuple[tuple[Gpu, Sm], ...]:
+        """NVIDIA's of these, each with its architecture, where that is known."""
+        return tuple((gpu, gpu.arch) for gpu in self.gpus if isinstance(gpu.arch, Sm))
+
+    @functools.cached_property
     def sms(self) -> tuple[Sm, ...]:
-        return tuple(gpu.arch for gpu in self.gpus if isinstance(gpu.arch, Sm))
+        return tuple(sm for _, sm in self.sm_cards)
 
     @functools.cached_property
     def gfxs(self) -> tuple[Gfx, ...]:
@@ -277,10 +271,18 @@ class Question:
             # A board's Python is its system's: 3.10 on an Orin means JetPack 6.
             same = [row.cuda for row in self._board_rows if same_prefix(self.wish.python, row.python)]
             return max(same, key=key, default=None)
-        versions = [kit.version for kit in self.machine.toolkits if kit.kind == "cuda" and kit.version]
-        return self.wish.cuda or max(versions, key=key, default=None)
+        return self.wish.cuda or next(iter(self.installed("cuda")), None)
 
     # --- the rest of the machine
+
+    def has_toolkit(self, kind: str) -> bool:
+        """Has the machine one of this kind (cuda, cudnn, rocm, mkl …), whatever its version?"""
+        return any(kit.kind == kind for kit in self.machine.toolkits)
+
+    def installed(self, kind: str) -> list[str]:
+        """The versions of them, newest first."""
+        versions = [kit.version for kit in self.machine.toolkits if kit.kind == kind and kit.version]
+        return sorted(versions, key=key, reverse=True)
 
     @functools.cached_property
     def driver(self) -> str | None:
@@ -420,11 +422,8 @@ class Question:
         if to_build:
             # Doctor notes what is amiss with a Python: no headers.
             newest_first.sort(key=lambda python: python.note is not None)
-        for python in newest_first:
-            for version in versions:
-                if same_prefix(python.version, version):
-                    return version
-        return None
+        pairs = ((python, version) for python in newest_first for version in versions)
+        return next((version for python, version in pairs if same_prefix(python.version, version)), None)
 
 
 # As `uname -m`, Python and people spell them.
@@ -469,10 +468,8 @@ def check_compiler(text: str) -> None:
 def _unknown_cuda(version: str, question: Question) -> None:
     kits = question.facts.toolkits
     if compare(version, kits[0]) > 0:
-        raise BadInput(
-            f"CUDA {version} is newer than the facts know ({kits[0]} is the newest)",
-            remedy="update rekindle, or add the toolkit in a directory named by REKINDLE_FACTS",
-        )
+        remedy = "update rekindle, or add the toolkit in a directory named by REKINDLE_FACTS"
+        raise BadInput(f"CUDA {version} is newer than the facts know ({kits[0]} is the newest)", remedy=remedy)
     major, second = key(f"{version}.0")[:2] if version.isdigit() else key(version)[:2]
     near = min(kits, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - major * 100 - second))
     raise BadInput(f"there is no CUDA {minor(version)}", remedy=f"the nearest is {near}")

@@ -35,25 +35,21 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
         return pack.cudnn  # it is on the board already
     majors = question.facts.era(candidate.torch).cudnn_major
     oldest = min(question.sms, default=None)
-    asked = question.wish.cudnn if question.wish.cudnn and key(question.wish.cudnn)[0] in majors else None
-    if asked and not (oldest and (floor := cudnn_floor(asked, candidate.cuda, question.facts)) and oldest < floor[0]):
+
+    def serves(version: str, *, known: bool = False) -> bool:
+        floor = cudnn_floor(version, candidate.cuda or "", question.facts)
+        return not known if floor is None else oldest is None or oldest >= floor.oldest
+
+    asked = question.wish.cudnn
+    if asked and key(asked)[0] in majors and serves(asked):
         return asked
-    official = [
-        row.cudnn
-        for row in question.facts.flavours(candidate.torch)
-        if row.cuda and row.cudnn and key(row.cuda)[0] == key(candidate.cuda)[0]
-    ]
-    for version in sorted(official, key=key, reverse=True):
-        floor = cudnn_floor(version, candidate.cuda, question.facts)
-        if floor is None or oldest is None or oldest >= floor[0]:
-            return ".".join(version.split(".")[:3])
-    fitting = []
-    for version, row in question.facts.cudnn.cudnn.items():
-        floor_sm = row.cuda.get(minor(candidate.cuda)) or row.cuda.get(f"{key(candidate.cuda)[0]}.x")
-        if floor_sm is None or (oldest is not None and oldest < floor_sm) or (majors and key(version)[0] not in majors):
-            continue
-        fitting.append(version)
-    return max(fitting, key=key, default=None)
+    flavours = question.facts.flavours(candidate.torch)
+    same = [row for row in flavours if row.cuda and key(row.cuda)[0] == key(candidate.cuda)[0]]
+    official = [row.cudnn for row in same if row.cudnn and serves(row.cudnn)]
+    if official:
+        return ".".join(max(official, key=key).split(".")[:3])
+    every = [version for version in question.facts.cudnn.cudnn if not majors or key(version)[0] in majors]
+    return max((version for version in every if serves(version, known=True)), key=key, default=None)
 
 
 class DecidedBuild(NamedTuple):
@@ -77,12 +73,11 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     draft = RecipeDraft(env={**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"})
     local = flavour_name(candidate.cuda, candidate.rocm)
     draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{local}", "PYTORCH_BUILD_NUMBER": "1"}
-    patches: list[str] = []
-    for hazard in hazards_met(candidate, question):
+    hazards = hazards_met(candidate, question)
+    for hazard in hazards:
         _join_flags(draft.env, hazard.env)
         draft.cmake |= hazard.cmake
-        if hazard.patch:
-            patches.append(hazard.patch)
+    patches = tuple(hazard.patch for hazard in hazards if hazard.patch)
     _compiler_settings(candidate, question, draft.env)
     _cpu_settings(candidate, question, draft)
     _settle_losses(candidate, question, draft)
@@ -118,7 +113,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
         packages=draft.packages,
         env=draft.env,
         cmake=draft.cmake,
-        patches=tuple(patches),
+        patches=patches,
         compiler=candidate.compiler,
         toolchain=draft.toolchain,
         pins=draft.pins,
@@ -148,17 +143,15 @@ def _leave_out_absent_cudnn(
 
     Where the toolkit itself is still to be had, or was only spoken of (it has no place), cuDNN comes with it.
     """
-    machine = question.machine
     if candidate.cuda is None or any(name in draft.env for name in _SAYS_WHERE_CUDNN_IS):
         return None
-    if any(kit.kind == "cudnn" for kit in machine.toolkits) or not machine.cuda_folders(minor(candidate.cuda)):
+    if question.has_toolkit("cudnn") or not question.machine.cuda_folders(minor(candidate.cuda)):
         return None
     how = f" ({_cudnn_origin(candidate, cudnn, question)})" if cudnn else ""
     draft.env["USE_CUDNN"] = "0"
     draft.asserts = drop_names(draft.asserts, ("USE_CUDNN",))
-    draft.losses.append(
-        "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
-    )
+    loss = "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
+    draft.losses.append(loss)
     return say("no-cudnn-here", which=f"cuDNN {cudnn}{how}" if cudnn else "cuDNN")
 
 
@@ -200,17 +193,14 @@ def _cpu_settings(candidate: Candidate, question: Question, draft: RecipeDraft) 
     """
     if question.arch != "x86_64" or question.cpu_features is None:
         return
-    name = question.machine.cpu.microarchitecture
-    row = microarchitecture(name or "", question.facts)
+    row = microarchitecture(question.machine.cpu.microarchitecture, question.facts)
     if question.cpu_lacks(("avx2", "fma")):
         off = ("CXX_AVX2_FOUND", "CXX_AVX512_FOUND", "C_AVX2_FOUND", "C_AVX512_FOUND")
         draft.cmake |= dict.fromkeys(off, "OFF")
     kind = (candidate.compiler or "").partition("-")[0]
-    if row is not None and row.vendor != "generic" and kind in ("gcc", "clang"):
-        flags = row.flags.get(kind, "")
-        march = next((flag for flag in flags.split() if flag.startswith("-march=")), None)
-        if march and question.cpu_lacks(("avx2",)):
-            _join_flags(draft.env, {"CFLAGS": march, "CXXFLAGS": march})
+    if row is not None and row.vendor != "generic" and question.cpu_lacks(("avx2",)):
+        march = next((flag for flag in row.flags.get(kind, "").split() if flag.startswith("-march=")), None)
+        _join_flags(draft.env, {"CFLAGS": march, "CXXFLAGS": march} if march else {})
 
 
 def _settle_losses(candidate: Candidate, question: Question, draft: RecipeDraft) -> None:
@@ -235,23 +225,20 @@ def _settle_losses(candidate: Candidate, question: Question, draft: RecipeDraft)
 
 def _choose_pins(candidate: Candidate, question: Question) -> dict[str, str]:
     era = question.facts.era(candidate.torch)
-    windows = question.machine.os.system == "windows"
-    numpy = (era.numpy_windows if windows else era.numpy_linux) or ">=1.26"
-    cmake_min = era.cmake_min or "3.18"
+    numpy = era.numpy_windows if question.machine.os.system == "windows" else era.numpy_linux
     return {
-        "cmake": f">={cmake_min},<4" if compare(candidate.torch, "2.8") < 0 else f">={cmake_min}",
+        "cmake": f">={era.cmake_min or '3.18'}" + (",<4" if compare(candidate.torch, "2.8") < 0 else ""),
         "ninja": "",
-        "numpy": numpy,
+        "numpy": numpy or ">=1.26",
         "pyyaml": "",
         "setuptools": era.setuptools or "<60",
         "typing_extensions": "",
         "wheel": "",
-        **{name: "" for name in front_end(candidate.torch, question.facts).needs},
+        **dict.fromkeys(front_end(candidate.torch, question.facts).needs, ""),
     }
 
 
 def _list_toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:
-    windows = question.machine.os.system == "windows"
     kit: dict[str, str] = {}
     if candidate.cuda:
         kit["cuda"] = f"{candidate.cuda}: https://developer.nvidia.com/cuda-toolkit-archive"
@@ -261,17 +248,14 @@ def _list_toolchain(candidate: Candidate, question: Question, cudnn: str | None)
         kit["rocm"] = f"{candidate.rocm}: https://rocm.docs.amd.com/projects/install-on-linux"
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "msvc":
-        year = visual_studio(version)
-        kit["compiler"] = (
-            f"MSVC {version} (Visual Studio {year}, toolset 14.{version.split('.')[1]}):"
-            " https://aka.ms/vs/older-downloads, workload 'Desktop development with C++'"
-        )
+        product = f"Visual Studio {visual_studio(version)}, toolset 14.{version.split('.')[1]}"
+        place = "https://aka.ms/vs/older-downloads, workload 'Desktop development with C++'"
+        kit["compiler"] = f"MSVC {version} ({product}): {place}"
     elif kind:
         kit["compiler"] = f"{kind} {version}{_compiler_package(kind, version, question)}"
     kit["python"] = f"{candidate.python}: https://www.python.org/downloads (or uv python install {candidate.python})"
-    era = question.facts.era(candidate.torch)
-    kit["cmake"] = f"{era.cmake_min or '3.18'} or newer: pip install cmake"
-    if windows:
+    kit["cmake"] = f"{question.facts.era(candidate.torch).cmake_min or '3.18'} or newer: pip install cmake"
+    if question.machine.os.system == "windows":
         kit["git"] = "https://git-scm.com, with core.longpaths true"
     last = last_cudnn(min(question.sms), question.facts) if question.sms else None
     if last and cudnn and compare(cudnn, last) == 0 and compare(last, "9.20") < 0:

@@ -16,13 +16,11 @@ and a word tell them apart. In braces stand values by their names; ``{c.torch}``
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Literal, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
-from rekindle.facts.tables import parse_toml
+from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
 from rekindle.model.facts import Hazard
 from rekindle.model.plan import Answer, Change, Reason, Refusal
@@ -38,9 +36,6 @@ class PlanRule(NamedTuple):
     number: str
     applies: tuple[Answer, ...]
     check: Check
-    """With its number, and silent where it is not concerned."""
-    plain: Check
-    """As it is written."""
     when: When | None
     reads: Reads | None
 
@@ -66,7 +61,7 @@ def rule(
             for refusal in check(candidate, question) if when is None or when(question) else ():
                 yield refusal if refusal.rule else replace(refusal, rule=number)
 
-        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, check, when, reads)
+        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, when, reads)
         return numbered
 
     return register
@@ -112,11 +107,7 @@ _NumberedRules = list[tuple[int, PlanRule]]
 
 
 def _apply_rules(rules: _NumberedRules, candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
-    return [
-        (place, refusal if refusal.rule else replace(refusal, rule=each.number))
-        for place, each in rules
-        for refusal in each.plain(candidate, question)
-    ]
+    return [(place, refusal) for place, each in rules for refusal in each.check(candidate, question)]
 
 
 def _concerned_rules(answer: Answer, question: Question) -> list[tuple[Reads | None, _NumberedRules]]:
@@ -129,9 +120,6 @@ def _concerned_rules(answer: Answer, question: Question) -> list[tuple[Reads | N
                 groups.setdefault(each.reads, []).append((place, each))
         concerned = question.cache[key] = list(groups.items())
     return concerned
-
-
-_FILE = Path(__file__).with_name("sentences.toml")
 
 
 class Sentence(Part, frozen=True, kw_only=True):
@@ -148,7 +136,7 @@ class Sentence(Part, frozen=True, kw_only=True):
 @functools.cache
 def load_sentences() -> dict[str, Sentence]:
     """Every sentence by its name."""
-    return msgspec.convert(parse_toml(_FILE.read_bytes(), "plan-sentences"), dict[str, Sentence])
+    return read_own(__file__, "sentences.toml", dict[str, Sentence])
 
 
 def say(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
+from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.driver import branch, driver_runs, toolkit_driver
 from rekindle.compat.images import find_gap
 from rekindle.compat.toolkit import compiles_for, cudnn_covers, emits_for, toolkits_for
@@ -39,12 +40,10 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
         return ()
     cache = question.cache if candidate.wheel else question.cards_cache
     key = ("coverages", candidate.backend, id(flavour))
-    covered = cache.get(key)
-    if covered is None:
+    if key not in cache:
         covers = BACKENDS[candidate.backend].covers
-        covered = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
-        cache[key] = covered
-    return cast("tuple[tuple[Gpu, Coverage], ...]", covered)
+        cache[key] = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
+    return cast("tuple[tuple[Gpu, Coverage], ...]", cache[key])
 
 
 @rule("R101", "install", reads="cards")
@@ -58,9 +57,8 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
 
 def needs_ptx(candidate: Candidate, question: Question) -> bool:
     """Does the driver have to compile PTX for a card, because the wheel has no machine code for it?"""
-    return candidate.answer == "install" and any(
-        coverage.kind == "jit" for _, coverage in coverages(candidate, question)
-    )
+    seen = coverages(candidate, question) if candidate.answer == "install" else ()
+    return any(coverage.kind == "jit" for _, coverage in seen)
 
 
 @rule("R102", when=lambda question: not question.tegra)
@@ -79,31 +77,32 @@ def driver_refusals(candidate: Candidate, question: Question) -> tuple[Refusal, 
     return cast("tuple[Refusal, ...]", question.cache[key])
 
 
+def driver_answer(driver: str | None, candidate: Candidate | None, question: Question) -> CompatAnswer:
+    """Does this driver (None: any) run the candidate (None: anything) on the cards?"""
+    cuda, ptx = (candidate.cuda, needs_ptx(candidate, question)) if candidate else (None, False)
+    names = tuple(card(gpu) for gpu, _ in question.sm_cards)
+    return driver_runs(driver, cuda, question.sms, question.side, question.facts, ptx=ptx, names=names)
+
+
 def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     driver = question.driver
-    cards = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm)]
-    answer = driver_runs(
-        driver,
-        candidate.cuda,
-        question.sms,
-        question.side,
-        question.facts,
-        ptx=needs_ptx(candidate, question),
-        names=[card(gpu) for gpu in cards],
-    )
-    yield from _system_has_no_driver(candidate, question)
+    answer = driver_answer(driver, candidate, question)
+    old, floor = question.old_system, toolkit_driver(candidate.cuda or "", question.side, question.facts).floor
+    if old is not None and old.driver_below and floor is not None and branch(floor) >= old.driver_below:
+        # An old Windows got its last driver long ago.
+        below, source = old.driver_below, old.source[-1]
+        yield refuse("driver-branch-ended", candidate, floor=floor, system=old.name, below=below, source=source)
     if answer.kind != "no":
         return
     change = None
+    alone = "each card in a machine of its own"
     if answer.code not in _NO_DRIVER:
         change = Change(what="driver", from_=driver, to=answer.want, why=answer.text)
     elif answer.code == "driver-none-for-all" and question.wish.build:
         # One wheel for several machines is a fair wish: each card runs it, only not in one box.
-        names = ", ".join(card(gpu) for gpu in cards)
-        change = Change(
-            what="machine", from_=f"{names} in one", to="each card in a machine of its own", why=answer.text
-        )
-    remedy = "use each card in a machine of its own" if len(cards) > 1 else "take a torch made with an older CUDA"
+        names = ", ".join(card(gpu) for gpu, _ in question.sm_cards)
+        change = Change(what="machine", from_=f"{names} in one", to=alone, why=answer.text)
+    remedy = f"use {alone}" if len(question.sms) > 1 else "take a torch made with an older CUDA"
     yield Refusal(
         code=answer.code,
         what=f"driver {driver}" if driver else f"CUDA {candidate.cuda}",
@@ -112,14 +111,6 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
         source=answer.source,
         change=change,
     )
-
-
-def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """An old Windows got its last driver long ago."""
-    old, below = question.old_system, question.old_system.driver_below if question.old_system else None
-    floor = toolkit_driver(candidate.cuda or "", question.side, question.facts).floor
-    if old is not None and below is not None and floor is not None and branch(floor) >= below:
-        yield refuse("driver-branch-ended", candidate, floor=floor, system=old.name, below=below, source=old.source[-1])
 
 
 @rule("R103", "install", "graft", reads="cards")
@@ -138,31 +129,24 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
     """nvcc of this toolkit can compile for every card, or for a sibling whose code the card runs."""
     if candidate.cuda is None:
         return
-    for gpu in question.gpus:
-        if not isinstance(gpu.arch, Sm):
-            continue
-        answer = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
+    for gpu, sm in question.sm_cards:
+        answer = compiles_for(candidate.cuda, sm, question.facts, gpu.name or str(sm))
         if answer.kind == "no":
-            remedy = f"to compile for it, use CUDA {answer.want} or" if answer.want else None
-            if remedy:
-                remedy += " newer" if answer.want == toolkits_for(gpu.arch, question.facts)[0] else " older"
+            side = "newer" if answer.want in toolkits_for(sm, question.facts)[:1] else "older"
+            remedy = f"to compile for it, use CUDA {answer.want} or {side}" if answer.want else None
             yield refuse("cuda-cannot-target-arch", candidate, seen=answer.text, remedy=remedy, source=answer.source)
 
 
 @rule("R112", "build")
 def sources_take_arch(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The build's own CMake understands the cards' numbers: before 2.6 it reads one digit before the point."""
-    if candidate.backend != "cuda":
-        return
-    for gpu in question.gpus:
-        sm = gpu.arch
-        if isinstance(sm, Sm) and not sources_parse(candidate.torch, sm, question.facts):
-            row = arch_syntax(candidate.torch, question.facts)
-            able = next((v for v in reversed(question.facts.releases) if sources_parse(v, sm, question.facts)), None)
+    facts = question.facts
+    for gpu, sm in question.sm_cards:
+        if not sources_parse(candidate.torch, sm, facts):
+            source = arch_syntax(candidate.torch, facts).source[0]
+            able = next((version for version in reversed(facts.releases) if sources_parse(version, sm, facts)), None)
             remedy = f"build torch {able} or newer" if able else None
-            yield refuse(
-                "source-does-not-know-arch", candidate, sm=sm, card=card(gpu), remedy=remedy, source=row.source[0]
-            )
+            yield refuse("source-does-not-know-arch", candidate, sm=sm, card=card(gpu), remedy=remedy, source=source)
 
 
 @functools.lru_cache(maxsize=256)
@@ -173,10 +157,8 @@ def source_end(sm: Sm, facts: Facts) -> SourceEnd | None:
 @rule("R113", "build")
 def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The release still compiles for old cards."""
-    if candidate.backend != "cuda":
-        return
-    for gpu in question.gpus:
-        end = source_end(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
+    for gpu, sm in question.sm_cards:
+        end = source_end(sm, question.facts)
         if end is None or (end.torch_last != "none" and compare(candidate.torch, end.torch_last) <= 0):
             continue
         most = f", with CUDA {end.cuda_last} at most" if end.cuda_last else ""
@@ -186,22 +168,13 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
 @rule("R120", "build")
 def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """No kernel file was seen failing to compile for the cards, unless a setting leaves it out."""
-    if candidate.cuda is None:
-        return
-    for gpu in question.gpus:
-        target = emits_for(candidate.cuda, gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
+    for gpu, sm in question.sm_cards if candidate.cuda else ():
+        target = emits_for(candidate.cuda or "", sm, question.facts)
         for row in question.facts.probes.probe:
-            if (row.torch, row.cuda, row.sm) != (candidate.torch, candidate.cuda, target):
-                continue
-            for name in sorted(set(row.failed) - set(row.without))[:1]:
-                yield refuse(
-                    "kernel-does-not-compile",
-                    candidate,
-                    file=name,
-                    card=card(gpu),
-                    error=row.failed[name],
-                    source=row.source[0],
-                )
+            failed = sorted(set(row.failed) - set(row.without))
+            if (row.torch, row.cuda, row.sm) == (candidate.torch, candidate.cuda, target) and failed:
+                code, error, source = "kernel-does-not-compile", row.failed[failed[0]], row.source[0]
+                yield refuse(code, candidate, file=failed[0], card=card(gpu), error=error, source=source)
 
 
 @rule("R119", when=lambda question: bool(question.board_cuda and not question.wish.cuda))
@@ -233,11 +206,9 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
         return
     for gfx in question.gfxs:
         row = next((row for row in question.facts.rocm.span if row.gfx.name == gfx.name), None)
-        if row is None:
-            continue
-        if compare(candidate.rocm, row.rocm) < 0:
+        if row is not None and compare(candidate.rocm, row.rocm) < 0:
             yield refuse("rocm-cannot-target-arch/old", candidate, row=row, source=row.source[-1])
-        elif row.last is not None and compare(candidate.rocm, row.last) > 0:
+        elif row is not None and row.last is not None and compare(candidate.rocm, row.last) > 0:
             yield refuse("rocm-cannot-target-arch/new", candidate, row=row, source=row.source[-1])
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
-from rekindle.compat.libc import libc_runs, toolkit_libc
+from rekindle.compat.libc import Libc, libc_runs
 from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import at_least, compare, key, matches, minor
@@ -34,11 +34,8 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
         rows = question.facts.cuda.toolkit
         takes = [v for v in reversed(question.facts.toolkits) if takes_compiler(rows[v], kind, version) is True]
         newer = f", or CUDA {takes[0]} or newer" if takes and compare(takes[0], candidate.cuda or "0") > 0 else ""
-        best = (
-            f"the Visual Studio {row.visual_studio} toolset"
-            if kind == "msvc"
-            else f"{kind}-{newest_compiler(row, kind)}"
-        )
+        best = f"{kind}-{newest_compiler(row, kind)}"
+        best = f"the Visual Studio {row.visual_studio} toolset" if kind == "msvc" else best
         yield refuse(
             "host-compiler-rejected",
             candidate,
@@ -70,16 +67,8 @@ def _spoken_compiler(compiler: str) -> str:
 
 
 def compiler_fits(compiler: str, candidate: Candidate, question: Question) -> bool:
-    """The same judgement as :func:`compiler_problems`, without words: most compilers are only tried."""
-    kind, _, version = compiler.partition("-")
-    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    if version and row is not None and takes_compiler(row, kind, version) is False:
-        return False
-    era = question.facts.era(candidate.torch)
-    if kind == "gcc" and version and era.gcc_min and not _reaches_floor(version, era.gcc_min):
-        return False
-    hazards = hazards_met(replace(candidate, compiler=compiler), question)
-    return not any(hazard.compiler and hazard.effect == "breaks" and not is_cured(hazard) for hazard in hazards)
+    """Can this compiler build this candidate?"""
+    return next(compiler_problems(compiler, candidate, question), None) is None
 
 
 def choose_compiler(candidate: Candidate, question: Question) -> str | None:
@@ -151,7 +140,7 @@ def toolkit_runs_here(candidate: Candidate, question: Question) -> Iterator[Refu
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
     if row is None or question.machine.os.system != "linux" or question.tegra:
         return
-    answer = libc_runs(toolkit_libc(row), question.libc)
+    answer = libc_runs(Libc("glibc", row.glibc), question.libc)
     if answer.kind == "no":
         yield refuse("glibc-too-old-for-toolkit", candidate, need=answer.text, source=row.source[-1])
 
@@ -207,11 +196,8 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
         return
     facts = question.facts
     flavours = [flavour.rocm for flavour in facts.flavours(candidate.torch) if flavour.rocm]
-    named = [
-        version
-        for version, row in facts.rocm.release.items()
-        if any(compare(minor(torch), minor(candidate.torch)) == 0 for torch in row.torch)
-    ]
+    release, rows = minor(candidate.torch), facts.rocm.release.items()
+    named = [version for version, row in rows if any(minor(torch) == release for torch in row.torch)]
     if not any(key(rocm)[0] == key(candidate.rocm)[0] for rocm in (*flavours, *named)):
         official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
         yield refuse("rocm-pair-unproven", candidate, official=official)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Literal
 
 from rekindle.compat.toolkit import cudnn_floor, last_cudnn
-from rekindle.model.arch import Sm
 from rekindle.model.plan import Refusal
 from rekindle.model.version import flavour_name, key, minor, same_prefix
 from rekindle.plan.candidates import Candidate
@@ -21,12 +20,7 @@ from rekindle.plan.rules_gpu import (
 )
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
 
-_NEEDS = {
-    "cuda": "which needs CUDA",
-    "rocm": "which needs ROCm",
-    "xpu": "which needs the XPU wheels",
-    "cpu": "which runs torch on the CPU",
-}
+_NEEDS = {"cuda": "needs CUDA", "rocm": "needs ROCm", "xpu": "needs the XPU wheels", "cpu": "runs torch on the CPU"}
 
 
 def _departure(what: str, asked: str, offered: str | None) -> Refusal:
@@ -56,26 +50,19 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
 def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> bool:
     """Could the asked toolkit itself build this torch for these cards? Then a wheel beside it disturbs nothing."""
     built = replace(candidate, answer="build", flavour=None, cuda=cuda)
-    checks = (
-        toolkit_targets_cards,
-        sources_take_arch,
-        toolkit_is_new_enough,
-        driver_serves,
-        jetpack_offers_cuda,
-    )
+    checks = (toolkit_targets_cards, sources_take_arch, toolkit_is_new_enough, driver_serves, jetpack_offers_cuda)
     return not any(True for check in checks for _ in check(built, question))
 
 
 def _toolkit_is_kept(
     kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, would_do: Callable[[str], bool]
 ) -> Iterator[Refusal]:
-    """The toolkit is the one asked for; or a wheel brings its own of the same major version, where the asked one
-    ``would_do`` for a build."""
+    """The toolkit is the asked one; or a wheel brings one of its major version, where the asked ``would_do`` too."""
     asked: str = getattr(question.wish, kind)
     if question.backend != kind:
         cards = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
-        wrong = f"{kind}-not-as-asked/vendor"
-        yield refuse(wrong, None, asked=asked, cards=cards, needs=_NEEDS[question.backend], change=(kind, asked, None))
+        needs, change = f"which {_NEEDS[question.backend]}", (kind, asked, None)
+        yield refuse(f"{kind}-not-as-asked/vendor", None, asked=asked, cards=cards, needs=needs, change=change)
         return
     offered: str | None = getattr(candidate, kind)
     # 12.4.1 for an asked 12.4, and 12.4 for an asked 12.4.1: who names more numbers means the same toolkit.
@@ -97,9 +84,7 @@ def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
 def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The asked cuDNN has code for the cards."""
     asked = question.wish.cudnn or ""
-    if candidate.cuda is None:
-        return
-    floor = cudnn_floor(asked, candidate.cuda, question.facts)
+    floor = cudnn_floor(asked, candidate.cuda, question.facts) if candidate.cuda else None
     if floor is None:
         return
     majors = question.facts.era(candidate.torch).cudnn_major
@@ -109,18 +94,12 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
         change = ("cudnn", asked, f"{max(majors)}.x")
         yield refuse("cudnn-not-for-source", candidate, asked=asked, wanted=accepted, source=source, change=change)
         return
-    lacking = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < floor.oldest]
-    if lacking:
-        last = last_cudnn(min(lacking), question.facts)
+    oldest = min(question.sms, default=None)
+    if oldest is not None and oldest < floor.oldest:
+        last = last_cudnn(oldest, question.facts)
+        name, change = "cudnn-lacks-arch/asked", ("cudnn", asked, f"<={last}")
         yield refuse(
-            "cudnn-lacks-arch/asked",
-            candidate,
-            asked=asked,
-            card=min(lacking),
-            floor=floor,
-            last=last,
-            source=floor.source,
-            change=("cudnn", asked, f"<={last}"),
+            name, candidate, asked=asked, card=oldest, floor=floor, last=last, source=floor.source, change=change
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from rekindle.compat.driver import driver_runs, wanted_driver
+from rekindle.compat.driver import wanted_driver
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
@@ -38,7 +38,7 @@ from rekindle.plan.candidates import (
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import HouseGraft, graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
-from rekindle.plan.rules_gpu import card
+from rekindle.plan.rules_gpu import driver_answer
 from rekindle.plan.rules_system import find_obstacle
 from rekindle.plan.wording.document import compose_plan
 
@@ -93,9 +93,8 @@ def make_plans(
             check_wish(question)
         size = (question.arch, cpu.threads, cpu.cores)
         met = frozenset(number for number in question.possible_hazards if _cpu_decides(facts.hazards.hazard[number]))
-        alike_judged = (
-            verdict for kind, hazards, verdict in judged if kind == size and not _may_change(hazards ^ met, verdict)
-        )
+        same_size = [(hazards, verdict) for kind, hazards, verdict in judged if kind == size]
+        alike_judged = (verdict for hazards, verdict in same_size if not _may_change(hazards ^ met, verdict))
         if (verdict := next(alike_judged, None)) is None:
             verdict = _judge_question(question)
             judged.append((size, met, verdict))
@@ -125,20 +124,25 @@ def _judge_question(
     question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = (), *, builds_only: bool = False
 ) -> PlanOutcome:
     """All that is known about every way, before any of it is put into words. It looks at the CPU for hazards only."""
-    outcome = _assess_builds(question) if builds_only else solve(question, wheelhouse)
+    outcome = solve(question, wheelhouse, builds_only=builds_only)
     if not builds_only and (outcome.best is None or _only_libc_is_old(outcome)):
         outcome.nearest = find_nearest(question)[: _NEAR if outcome.best is None else 1]
     return outcome
 
 
-def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()) -> PlanOutcome:
+def solve(
+    question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = (), *, builds_only: bool = False
+) -> PlanOutcome:
     """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have. A wish
     to serve the newest card gets the torch of that card, and the plan names what would serve all."""
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
         return PlanOutcome(question, obstacle=obstacle)
+    if builds_only:
+        return PlanOutcome(question, builds=_find_builds(question))
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
-    clash = _find_driver_clash(question) if len(question.gpus) > 1 and question.backend == "cuda" else None
+    shared = driver_answer(None, None, question) if len(question.gpus) > 1 and question.backend == "cuda" else None
+    clash = shared.reasons[0] if shared is not None and shared.kind == "no" else None
     hopeless = clash is not None and not question.wish.build
     outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
@@ -273,43 +277,21 @@ def _driver_for(outcome: PlanOutcome) -> str | None:
     return wanted_driver(best.candidate.cuda, question.sms, question.side, question.facts)
 
 
-def _find_driver_clash(question: Question) -> Reason | None:
-    """Why the cards cannot share a driver, where that is the matter."""
-    answer = driver_runs(
-        None, None, question.sms, question.side, question.facts, names=[card(gpu) for gpu in question.gpus]
-    )
-    return answer.reasons[0] if answer.kind == "no" else None
-
-
 def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft]) -> PlanOutcome:
     outcome = PlanOutcome(question)
     wheels = [each for each in wheelhouse if isinstance(each, HouseWheel)]
     grafts = [each for each in wheelhouse if isinstance(each, HouseGraft)]
     outcome.wheels = _assess_wheels(question)
     outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheels, question)]
-    cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
-    # Where no wheel keeps the asked torch, a build of that very release is worth naming beside it.
-    moved = question.torch is not None and not any(
-        wheel.feasible and question.wants_torch(wheel.candidate.torch) for wheel in outcome.wheels
-    )
-    if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED or moved or _is_dated(outcome, question):
+    fitting = [wheel for wheel in outcome.wheels if wheel.feasible]
+    torches = [wheel.candidate.torch for wheel in fitting]
+    cheapest = min((wheel.cost for wheel in fitting), default=BUILD_AS_ASKED)
+    # A build is worth naming beside wheels of which none keeps the asked torch, and beside those that are years behind.
+    moved = question.torch is not None and not any(map(question.wants_torch, torches))
+    dated = question.torch is None and all(releases_behind(torch, question) > _HELD_BACK for torch in torches)
+    if question.wish.build or cheapest >= BUILD_AS_ASKED or moved or dated:
         outcome.builds = _find_builds(question)
         outcome.grafts = [assess(candidate, question) for candidate in graft_candidates(question, grafts)]
-    return outcome
-
-
-def _is_dated(outcome: PlanOutcome, question: Question) -> bool:
-    """Every wheel that fits is years behind what could be built: then a build is worth naming beside it."""
-    fitting = [wheel.candidate.torch for wheel in outcome.wheels if wheel.feasible]
-    return question.torch is None and all(releases_behind(torch, question) > _HELD_BACK for torch in fitting)
-
-
-def _assess_builds(question: Question) -> PlanOutcome:
-    obstacle = find_obstacle(question)
-    if obstacle is not None or question.cards_are_hopeless:
-        return PlanOutcome(question, obstacle=obstacle)
-    outcome = PlanOutcome(question)
-    outcome.builds = _find_builds(question)
     return outcome
 
 
@@ -419,10 +401,8 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
 
 
 def _is_the_plan(assessed: Assessed, plan: Plan) -> bool:
-    candidate = assessed.candidate
-    variant = candidate.flavour.name if candidate.flavour else None
-    values = (candidate.answer, candidate.torch, variant, candidate.cuda, candidate.rocm, candidate.python)
-    return values == (plan.answer, plan.torch, plan.variant, plan.cuda, plan.rocm, plan.python)
+    names = ("answer", "torch", "variant", "cuda", "rocm", "python")
+    return all(getattr(assessed.candidate, name) == getattr(plan, name) for name in names)
 
 
 def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed]:
@@ -438,10 +418,6 @@ def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed
 
 
 def _as_considered(assessed: Assessed) -> Considered:
-    refusals = [refusal for refusal in assessed.refusals if not refusal.departure]
-    return Considered(
-        name=assessed.candidate.name,
-        answer=assessed.candidate.answer,
-        feasible=assessed.feasible,
-        refusals=tuple(refusals),
-    )
+    refusals = tuple(refusal for refusal in assessed.refusals if not refusal.departure)
+    name, answer = assessed.candidate.name, assessed.candidate.answer
+    return Considered(name=name, answer=answer, feasible=assessed.feasible, refusals=refusals)

@@ -34,10 +34,7 @@ def plan_spark(
     (default: the machine's own cards). ``settings`` by hand win over what is planned; ``patches`` are what the tools
     here need."""
     archs = (archs or choose_archs(machine, emits)) if cuda else ()
-    reasons = [
-        say("spark-source-only", version=version),
-        _cuda_reason(machine, cuda, archs, why_no_cuda),
-    ]
+    reasons = [say("spark-source-only", version=version), _cuda_reason(machine, cuda, archs, why_no_cuda)]
     env = {"USE_CUDA": "1" if archs else "0"}
     used = cuda.version if archs and cuda else None
     if archs:

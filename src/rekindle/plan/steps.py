@@ -16,11 +16,11 @@ FIRST_OWN_INDEX = "1.11"
 _STABLE = "https://download.pytorch.org/whl/torch_stable.html"
 # Before this release a version did not name its flavour, so that each flavour had a page of its own.
 FIRST_NAMED_FLAVOUR = "1.2"
+_CUDNN_PLACES = {"CUDNN_INCLUDE_DIR": "include", "CUDNN_LIBRARY": "lib"}
 
 
 def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Request, ...], tuple[Reason, ...]]:
-    """What gets installed: torch, the companions that exist, and a NumPy this torch was made for; and what is left
-    out, with the reason."""
+    """Torch, the companions that exist, and a NumPy this torch was made for; and what is left out, with the reason."""
     candidate = assessed.candidate
     flavour = candidate.flavour
     assert flavour is not None
@@ -45,7 +45,9 @@ def _torch_request(candidate: Candidate, flavour: Flavour, question: Question) -
     if flavour.publisher == "jetson":
         why = f"a wheel for JetPack with CUDA {candidate.cuda}"
         return Request(name="torch", version=candidate.torch, index=flavour.index, url=flavour.url, why=why)
-    local = "" if _is_default(candidate, question) else f"+{flavour.name}"
+    python, platform = candidate.python, question.platform
+    default = question.facts.is_pypi_default(candidate.torch, flavour.name, platform, python)
+    local = "" if default else f"+{flavour.name}"
     if flavour.publisher == "amd":
         targets = tuple(f"device-{gfx.name}" for gfx in question.gfxs)
         why = f"AMD's own wheel for ROCm {candidate.rocm}"
@@ -109,12 +111,9 @@ def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
 
 def install_steps(requests: tuple[Request, ...], env: dict[str, str], python: str | None, system: str) -> list[Step]:
     """Variables to keep, then one pip command per index."""
-    steps = [Step(kind="keep", env=env)] if env else []
-    interpreter = interpreter_words(python, system)
-    steps += [
-        Step(kind="run", argv=(*interpreter, "-m", "pip", "install", *words)) for words in pip_arguments(requests)
-    ]
-    return steps
+    pip = (*interpreter_words(python, system), "-m", "pip", "install")
+    keep = [Step(kind="keep", env=env)] if env else []
+    return [*keep, *(Step(kind="run", argv=(*pip, *words)) for words in pip_arguments(requests))]
 
 
 def interpreter_words(python: str | None, system: str) -> tuple[str, ...]:
@@ -130,13 +129,6 @@ def numpy_limit(candidate: Candidate, question: Question) -> str:
     return era.numpy_windows if question.platform == "windows" else era.numpy_linux
 
 
-def _is_default(candidate: Candidate, question: Question) -> bool:
-    flavour = candidate.flavour
-    return flavour is not None and question.facts.is_pypi_default(
-        candidate.torch, flavour.name, question.platform, candidate.python
-    )
-
-
 @functools.lru_cache(maxsize=64)
 def front_end(torch: str, facts: Facts) -> FrontEndRow:
     """How a wheel of this release is made from its tree."""
@@ -147,9 +139,7 @@ def front_end(torch: str, facts: Facts) -> FrontEndRow:
 def cudnn_package(candidate: Candidate, cudnn: str | None, question: Question) -> str | None:
     """The package that brings this cuDNN with its headers into the environment; None where it is there already (a
     machine that has one, a board) and where the index has none."""
-    if candidate.cuda is None or cudnn is None or question.tegra:
-        return None
-    if any(kit.kind == "cudnn" for kit in question.machine.toolkits):
+    if candidate.cuda is None or cudnn is None or question.tegra or question.has_toolkit("cudnn"):
         return None
     for row in question.facts.cudnn.package:
         first = row.first.get(question.platform)
@@ -165,20 +155,16 @@ def _cudnn_steps(candidate: Candidate, cudnn: str | None, question: Question) ->
         return []
     folder = f".venv/lib/python{candidate.python}/site-packages/nvidia/cudnn"
     return [
-        Step(kind="run", argv=("python", "-m", "pip", "install", "--no-deps", package)),
+        _pip_step("--no-deps", package),
         Step(kind="run", argv=("ln", "-sf", f"libcudnn.so.{key(cudnn)[0]}", f"{folder}/lib/libcudnn.so")),
-        Step(
-            kind="set",
-            env={"CUDNN_INCLUDE_DIR": f"{HERE}/{folder}/include", "CUDNN_LIBRARY": f"{HERE}/{folder}/lib"},
-        ),
+        Step(kind="set", env={name: f"{HERE}/{folder}/{place}" for name, place in _CUDNN_PLACES.items()}),
     ]
 
 
 def build_steps(
     candidate: Candidate, recipe: BuildRecipe, question: Question, *, cudnn: str | None, blas_folder: str | None
 ) -> list[Step]:
-    """Clone, environment, requirements, variables, build: nothing is left to folklore. ``blas_folder`` is a folder of
-    the environment that CMake must search."""
+    """The whole build by hand. ``blas_folder`` is a folder of the environment that CMake must search."""
     system = question.machine.os.system
     interpreter = interpreter_words(candidate.python, system)
     clone = ("git", "clone", "--branch", f"v{candidate.torch}", "--depth", "1")
@@ -193,10 +179,10 @@ def build_steps(
     steps += _cudnn_steps(candidate, cudnn, question)
     if candidate.backend == "rocm":
         steps.append(Step(kind="run", argv=("python", "tools/amd_build/build_amd.py")))
+    if recipe.patches:  # before one goes there, where ``./rekindle`` of a clone is
+        steps.insert(1, Step(kind="run", argv=("rekindle", "source", "patch", "pytorch")))
     if system == "windows":
         steps.insert(0, Step(kind="run", argv=("git", "config", "--global", "core.longpaths", "true")))
-    if recipe.patches:
-        steps.insert(1 + (system == "windows"), patch_step("pytorch"))
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "msvc":
         steps.append(Step(kind="vcvars", argv=(f"14.{version.split('.')[1]}" if "." in version else "",)))
@@ -218,8 +204,7 @@ def build_steps(
 
 
 def toolkit_folder(kind: str, version: str, question: Question) -> str | None:
-    """Where the toolkit is, or where its maker's installer puts it: several may be there, and one is meant. None for a
-    ROCm that is nowhere on Windows."""
+    """Where this very toolkit is, or its maker's installer puts it; None for a ROCm that is nowhere on Windows."""
     for kit in question.machine.toolkits:
         if kit.kind == kind and kit.path is not None and same_prefix(kit.version or "0", version):
             return kit.path
@@ -227,11 +212,6 @@ def toolkit_folder(kind: str, version: str, question: Question) -> str | None:
         windows = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{minor(version)}"
         return windows if kind == "cuda" else None
     return f"/usr/local/cuda-{minor(version)}" if kind == "cuda" else "/opt/rocm"
-
-
-def patch_step(folder: str) -> Step:
-    """The plan's patches into the tree of that folder; before one goes there, where ``./rekindle`` of a clone is."""
-    return Step(kind="run", argv=("rekindle", "source", "patch", folder))
 
 
 def _pip_step(*words: str) -> Step:

@@ -4,15 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rekindle.compat.supply import (
-    from_index,
-    install_line,
-    losses_of,
-    manager_of,
-    needs_for,
-    packages_of,
-    settings_of,
-)
+from rekindle.compat.supply import from_index, install_line, losses_of, manager_of, needs_for, packages_of, settings_of
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason, Step, Wish
 from rekindle.model.supply import FromIndex, ThirdParty
@@ -144,20 +136,14 @@ class Blas(NamedTuple):
 
 def plan_blas(question: Question) -> Blas:
     """Which library this build takes."""
-    kinds = {kit.kind for kit in question.machine.toolkits}
-    windows = question.machine.os.system == "windows"
-    if question.arch == "x86_64" and ("mkl" in kinds or "openblas" not in kinds):
-        if "mkl" in kinds:
-            return Blas("MKL", {"BLAS": "MKL"}, {}, "MKL, found on the machine")
-        return Blas(
-            "MKL",
-            {"BLAS": "MKL"},
-            {"mkl-static": "", "mkl-include": ""},
-            "MKL: pip install mkl-static mkl-include",
-            "Library" if windows else ".",
-        )
-    where = "OpenBLAS, found on the machine" if "openblas" in kinds else "OpenBLAS"
-    if where == "OpenBLAS" and question.manager is not None:
+    own_mkl, own_openblas = question.has_toolkit("mkl"), question.has_toolkit("openblas")
+    if question.arch == "x86_64" and own_mkl:
+        return Blas("MKL", {"BLAS": "MKL"}, {}, "MKL, found on the machine")
+    if question.arch == "x86_64" and not own_openblas:
+        pins, prefix = {"mkl-static": "", "mkl-include": ""}, "Library" if question.platform == "windows" else "."
+        return Blas("MKL", {"BLAS": "MKL"}, pins, "MKL: pip install mkl-static mkl-include", prefix)
+    where = "OpenBLAS, found on the machine" if own_openblas else "OpenBLAS"
+    if not own_openblas and question.manager is not None:
         blas = next(row for row in question.facts.supply.need if row.settings.get("BLAS") == "OpenBLAS")
         install = "apt install" if question.manager.name == "apt" else question.manager.install
         where += f": {install} {' '.join(packages_of((blas,), question.manager)) or 'openblas'}"

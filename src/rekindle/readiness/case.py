@@ -54,10 +54,8 @@ def fix_for(topic: str, managers: tuple[str, ...]) -> str | None:
     commands = load_fixes().get(topic)
     if not isinstance(commands, dict):
         return None
-    for manager in (*managers, "any"):
-        if manager in commands:
-            return str(commands[manager]).replace("{sudo}", "" if "root" in managers else "sudo ")
-    return None
+    command = next((str(commands[manager]) for manager in (*managers, "any") if manager in commands), None)
+    return command and command.replace("{sudo}", "" if "root" in managers else "sudo ")
 
 
 class Cards(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Check, Gpu, Machine, Toolkit
 from rekindle.model.plan import Plan
 from rekindle.model.supply import SupplyNeed
+from rekindle.model.toml import read_beside
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
@@ -30,6 +31,7 @@ from rekindle.toolkits.rocm import find_hipcc
 
 LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
 _STUBS = ("lib64/stubs", "lib/stubs", "lib/*-linux-gnu/stubs", "lib/*-linux-gnu", "targets/*/lib/stubs", "lib64")
+_CUDNN_HEADERS = ("cudnn_version.h", "cudnn.h")
 _OTHER_CUDNN = "the same command with --set CUDNN_ROOT=DIR"
 
 
@@ -77,15 +79,10 @@ def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
         return misfits
     if reason := _no_host_compiler(machine, toolkit, row):
         misfits.append(Misfit(toolkit=toolkit, why=reason))
-    cards = _nvidia_cards(machine)
-    answers = [
-        compiles_for(toolkit.version or "", gpu.arch, load_facts(), gpu.name)
-        for gpu in cards
-        if isinstance(gpu.arch, Sm)
-    ]
+    answers = [compiles_for(toolkit.version or "", sm, load_facts(), gpu.name) for gpu, sm in _known_cards(machine)]
     without = [answer for answer in answers if answer.kind == "no"]
     # A second card for the screen may be too old for a toolkit that serves the first well.
-    blocking = len(without) == len(cards)
+    blocking = len(without) == len(_nvidia_cards(machine))
     misfits += [Misfit(toolkit=toolkit, why=answer.text, blocking=blocking) for answer in without]
     misfits += [Misfit(toolkit=toolkit, why=each.text, blocking=False) for each in answers if each.kind == "partly"]
     return misfits
@@ -93,6 +90,10 @@ def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
 
 def _nvidia_cards(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
+
+
+def _known_cards(machine: Machine) -> list[tuple[Gpu, Sm]]:
+    return [(gpu, gpu.arch) for gpu in _nvidia_cards(machine) if isinstance(gpu.arch, Sm)]
 
 
 def _no_host_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> str | None:
@@ -111,34 +112,26 @@ def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: 
     ``compiler``; empty for a CPU build."""
     if plan.cuda:
         return _find_planned_cuda(host, plan.cuda, settings, compiler)
-    if plan.rocm:
-        hipcc = find_hipcc(host, settings)
-        if hipcc is None:
-            raise MissingTool(
-                f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
-                remedy=f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells",
-            )
-        return {"hipcc": hipcc}
-    return {}
+    if not plan.rocm:
+        return {}
+    if (hipcc := find_hipcc(host, settings)) is None:
+        remedy = f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells"
+        raise MissingTool(f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine", remedy=remedy)
+    return {"hipcc": hipcc}
 
 
 def _find_planned_cuda(host: Host, cuda: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
     nvcc = find_nvcc(host, settings, cuda)
     if nvcc is None:
-        raise MissingTool(
-            f"the plan wants CUDA {cuda}, but there is no nvcc on this machine",
-            remedy=f"install CUDA {cuda}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
-        )
+        remedy = f"install CUDA {cuda}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells"
+        raise MissingTool(f"the plan wants CUDA {cuda}, but there is no nvcc on this machine", remedy=remedy)
     release = nvcc_release(host, nvcc)
     if release and not is_release(release, cuda):
-        others = [
-            f", {other} is {nvcc_release(host, other) or 'unknown'}" for other in every_nvcc(host) if other != nvcc
-        ]
-        raise BadInput(
-            f"the plan wants CUDA {cuda}, but {nvcc} is {release}{''.join(others)}",
-            remedy=f"rekindle plan --build --cuda {release}   # or the same command with --set CUDA_HOME=DIR of a"
-            f" toolkit {cuda}",
-        )
+        releases = {path: nvcc_release(host, path) or "unknown" for path in every_nvcc(host) if path != nvcc}
+        others = "".join(f", {path} is {other}" for path, other in releases.items())
+        or_else = f"the same command with --set CUDA_HOME=DIR of a toolkit {cuda}"
+        remedy = f"rekindle plan --build --cuda {release}   # or {or_else}"
+        raise BadInput(f"the plan wants CUDA {cuda}, but {nvcc} is {release}{others}", remedy=remedy)
     _refuse_host_compiler(host, release or cuda, settings.get("CUDAHOSTCXX") or compiler)
     return {"nvcc": f"{release or 'unknown'} ({nvcc})"}
 
@@ -197,16 +190,10 @@ def _check_targets(host: Host, nvcc: str, archs: Sequence[str]) -> Checks:
     names = [f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs]
     lacks = [name for name in names if name not in targets]
     if lacks:
-        raise BadInput(
-            f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {min(targets, key=_arch_number)} to"
-            f" {max(targets, key=_arch_number)}",
-            remedy=f"rekindle plan --build --gpu {lacks[0]}",
-        )
+        known = sorted(targets, key=lambda name: int(re.sub(r"\D", "", name)))
+        text = f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {known[0]} to {known[-1]}"
+        raise BadInput(text, remedy=f"rekindle plan --build --gpu {lacks[0]}")
     yield build_check("nvcc-targets", "ok", ", ".join(names) or "as torch chooses")
-
-
-def _arch_number(name: str) -> int:
-    return int(re.sub(r"\D", "", name))
 
 
 def _check_stub(host: Host, home: str) -> Checks:
@@ -216,50 +203,32 @@ def _check_stub(host: Host, home: str) -> Checks:
         if paths := host.glob(str(PurePosixPath(place, "libcuda.so*"))):
             yield build_check("libcuda", "ok", paths[0])
             return
-    raise BadInput(
-        f"there is no libcuda.so and no stub of it below {home}",
-        remedy="apt-get install -y nvidia-cuda-dev"
-        if home == "/usr"
-        else f"install the cuda-driver-dev package into {home}",
-    )
+    debian = "apt-get install -y nvidia-cuda-dev"
+    remedy = debian if home == "/usr" else f"install the cuda-driver-dev package into {home}"
+    raise BadInput(f"there is no libcuda.so and no stub of it below {home}", remedy=remedy)
 
 
 def _check_cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str | None) -> Checks:
     """Headers and library must be of one version: a mismatch compiles for hours and fails at the first convolution."""
-    roots = [
-        settings.get("CUDNN_ROOT", ""),
-        settings.get("CUDNN_INCLUDE_DIR", "").removesuffix("/include"),
-        home,
-        "/usr",
-    ]
-    header = library = None
-    for root in filter(None, roots):
-        header = header or _header_version(host, root)
-        library = library or _library_version(host, root)
+    named = settings.get("CUDNN_ROOT"), settings.get("CUDNN_INCLUDE_DIR", "").removesuffix("/include")
+    roots = list(filter(None, dict.fromkeys((*named, home, "/usr"))))
+    header = next(filter(None, (_header_version(host, root) for root in roots)), None)
+    library = next(filter(None, (_library_version(host, root) for root in roots)), None)
     if header is None or library is None:
         lacks = "headers" if header is None else "library"
-        places = ", ".join(filter(None, dict.fromkeys(roots)))
-        raise BadInput(
-            f"the plan wants cuDNN {wanted or ''}, but its {lacks} are not in {places}",
-            remedy=f"{_OTHER_CUDNN}, or with --set USE_CUDNN=0 to build without",
-        )
-    if header.split(".")[0] != library.split(".")[0] or (
-        library.count(".") and header.split(".")[:2] != library.split(".")[:2]
-    ):
-        raise BadInput(
-            f"cuDNN's headers are {header} and its library is {library}",
-            remedy=f"{_OTHER_CUDNN}, where DIR holds one cuDNN",
-        )
+        text = f"the plan wants cuDNN {wanted or ''}, but its {lacks} are not in {', '.join(roots)}"
+        raise BadInput(text, remedy=f"{_OTHER_CUDNN}, or with --set USE_CUDNN=0 to build without")
+    told = 2 if "." in library else 1  # how many numbers of the version both tell
+    if header.split(".")[:told] != library.split(".")[:told]:
+        text = f"cuDNN's headers are {header} and its library is {library}"
+        raise BadInput(text, remedy=f"{_OTHER_CUDNN}, where DIR holds one cuDNN")
     yield build_check("cudnn", "ok", header, want=wanted)
 
 
 def _header_version(host: Host, root: str) -> str | None:
-    for folder in ("include", "include/*-linux-gnu"):
-        for name in ("cudnn_version.h", "cudnn.h"):
-            for path in host.glob(str(PurePosixPath(root, folder, name))):
-                if version := header_version(text_of(host.read(path)), "CUDNN"):
-                    return version
-    return None
+    names = [f"{folder}/{name}" for folder in ("include", "include/*-linux-gnu") for name in _CUDNN_HEADERS]
+    paths = (path for name in names for path in host.glob(str(PurePosixPath(root, name))))
+    return next(filter(None, (header_version(text_of(host.read(path)), "CUDNN") for path in paths)), None)
 
 
 def _library_version(host: Host, root: str) -> str | None:
@@ -272,16 +241,7 @@ def _library_version(host: Host, root: str) -> str | None:
 
 
 def _check_nccl(host: Host, settings: Mapping[str, str]) -> Checks:
-    need = SupplyNeed(
-        name="NCCL",
-        torch=">=1.0",
-        headers=("nccl.h",),
-        libraries=("nccl",),
-        packages={"apt": ("libnccl-dev",), "dnf": ("libnccl-devel",)},
-        source=(),
-        date="",
-        how="documented",
-    )
+    need = read_beside(__file__, "nccl.toml", SupplyNeed)
     env = dict(settings)
     if root := env.get("NCCL_ROOT") or env.get("NCCL_ROOT_DIR"):
         env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
@@ -333,10 +293,8 @@ def cudnn_cards(machine: Machine) -> list[Misfit]:
         if made_for is None or not toolkit.version:
             continue
         answers = [(gpu, cudnn_covers(toolkit.version, made_for[1], gpu.arch, load_facts())) for gpu in cards]
-        without = [(gpu, answer) for gpu, answer in answers if answer.kind == "partly"]
-        for gpu, answer in without:
-            why = f"{answer.text} ({gpu.name})"
-            misfits.append(Misfit(toolkit=toolkit, why=why, blocking=len(without) == len(cards)))
+        without = [f"{answer.text} ({gpu.name})" for gpu, answer in answers if answer.kind == "partly"]
+        misfits += [Misfit(toolkit=toolkit, why=why, blocking=len(without) == len(cards)) for why in without]
     return misfits
 
 
@@ -346,10 +304,10 @@ def _from_pip(toolkit: Toolkit) -> bool:
 
 def driver_misfit(machine: Machine, cuda: str | None, *, ptx: bool = False) -> str | None:
     """Does the driver not run programs of this CUDA here (None: not drive the cards at all)? Too old, or too new."""
-    sms = [gpu.arch for gpu in _nvidia_cards(machine) if isinstance(gpu.arch, Sm)]
-    driver = machine.drivers.nvidia
+    cards, driver = _known_cards(machine), machine.drivers.nvidia
+    sms = tuple(sm for _, sm in cards)
     if driver is None or is_board(machine.os, sms, load_facts()):
         return None
-    names = [f"{gpu.name or 'the card'} ({gpu.arch})" for gpu in _nvidia_cards(machine) if isinstance(gpu.arch, Sm)]
+    names = tuple(f"{gpu.name or 'the card'} ({sm})" for gpu, sm in cards)
     answer = driver_runs(driver, cuda, sms, driver_side(machine.os), load_facts(), ptx=ptx, names=names)
     return answer.text if answer.kind == "no" else None

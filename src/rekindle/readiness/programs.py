@@ -47,10 +47,15 @@ _ASK_TOOLS = (
 def python_of_machine(case: ExaminedMachine) -> Checks:
     """A Python for which some torch is published; best one that the newest torch takes."""
     platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
-    newest_first = [(version, _pythons_of(version, platform)) for version in load_facts().releases]
+    rows = load_facts().torch.release
+    pythons_of = {version: rows[version].pythons.get(platform, ()) for version in load_facts().releases}  # type: ignore[call-overload]
+    newest_first = [
+        (version, sorted({name.rstrip("t") for name in published}, key=version_key))
+        for version, published in pythons_of.items()
+    ]
     cpythons = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
     usable = [python for python in cpythons if "32 bit" not in (python.note or "")]
-    newest = next((pythons for _, pythons in newest_first if pythons), ())
+    newest = next((pythons for _, pythons in newest_first if pythons), [])
     want = f"{newest[0]} to {newest[-1]}" if newest else None
     for python in usable:
         if minor(python.version) in newest:
@@ -67,12 +72,6 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     yield Check(id="python", status="fail", needed_for=TO_BOTH, found=first, want=want, fix=fix)
 
 
-def _pythons_of(version: str, platform: str) -> tuple[str, ...]:
-    row = load_facts().release(version)
-    published = row.pythons.get(platform, ()) if row else ()  # type: ignore[call-overload]
-    return tuple(sorted({name.rstrip("t") for name in published}, key=version_key))
-
-
 def headers_of_machine(case: ExaminedMachine) -> Checks:
     """Python.h of any Python here; Windows' installers always bring it."""
     if case.windows or not case.machine.pythons:
@@ -86,11 +85,9 @@ def find_build_python(host: Host, python: str) -> Interpreter:
     """The Python that ``python`` (a path, a name or a version such as 3.10) means, with the headers a build needs."""
     interpreter = find_interpreter(host, python, with_headers=True)
     if not interpreter.headers:
-        raise BadInput(
-            f"Python {interpreter.version} at {interpreter.path} has no headers"
-            f" ({interpreter.include}/Python.h is missing)",
-            remedy=_bring_headers(host, interpreter.version),
-        )
+        found = f"Python {interpreter.version} at {interpreter.path}"
+        text = f"{found} has no headers ({interpreter.include}/Python.h is missing)"
+        raise BadInput(text, remedy=_bring_headers(host, interpreter.version))
     return interpreter
 
 
@@ -120,10 +117,9 @@ def check_release(plan: Plan, interpreter: Interpreter) -> Checks:
     """``--python`` against the plan, and against what the release knows."""
     row = load_facts().release(plan.torch.split("+")[0]) if plan.project == "torch" and plan.torch else None
     if row is not None and row.requires_python and not matches(interpreter.version, row.requires_python):
-        raise BadInput(
-            f"torch {plan.torch} needs Python {row.requires_python}, and {interpreter.path} is {interpreter.version}",
-            remedy=f"uv python install {plan.python or '3.11'}",
-        )
+        needs = f"torch {plan.torch} needs Python {row.requires_python}"
+        remedy = f"uv python install {plan.python or '3.11'}"
+        raise BadInput(f"{needs}, and {interpreter.path} is {interpreter.version}", remedy=remedy)
     published = [key(version) for versions in row.pythons.values() for version in versions] if row else []
     short = interpreter.short
     if published and key(short) > max(published):
@@ -214,7 +210,16 @@ def judge_compiler(host: Host, plan: Plan, compiler: Tool) -> Checks:
         return
     # Nobody asks for the CPU's features and the cards here: what is known of those was the planner's to judge.
     machine = Surroundings(system=host.system, arch=cpu_arch(host.machine), glibc=find_libc(host)[1])
-    planned_torch = _combination(host, plan, f"{kind}-{version}")
+    home = cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda) if plan.cuda else None
+    planned_torch = Combination(
+        torch=plan.torch.split("+")[0],
+        backend=plan.backend,
+        cuda=plan.cuda,
+        rocm=plan.rocm,
+        python=plan.python,
+        compiler=f"{kind}-{version}",
+        toolkit_folders=(home,) if home else (),
+    )
     for hazard in load_facts().hazards.hazard:
         if hazard.concerns not in ("build", "both") or not (hazard.compiler or hazard.glibc):
             continue  # neither the compiler nor the C library: the planner has judged it
@@ -226,29 +231,12 @@ def judge_compiler(host: Host, plan: Plan, compiler: Tool) -> Checks:
             yield build_check(hazard.id, "fail" if hazard.effect == "breaks" else "warn", hazard.text, fix=fix)
 
 
-def _combination(host: Host, plan: Plan, compiler: str) -> Combination:
-    assert plan.build is not None and plan.torch is not None
-    settings = {**plan.build.cmake, **plan.build.env}
-    home = cuda_home(host, settings, plan.cuda) if plan.cuda else None
-    return Combination(
-        torch=plan.torch.split("+")[0],
-        backend=plan.backend,
-        cuda=plan.cuda,
-        rocm=plan.rocm,
-        python=plan.python,
-        compiler=compiler,
-        toolkit_folders=(home,) if home else (),
-    )
-
-
 def _is_cured(hazard: Hazard, plan: Plan) -> bool:
     """Has the plan done something about it?"""
     assert plan.build is not None
-    if hazard.patch and hazard.patch in plan.build.patches:
-        return True
-    settings = {**plan.build.env, **plan.build.cmake}
-    cure = {**hazard.env, **hazard.cmake}
-    return bool(cure) and all(value in settings.get(name, "") for name, value in cure.items())
+    settings, cure = {**plan.build.env, **plan.build.cmake}, {**hazard.env, **hazard.cmake}
+    is_set = bool(cure) and all(value in settings.get(name, "") for name, value in cure.items())
+    return is_set or (hazard.patch is not None and hazard.patch in plan.build.patches)
 
 
 def program_of_machine(name: str, *, least: Callable[[], str | None] = lambda: None) -> MachineRule:
@@ -284,14 +272,12 @@ def cmake_for_build(host: Host, build: PlannedBuild) -> Checks:
     torch = None if compiles_against_torch(plan.project) else plan.torch
     least = load_facts().era(torch).cmake_min if torch else None
     if _too_old(cmake.version, least):
-        raise BadInput(
-            f"CMake {cmake.version} is too old: torch {plan.torch} wants {least}", remedy="pip install -U cmake"
-        )
+        text = f"CMake {cmake.version} is too old: torch {plan.torch} wants {least}"
+        raise BadInput(text, remedy="pip install -U cmake")
     policy = "CMAKE_POLICY_VERSION_MINIMUM" in build.settings
     if torch and compare(torch, "2.8") < 0 and at_least(cmake.version, "4.0") and not policy:
-        raise BadInput(
-            f"CMake {cmake.version} refuses the CMake files of torch {plan.torch}", remedy="pip install 'cmake<4'"
-        )
+        text = f"CMake {cmake.version} refuses the CMake files of torch {plan.torch}"
+        raise BadInput(text, remedy="pip install 'cmake<4'")
     yield build_check("cmake", "ok", f"{cmake.path} {cmake.version}", want=least)
 
 

@@ -64,21 +64,19 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
         return  # the compiler check says that there is no hipcc
     names = demanded(host, tree.root)
     configs = {name: (f"{name}/{name}-config.cmake", f"{name}/{name}Config.cmake") for name in names}
-    lacks = {
-        name: name
-        for name, files in configs.items()
-        if not any(host.glob(str(PurePosixPath(home, folder, file))) for folder in _FOLDERS for file in files)
-    }
+
+    def has_file(files: Sequence[str]) -> bool:
+        return any(host.glob(str(PurePosixPath(home, folder, file))) for folder in _FOLDERS for file in files)
+
+    lacks = {name: name for name, files in configs.items() if not has_file(files)}
     linked = needs_for(tree.version.split("+")[0], backend="rocm") if names else ()
     env = {**host.env, **build.recipe.env}
     # Before 5.2 every part had a folder of its own.
     env["CMAKE_PREFIX_PATH"] = ":".join((home, f"{home}/roctracer", env.get("CMAKE_PREFIX_PATH", "")))
     lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in find_lacks(host, linked, env)}
     if lacks:
-        raise BadInput(
-            f"the build will demand {', '.join(lacks.values())}, not found below {home}",
-            remedy=_install_line(host, tuple(lacks), home),
-        )
+        text = f"the build will demand {', '.join(lacks.values())}, not found below {home}"
+        raise BadInput(text, remedy=_install_line(host, tuple(lacks), home))
     if names:
         yield build_check("rocm-libraries", "ok", f"{len(names) + len(linked)} demanded, all below {home}")
 
@@ -86,9 +84,8 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
 def refuse_cuda_tree(plan: Plan, tree: SourceTree) -> None:
     """A tree that was not hipified has no kernels to compile for ROCm. ``up`` hipifies by itself."""
     if plan.rocm and plan.project == "torch" and not tree.hipified:
-        raise BadInput(
-            f"{tree.root} is a CUDA tree, and the plan wants ROCm", remedy=f"rekindle source hipify {tree.root}"
-        )
+        text = f"{tree.root} is a CUDA tree, and the plan wants ROCm"
+        raise BadInput(text, remedy=f"rekindle source hipify {tree.root}")
 
 
 def demanded(host: Host, root: str) -> tuple[str, ...]:

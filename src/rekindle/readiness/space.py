@@ -38,12 +38,10 @@ def memory_of_machine(case: ExaminedMachine) -> Checks:
     if memory is None:
         yield build_check("memory", "skip", want=f"{least:g} GiB")
         return
-    good = memory >= least
     limit = f" (limit of {case.machine.memory_limited_by})" if case.machine.memory_limited_by else ""
-    fix = None if good else case.fix("memory")
-    yield build_check(
-        "memory", "ok" if good else "warn", f"{memory:g} GiB{limit}", want=f"{least:g} GiB or more", fix=fix
-    )
+    found, want = f"{memory:g} GiB{limit}", f"{least:g} GiB or more"
+    fix = None if memory >= least else case.fix("memory")
+    yield build_check("memory", "ok" if memory >= least else "warn", found, want=want, fix=fix)
 
 
 def disk_of_machine(case: ExaminedMachine) -> Checks:
@@ -69,9 +67,8 @@ def demands_of(plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | 
     origin = plan.build.origin if plan.build else None
     demands = []
     for phase in _PHASES:
-        if phase not in places or (phase == "fetch" and tree is not None):
-            continue
-        if phase == "compile" and _is_begun(tree):
+        is_there = (phase == "fetch" and tree is not None) or (phase == "compile" and _is_begun(tree))
+        if phase not in places or is_there:
             continue
         size = measured_bytes(phase, plan.project, release, facts, gpu=bool(plan.cuda or plan.rocm), origin=origin)
         demands.append(Demand(phase, str(places[phase]), size))
@@ -89,9 +86,8 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
     room = free_space(host)
     disk = room(str(places["compile"]))
     if disk is not None and disk[1] < START_FREE_BYTES:
-        raise BadInput(
-            f"only {disk[1] / GIB:.1f} GiB are free where {places['compile']} lies", remedy=_make_room("compile")
-        )
+        text = f"only {disk[1] / GIB:.1f} GiB are free where {places['compile']} lies"
+        raise BadInput(text, remedy=_make_room("compile"))
     short = first_shortage(demands, room)
     if short is not None:
         before = f" beside {spoken_bytes(short.before)} of earlier phases" if short.before else ""
@@ -121,15 +117,14 @@ def _make_room(phase: str) -> str:
 
 def place_for_build(host: Host, build: PlannedBuild) -> Checks:
     """A path that some tool on the way reads otherwise than it is written ends in an error nobody understands."""
-    if host.system != "windows":
-        place = str(build.place)
+    place, why = str(build.place), ""
+    if letters := [letter for letter in MEANINGFUL if letter in place]:
+        why = "which CMake, ninja or PATH read as something else"
+    elif build.plan.cuda and (letters := [letter for letter in ",'" if letter in place]):
+        why = "at which nvcc cuts the folders after -I in two"
+    if why and host.system != "windows":
         remedy = "use a workspace and a source folder without such letters (spaces and umlauts are fine)"
-        if letters := [letter for letter in MEANINGFUL if letter in place]:
-            problem = f"the path {place} holds {' '.join(letters)}, which CMake, ninja or PATH read as something else"
-            raise BadInput(problem, remedy=remedy)
-        if build.plan.cuda and (cut := [letter for letter in ",'" if letter in place]):
-            problem = f"the path {place} holds {' '.join(cut)}, at which nvcc cuts the folders after -I in two"
-            raise BadInput(problem, remedy=remedy)
+        raise BadInput(f"the path {place} holds {' '.join(letters)}, {why}", remedy=remedy)
     yield from ()
 
 

@@ -49,9 +49,8 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
         rows += parts_for(build.release, cuda=plan.cuda)
     lacks = find_lacks(host, rows, recipe.env)
     if not lacks:
-        demanding = [
-            row for row in rows if row.headers or row.any_header or row.libraries or row.programs or row.any_library
-        ]
+        demands = ("headers", "any_header", "libraries", "any_library", "programs")
+        demanding = [row for row in rows if any(getattr(row, name) for name in demands)]
         yield build_check("third-parties", "ok", f"{len(demanding)} libraries taken from this system, all there")
         return
     words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)
@@ -64,8 +63,8 @@ def submodules_for_build(host: Host, build: PlannedBuild) -> Checks:
     tree = build.tree
     if tree is None or not tree.missing_submodules:
         return
-    fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
-    fix = fixes[0] if fixes else f"rekindle source fill {tree.root}"
+    fixes = (part.fix for part in tree.parts if not part.ready and part.fix)
+    fix = next(fixes, f"rekindle source fill {tree.root}")
     if tree.commit is not None:
         fix = f"git -C {tree.root} submodule update --init --recursive"
     count = len(tree.missing_submodules)
@@ -89,11 +88,12 @@ def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
     fix = f"rekindle source fill {pasted(tree.root)}"
     for row in from_index(rows, backend):
         assert row.index is not None
+        where, problem = f"{row.folder} in {tree.root}", ""
         if row.folder in empty:
-            problem = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
-            yield build_check("headers", "fail", problem, fix=fix)
+            problem = f"{where} has no headers, and a build with {backend} includes them"
         elif row.index.sha256 not in origins.get(row.folder, row.index.sha256):
-            problem = f"{row.folder} in {tree.root} holds other headers than those of {row.index.pin}"
+            problem = f"{where} holds other headers than those of {row.index.pin}"
+        if problem:
             yield build_check("headers", "fail", problem, fix=fix)
 
 
@@ -130,10 +130,8 @@ def check_index(host: Host, python: str, packages: Sequence[str]) -> Checks:
         problem = f"pip gave no answer in {_SECONDS:.0f} seconds; without an index the build environment cannot be made"
         yield build_check("index", "warn", problem, fix=fix)
         return
-    raise BadInput(
-        f"pip finds no packages here ({lines[-1]}), and the build environment needs {', '.join(packages)}",
-        remedy=fix,
-    )
+    needs = f"the build environment needs {', '.join(packages)}"
+    raise BadInput(f"pip finds no packages here ({lines[-1]}), and {needs}", remedy=fix)
 
 
 def check_companion(host: Host, plan: Plan) -> Checks:
@@ -178,10 +176,8 @@ def _companion_nvjpeg(host: Host, plan: Plan) -> Checks:
         return
     home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
     if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
-        text = (
-            "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
-            " opens no pictures"
-        )
+        text = "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
+        text += " opens no pictures"
         fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
         yield build_check("nvjpeg", "warn", text, fix=fix)
 

@@ -27,16 +27,9 @@ from rekindle.scripts.templates import find_template, linux_packages, render_scr
 _UV_IMAGE = "ghcr.io/astral-sh/uv:0.8.6"
 INSPECTOR = "rekindle.inspect.debian"
 _INSPECTOR_FILES = (
-    "__init__.py",
-    "errors.py",
-    "formats/__init__.py",
-    "formats/view.py",
-    "formats/elf.py",
-    "formats/linked.py",
-    "inspect/__init__.py",
-    "inspect/packages.py",
-    "inspect/packages.toml",
-    "inspect/debian.py",
+    *("__init__.py", "errors.py"),
+    *("formats/__init__.py", "formats/view.py", "formats/elf.py", "formats/linked.py"),
+    *("inspect/__init__.py", "inspect/packages.py", "inspect/packages.toml", "inspect/debian.py"),
 )
 
 
@@ -81,11 +74,9 @@ def choose_images(plan: Plan, given: str | None, arch: str = "x86_64", distro: s
     kind, version = ("cuda", plan.cuda) if plan.cuda else ("rocm", plan.rocm) if plan.rocm else ("cpu", None)
     row = find_image(kind, version)
     if row is None and given is None:
-        known = [name.split()[1] for name in load_facts().images.image if name.startswith(f"{kind} ")]
-        raise BadInput(
-            f"no container image with {kind.upper()} {version} is known here (known: {', '.join(known)})",
-            remedy="name one with --image",
-        )
+        known = ", ".join(name.split()[1] for name in load_facts().images.image if name.startswith(f"{kind} "))
+        text = f"no container image with {kind.upper()} {version} is known here (known: {known})"
+        raise BadInput(text, remedy="name one with --image")
     if given is None and arch == "aarch64" and (why := _not_on_arm(plan, row)):
         raise BadInput(why, remedy="name an image with --image, or export it as sh")
     if given is None and row is not None and kind == "cpu":
@@ -103,10 +94,8 @@ def base_image(distro: str | None) -> str:
         return load_facts().images.image["cpu"].build
     name, version = _distro_parts(distro)
     if name not in ("ubuntu", "debian") or not version:
-        raise BadInput(
-            f"no container image of {distro} is known here that has apt",
-            remedy="name one with --image, or use --distro ubuntu-22.04 or debian-12",
-        )
+        remedy = "name one with --image, or use --distro ubuntu-22.04 or debian-12"
+        raise BadInput(f"no container image of {distro} is known here that has apt", remedy=remedy)
     return f"{name}:{version}"
 
 
@@ -117,10 +106,8 @@ def _check_distro(image: str, distro: str) -> None:
     if has is None or (name, version) == (has[1], has[2]):
         return
     like = f" such as {image.replace(has[2], version)}" if name == has[1] and version else ""
-    raise BadInput(
-        f"--distro says {distro}, and the image known here is of {has[1].capitalize()} {has[2]}: {image}",
-        remedy=f"name another with --image{like} (does it exist?), or leave --distro out",
-    )
+    text = f"--distro says {distro}, and the image known here is of {has[1].capitalize()} {has[2]}: {image}"
+    raise BadInput(text, remedy=f"name another with --image{like} (does it exist?), or leave --distro out")
 
 
 def _distro_parts(distro: str) -> tuple[str, str]:
@@ -142,10 +129,8 @@ def _not_on_arm(plan: Plan, row: ContainerImage | None) -> str | None:
 def _inspector_files() -> tuple[tuple[Quoted, Quoted], ...]:
     """(path, text) of each file; a here-document carries them as they are."""
     root = resources.files("rekindle")
-    return tuple(
-        (Quoted(f"rekindle/{name}"), Quoted(root.joinpath(name).read_text(encoding="utf-8")))
-        for name in _INSPECTOR_FILES
-    )
+    texts = {name: root.joinpath(name).read_text(encoding="utf-8") for name in _INSPECTOR_FILES}
+    return tuple((Quoted(f"rekindle/{name}"), Quoted(text)) for name, text in texts.items())
 
 
 def files_beside(recipe: Recipe) -> dict[str, str]:
@@ -195,18 +180,15 @@ def render_devcontainer(recipe: Recipe, image: str | None, *, arch: str, distro:
         # The script travels inside the file: whoever opens the folder needs nothing else.
         packed = base64.b64encode(render_script(recipe, "sh").encode()).decode("ascii")
         path = f"/usr/local/bin/build-{plain_word(recipe.package)}"
-        described["onCreateCommand"] = (
-            f"apt-get update && apt-get install -y --no-install-recommends {shlex.join(linux_packages(recipe))}"
-            f" && printf %s {packed} | base64 -d >{path} && chmod 755 {path}"
-        )
+        install = f"apt-get install -y --no-install-recommends {shlex.join(linux_packages(recipe))}"
+        unpack = f"printf %s {packed} | base64 -d >{path} && chmod 755 {path}"
+        described["onCreateCommand"] = f"apt-get update && {install} && {unpack}"
         described["postAttachCommand"] = f"echo {shlex.quote(f'{path} builds {plain_text(recipe.title)}')}"
     else:
         python = load_facts().images.image["python"].build.replace("{python}", recipe.python)
         if distro is not None and image is None:
-            raise BadInput(
-                f"a development container for a wheel is made from {python}, and --distro says {distro}",
-                remedy="name an image with --image, or leave --distro out",
-            )
+            text = f"a development container for a wheel is made from {python}, and --distro says {distro}"
+            raise BadInput(text, remedy="name an image with --image, or leave --distro out")
         described["image"] = plain_text(image or python)
         lines = [shlex.join(("python", *command[1:])) for command in recipe.commands]
         described["postCreateCommand"] = plain_text(" && ".join(lines))

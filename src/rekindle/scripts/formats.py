@@ -12,18 +12,15 @@ from rekindle.model.matrix import slurm_head
 from rekindle.scripts.containers import docker_platform, render_devcontainer, render_dockerfile
 from rekindle.scripts.quoting import Quoted, pasted, plain_word
 from rekindle.scripts.recipe import Recipe
-from rekindle.scripts.templates import FILE_NAMES, find_template, render_script, shared_values
+from rekindle.scripts.templates import FORMATS, find_template, render_script, shared_values
 from rekindle.scripts.workflow import render_workflow
 
-FORMATS = tuple(FILE_NAMES)
-# Where a format runs, whatever the machine that writes it; the others run on both systems.
-SYSTEMS = {
-    "bat": "windows",
-    "ps1": "windows",
-    "sh": "linux",
-    "dockerfile": "linux",
-    "slurm": "linux",
-    "devcontainer": "linux",
+_PIXI_PLATFORMS = {
+    ("linux", "x86_64"): "linux-64",
+    ("linux", "aarch64"): "linux-aarch64",
+    ("windows", "x86_64"): "win-64",
+    ("macos", "aarch64"): "osx-arm64",
+    ("macos", "x86_64"): "osx-64",
 }
 _SYSTEM_NAMES = {"linux": "Linux", "windows": "Windows", "macos": "macOS"}
 _ALSO_RUN = {".cmd": "bat"}
@@ -50,13 +47,11 @@ def render(
     Dockerfile finds what it needs in a folder beside it instead of carrying it along. ``distro`` is what a container
     was asked to be made of.
     """
-    runs = SYSTEMS.get(kind)
+    runs = FORMATS.get(kind, {}).get("system")
     if runs and system and runs != system:
-        raise BadInput(
-            f"{kind} runs on {_SYSTEM_NAMES[runs]}, and this plan is for {_SYSTEM_NAMES.get(system, system)}",
-            remedy=f"make the plan with --os {runs}, or export it as "
-            + {"windows": "bat or ps1", "linux": "sh, dockerfile or github"}.get(system, "pixi"),
-        )
+        text = f"{kind} runs on {_SYSTEM_NAMES[runs]}, and this plan is for {_SYSTEM_NAMES.get(system, system)}"
+        others = {"windows": "bat or ps1", "linux": "sh, dockerfile or github"}.get(system, "pixi")
+        raise BadInput(text, remedy=f"make the plan with --os {runs}, or export it as {others}")
     writers: dict[str, Callable[[], str]] = {
         "sh": lambda: render_script(recipe, "sh"),
         "bat": lambda: render_script(recipe, "bat"),
@@ -75,16 +70,15 @@ def render(
 def choose_path(out: Path, kind: str, recipe: Recipe) -> Path:
     """The file to write: in a folder under its usual name, else as it was named, with the extension without which it
     would not run. A name that says another form is refused."""
-    usual = FILE_NAMES[kind].format(recipe.folder)
+    usual = FORMATS[kind]["file"].format(recipe.folder)
     if out.is_dir():
         return out / usual
     extension = Path(usual).suffix
-    others = {Path(name.format("x")).suffix: form for form, name in FILE_NAMES.items() if form != kind} | _ALSO_RUN
+    others = {Path(row["file"].format("x")).suffix: form for form, row in FORMATS.items() if form != kind} | _ALSO_RUN
     other = others.get(out.suffix.lower(), kind) if out.suffix else kind
     if other != kind and {kind, other} & {"bat", "ps1"}:
-        raise BadInput(
-            f"{out.name} is a name for {other}, and {kind} was asked for", remedy=f"name it {out.stem}{extension}"
-        )
+        remedy = f"name it {out.stem}{extension}"
+        raise BadInput(f"{out.name} is a name for {other}, and {kind} was asked for", remedy=remedy)
     needs = kind in ("bat", "ps1") or "." not in out.name
     runs = out.suffix.lower() == extension or _ALSO_RUN.get(out.suffix.lower()) == kind
     return out.with_name(out.name + extension) if extension and needs and not runs else out
@@ -98,9 +92,8 @@ def check_overwriting(path: Path, content: bytes) -> None:
     except OSError:  # not there, or told when it is written
         return
     if _MADE_BY_US not in head or head[:_SIGN_BYTES] != content[:_SIGN_BYTES]:
-        raise BadInput(
-            f"{path} is there already and is no earlier export of this form", remedy="name another with --out"
-        )
+        text = f"{path} is there already and is no earlier export of this form"
+        raise BadInput(text, remedy="name another with --out")
 
 
 def encode(text: str, kind: str) -> bytes:
@@ -114,68 +107,40 @@ def encode(text: str, kind: str) -> bytes:
 
 def run_line(recipe: Recipe, kind: str, path: Path | None, arch: str) -> str:
     """How the exported file is used, as a line for the shell of the machine it is for."""
-    name = FILE_NAMES[kind].format(recipe.folder) if path is None else path.name
-    if SYSTEMS.get(kind) == "windows":
-        # Written elsewhere it is carried there first; cmd and PowerShell both start a batch file by this.
-        place = str(path) if path is not None and os.name == "nt" else f".\\{name}"
-        shown = pasted(place, windows=True)
-        return f"cmd /c {shown}" if kind == "bat" else f"powershell -ExecutionPolicy Bypass -File {shown}"
+    name = FORMATS[kind]["file"].format(recipe.folder) if path is None else path.name
     shown, folder = pasted(str(path or name)), pasted(str(path.parent)) if path else "."
-    return {
-        "sh": f"sh {shown}",
-        "dockerfile": f"docker build --platform {docker_platform(arch)} -t {recipe.folder.lower()} -f {shown} {folder}",
-        "github": f"commit it as .github/workflows/{name} and start it by hand",
-        "slurm": f"sbatch {shown}",
-        "devcontainer": "keep it as .devcontainer/devcontainer.json and reopen the folder in its container",
-        "pixi": "pixi run python   (in the folder of pixi.toml)",
-    }[kind]
+    if FORMATS[kind].get("system") == "windows":
+        # Written elsewhere it is carried there first; cmd and PowerShell both start a batch file by this.
+        shown = pasted(str(path) if path is not None and os.name == "nt" else f".\\{name}", windows=True)
+    platform, tag = docker_platform(arch), recipe.folder.lower()
+    return FORMATS[kind]["use"].format(path=shown, name=name, folder=folder, platform=platform, tag=tag)
 
 
 def _slurm(recipe: Recipe) -> str:
     if not recipe.builds:
         raise BadInput("a cluster job is for a build, and this plan only installs", remedy="export it as sh")
-    plan = recipe.plan
+    plan, folder = recipe.plan, plain_word(recipe.folder)
     cost = build_cost(plan.torch, plan.backend, load_facts())
     kits = {"cuda": plan.cuda, "rocm": plan.rocm}
-    folder = plain_word(recipe.folder)
     modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
     if recipe.compiler:
         modules.append(plain_word(recipe.compiler).replace("-", "/", 1))
-    return find_template("slurm.sh.j2").render(
-        shared_values(recipe, "slurm"),
-        script=Quoted(render_script(recipe, "sh")),
-        head=Quoted(
-            slurm_head(
-                job=folder,
-                cores=_SLURM_CORES,
-                memory_gib=max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2,
-                # Twice the estimate: Slurm ends what is late.
-                hours=max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)),
-                log=f"{folder}-%j.log",
-            )
-        ),
-        modules=modules,
-    )
+    memory_gib = max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2
+    hours = max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60))  # twice the estimate: Slurm ends what is late
+    head = slurm_head(job=folder, cores=_SLURM_CORES, memory_gib=memory_gib, hours=hours, log=f"{folder}-%j.log")
+    script = Quoted(render_script(recipe, "sh"))
+    values = shared_values(recipe, "slurm")
+    return find_template("slurm.sh.j2").render(values, script=script, head=Quoted(head), modules=modules)
 
 
 def _pixi(recipe: Recipe, system: str, arch: str) -> str:
     """``pixi.toml``: Python from conda-forge, torch from the index the plan names."""
     if recipe.builds:
-        raise BadInput(
-            "pixi describes an environment, and this plan is a build",
-            remedy="export it as sh, bat or dockerfile; the wheel it makes can stand in pixi.toml by its path",
-        )
+        remedy = "export it as sh, bat or dockerfile; the wheel it makes can stand in pixi.toml by its path"
+        raise BadInput("pixi describes an environment, and this plan is a build", remedy=remedy)
     plan = recipe.plan
-    platforms = {
-        ("linux", "x86_64"): "linux-64",
-        ("linux", "aarch64"): "linux-aarch64",
-        ("windows", "x86_64"): "win-64",
-        ("macos", "aarch64"): "osx-arm64",
-        ("macos", "x86_64"): "osx-64",
-    }
-    platform = platforms.get((system, arch))
+    platform = _PIXI_PLATFORMS.get((system, arch))
     if platform is None:
         raise BadInput(f"pixi has no torch for {system} on {arch}")
-    return find_template("pixi.toml.j2").render(
-        shared_values(recipe, "pixi"), platform=platform, cuda=plan.cuda and plan.cuda.split(".")[0]
-    )
+    cuda = plan.cuda and plan.cuda.split(".")[0]
+    return find_template("pixi.toml.j2").render(shared_values(recipe, "pixi"), platform=platform, cuda=cuda)

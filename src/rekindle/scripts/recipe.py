@@ -145,10 +145,8 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         why = plan.because[0].text if plan.because else "the plan found no way"
         raise BadInput(f"there is nothing to export: {why}", remedy="rekindle plan shows what would have to change")
     if plan.answer == "graft":
-        raise BadInput(
-            "a graft is made by Rekindle itself, so no script can stand for it",
-            remedy="rekindle up does it here; rekindle plan --build (or another --torch) gives what can be exported",
-        )
+        remedy = "rekindle up does it here; rekindle plan --build (or another --torch) gives what can be exported"
+        raise BadInput("a graft is made by Rekindle itself, so no script can stand for it", remedy=remedy)
     title = " ".join(part for part in (plan.project, plan.torch, plan.variant) if part)
     python = re.match(r"3\.\d+", plan.python or "")  # 3.11.7 is asked for as python3.11
     base = Recipe(

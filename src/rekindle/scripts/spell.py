@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from rekindle.errors import BadInput
+from rekindle.facts.tables import read_own
 from rekindle.model.plan import HERE, Step
 from rekindle.scripts.quoting import (
     Quoted,
@@ -22,6 +23,7 @@ from rekindle.scripts.quoting import (
 )
 
 Shell = Literal["sh", "cmd", "powershell"]
+SPELLINGS = read_own(__file__, "spellings.toml", dict[Shell, dict[str, str]])
 WORD: dict[Shell, Callable[[str], Quoted]] = {"sh": sh_word, "cmd": cmd_word, "powershell": ps_argument}
 
 
@@ -43,42 +45,25 @@ def shell_script(steps: Iterable[Step], title: str) -> str:
 
 def _lines(step: Step, shell: Shell) -> list[str]:
     folder = step.folder or "."
-    if step.kind == "set" or (step.kind == "keep" and shell == "sh"):
-        # To keep it for good is a matter of the user's own profile in a POSIX shell; on Windows a new window sees it.
-        return [_set_variable(name, value, shell) for name, value in step.env.items()]
-    if step.kind == "keep":
-        return [f"setx {name} {WORD[shell](value)}" for name, value in step.env.items()]
-    if step.kind == "cd":
-        return [f"cd {WORD[shell](folder)}"]
-    if step.kind == "activate":
-        scripts = {"sh": f". {sh_word(folder)}/bin/activate", "cmd": f"call {folder}\\Scripts\\activate.bat"}
-        return [scripts.get(shell, f"{folder}\\Scripts\\Activate.ps1")]
-    if step.kind == "vcvars":
-        return _vcvars(step.argv[0], shell)
+    if step.kind == "run":
+        line = " ".join(map(WORD[shell], step.argv))
+        return [paste_with(step.env, line, windows=False) if shell == "sh" else line]
     if step.kind == "write":
         return _write_file(folder, step.argv, shell)
-    if step.kind == "install-built":
-        return [_install_built(folder, shell)]
-    line = " ".join(map(WORD[shell], step.argv))
-    return [paste_with(step.env, line, windows=False) if shell == "sh" else line]
 
+    def say(kind: str, value: str, name: str = "") -> list[str]:
+        word, rest = WORD[shell](value), value.removeprefix(HERE)
+        literal = ps_word(value) if shell == "powershell" else word
+        spelling = SPELLINGS[shell]["set-here" if kind == "set" and rest != value else kind]
+        return spelling.format(name=name, value=value, word=word, literal=literal, rest=rest).rstrip().splitlines()
 
-def _vcvars(toolset: str, shell: Shell) -> list[str]:
-    """Visual Studio is found by its own tool, whatever edition it is. PowerShell cannot take over a batch file's
-    variables by itself: cmd prints them and it reads them."""
-    ask = "-products * -latest -property installationPath"
-    version = f" -vcvars_ver={toolset}" if toolset else ""
-    script = "VC\\Auxiliary\\Build\\vcvarsall.bat"
-    if shell == "sh":
-        return []
-    if shell == "cmd":
-        where = '"%ProgramFiles(x86)%\\Microsoft Visual Studio\\Installer\\vswhere.exe"'
-        return [f'for /f "usebackq delims=" %i in (`{where} {ask}`) do call "%i\\{script}" x64{version}']
-    taken = "if ($_ -match '^([^=]+)=(.*)$') { Set-Item \"env:$($matches[1])\" $matches[2] }"
-    return [
-        f'$vs = & "${{env:ProgramFiles(x86)}}\\Microsoft Visual Studio\\Installer\\vswhere.exe" {ask}',
-        f'cmd /c "`"$vs\\{script}`" x64{version} >nul && set" | ForEach-Object {{ {taken} }}',
-    ]
+    if step.kind in ("set", "keep"):
+        # To keep it for good is a matter of the user's own profile in a POSIX shell; on Windows a new window sees it.
+        kind = "set" if shell == "sh" else step.kind
+        return [line for name, value in step.env.items() for line in say(kind, value, name)]
+    if step.kind == "vcvars":
+        return say("vcvars", f" -vcvars_ver={step.argv[0]}" if step.argv[0] else "")
+    return say(step.kind, folder)
 
 
 def _write_file(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
@@ -87,25 +72,6 @@ def _write_file(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
     if shell == "cmd":
         return [f"{'>' if number == 0 else '>>'}{name} echo {cmd_echo(line)}" for number, line in enumerate(lines)]
     return [f"Set-Content -Encoding ascii {name} {', '.join(map(ps_word, lines))}"]
-
-
-def _install_built(folder: str, shell: Shell) -> str:
-    """The wheel just made; its name is not known beforehand, and cmd expands no stars."""
-    if shell == "sh":
-        return f"python -m pip install --force-reinstall {folder}/*.whl"
-    if shell == "cmd":
-        return f'for %i in ({folder}\\*.whl) do python -m pip install --force-reinstall "%i"'
-    return f"python -m pip install --force-reinstall (Get-Item {folder}\\*.whl).FullName"
-
-
-def _set_variable(name: str, value: str, shell: Shell) -> str:
-    rest = value.removeprefix(HERE)
-    if rest != value:
-        spelled = {"sh": f'export {name}="$PWD{rest}"', "cmd": f'set "{name}=%CD:\\=/%{rest}"'}
-        return spelled.get(shell, f"$env:{name} = $PWD.Path.Replace('\\', '/') + '{rest}'")
-    if shell == "sh":
-        return f"export {name}={sh_word(value)}"
-    return f'set "{name}={value}"' if shell == "cmd" else f"$env:{name} = {ps_word(value)}"
 
 
 # What setup.py forwards as -D by itself, beside three prefixes (tools/setup_helpers/cmake.py of PyTorch).

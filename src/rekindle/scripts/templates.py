@@ -18,25 +18,17 @@ from rekindle import __version__
 from rekindle.model.pack import Pack
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import spoken_bytes
-from rekindle.model.toml import toml_text
+from rekindle.model.toml import read_beside, toml_text
 from rekindle.scripts import quoting
-from rekindle.scripts.quoting import Quoted, comment, plain_word
+from rekindle.scripts.quoting import Quoted, plain_word
 from rekindle.scripts.recipe import Recipe, cxx_command, cxx_package, visual_studio
 from rekindle.toolkits.compilers import c_compiler_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-FILE_NAMES = {
-    "sh": "{}.sh",
-    "bat": "{}.bat",
-    "ps1": "{}.ps1",
-    "dockerfile": "Dockerfile",
-    "github": "{}.yml",
-    "slurm": "{}.sbatch",
-    "devcontainer": "devcontainer.json",
-    "pixi": "pixi.toml",
-}
+# Each form of a plan with its file's usual name, the system it runs on and how it is used.
+FORMATS = read_beside(__file__, "formats.toml", dict[str, dict[Literal["file", "system", "use"], str]])
 _LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "libopenblas-dev", "python3-venv")
 
 
@@ -45,7 +37,7 @@ def shared_values(recipe: Recipe, kind: str) -> dict[str, Any]:
     return {
         "r": recipe,
         "version": Quoted(__version__),
-        "name": plain_word(FILE_NAMES[kind].format(recipe.folder)),
+        "name": plain_word(FORMATS[kind]["file"].format(recipe.folder)),
         "compiler": cxx_command(recipe.compiler),
         "kepler": any(arch.startswith("3.") for arch in recipe.plan.arch_list),
     }
@@ -64,9 +56,7 @@ def render_script(recipe: Recipe, kind: Literal["sh", "bat", "ps1"]) -> str:
         toolset=Quoted(studio.toolset),
         vcvars_ver=Quoted(f" -vcvars_ver={studio.toolset}" if studio.toolset else ""),
         vs_words=studio.words,
-        driver_numbers=[plain_word(number) for number in [*(recipe.driver or "").split("."), "00"][:2]]
-        if recipe.driver
-        else (),
+        driver_numbers=[plain_word(part) for part in [*recipe.driver.split("."), "00"][:2]] if recipe.driver else (),
         cudnn=plain_word(plan.cudnn.split(".")[0]) if plan.cuda and plan.cudnn and not off else None,
         mkl=any(word.startswith("mkl-include") for word in recipe.requirements),
     )
@@ -113,6 +103,8 @@ def _environment() -> Environment:
         base64_lines=_base64_lines,
         # Between quoted delimiters a shell reads nothing; the delimiter is made from the text.
         here_text=Quoted,
+        # For people alone; no program reads it.
+        words=Quoted,
         unpercent=lambda text: Quoted(text.replace("%%", "%")),
         workflow_block=lambda text: Quoted(textwrap.indent(text.rstrip("\n"), " " * 10)),
     )
@@ -136,7 +128,8 @@ def _base64_lines(content: bytes) -> list[Quoted]:
 
 def pack_texts(pack: Pack, plan: Plan) -> dict[str, bytes]:
     """The files by name; without packages (a pack of sources) there is nothing to install and so no script."""
-    texts = {"README.txt": _readme(pack, plan).encode("utf-8")}
+    size = spoken_bytes(sum(package.bytes or 0 for package in pack.packages))
+    texts = {"README.txt": find_template("pack_readme.txt.j2").render(pack=pack, plan=plan, size=size).encode()}
     if not pack.packages:
         return texts
     program = resources.files("rekindle.scripts").joinpath("pack_install.py").read_bytes().replace(b"\r\n", b"\n")
@@ -152,37 +145,3 @@ def pack_texts(pack: Pack, plan: Plan) -> dict[str, bytes]:
     )
     name = "install.bat" if windows else "install.sh"
     return texts | {"install.py": program, name: (script.replace("\n", "\r\n") if windows else script).encode("utf-8")}
-
-
-def _readme(pack: Pack, plan: Plan) -> str:
-    """Everything a person needs to know there, as text."""
-    windows = pack.system == "windows"
-    size = sum(package.bytes or 0 for package in pack.packages)
-    lines = [f"{pack.title}, packed by {pack.tool}", ""]
-    libc = f", glibc {pack.glibc} or newer" if pack.glibc else ""
-    lines += [f"For: {pack.system} on {pack.arch}, Python {pack.python}{libc}"]
-    if pack.packages:
-        lines += [f"Holds: {len(pack.packages)} packages, {spoken_bytes(size)}", "", "Install (no network is needed):"]
-        lines += ["    install.bat C:\\torch" if windows else "    sh install.sh ~/torch"]
-        lines += ["It first holds every file against SHA256SUMS and does nothing where one differs."]
-        lines += ["With rekindle: rekindle up --offline --find-links THIS-FOLDER", ""]
-    if plan.env:
-        lines += [
-            "Whenever it is used, this must be set:",
-            *(f"    {name}={value}" for name, value in plan.env.items()),
-        ]
-    groups = (
-        ("Why this one:", [reason.text for reason in plan.because]),
-        ("Know before:", [warning.text for warning in plan.warnings if not warning.handled]),
-        ("Not in this pack:", pack.left_out),
-        ("Notes:", pack.notes),
-    )
-    for title, texts in groups:
-        if texts:
-            lines += ["", title, *(f"  - {comment(text)}" for text in texts)]
-    lines += [
-        "",
-        "The graphics driver and, on Windows, the Visual C++ run-time belong to the machine and are not here.",
-    ]
-    lines += ["Whether every file is unchanged: rekindle pack check THIS-FOLDER (or sha256sum -c SHA256SUMS)"]
-    return "\n".join(lines) + "\n"

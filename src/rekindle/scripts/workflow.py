@@ -32,10 +32,8 @@ def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
     """Refused where no runner is of that kind, or its disk, memory or patience is too small, with the estimate."""
     runner = load_facts().images.runner.get(system if arch == "x86_64" else f"{system} {arch}")
     if runner is None:
-        raise BadInput(
-            f"no hosted runner of GitHub for {system} on {arch} is known here",
-            remedy="use a machine of your own with what 'rekindle plan' prints",
-        )
+        remedy = "use a machine of your own with what 'rekindle plan' prints"
+        raise BadInput(f"no hosted runner of GitHub for {system} on {arch} is known here", remedy=remedy)
     if not recipe.builds:
         return Fit(runner, 0, 1)
     cost = build_cost(recipe.plan.torch, recipe.plan.backend, load_facts())
@@ -50,8 +48,9 @@ def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
         why = f"the build takes about {minutes} minutes on {hosted} ({runner.cores} cores), and a job may take "
         why += f"{runner.minutes}; even {_MOST_ROUNDS} jobs in a row are too few"
     if why:
-        own = "use a runner of your own with the script (sh or bat), or build it in a cloud machine"
-        raise BadInput(why, remedy=own)
+        raise BadInput(
+            why, remedy="use a runner of your own with the script (sh or bat), or build it in a cloud machine"
+        )
     return Fit(runner, minutes, rounds)
 
 

@@ -16,7 +16,7 @@ from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter, usual_python
 from rekindle.model.plan import BuildOutline, Plan
 from rekindle.source.patches import Choice, Patch, choose, load_patches
-from rekindle.source.patches.header import ABSENT, Context
+from rekindle.source.patches.header import ABSENT, Condition, Context
 from rekindle.source.tree import is_ours
 from rekindle.toolkits.compilers import newest_compiler, read_banner
 from rekindle.toolkits.cuda import nvcc_release
@@ -110,15 +110,13 @@ def forecast(build: BuildOutline, *, system: str, arch: str | None = None, glibc
     facts = {"version": build.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc}
     facts |= {"fmt": ABSENT, "cpuinfo": ABSENT, "place": "plain"}
     context = Context(facts | _from_build(build))
-    sure = []
-    for patch in load_patches("torch"):
-        for block in patch.applies:
-            if any(condition.path.startswith("third_party/") for condition in block):
-                continue
-            if all(condition.holds(context) is True for condition in block if condition.key != "file"):
-                sure.append(patch.id)
-                break
-    return tuple(sure)
+
+    def is_sure(block: tuple[Condition, ...]) -> bool:
+        if any(condition.path.startswith("third_party/") for condition in block):
+            return False
+        return all(condition.holds(context) is True for condition in block if condition.key != "file")
+
+    return tuple(patch.id for patch in load_patches("torch") if any(map(is_sure, patch.applies)))
 
 
 def find_compiler(host: Host) -> str | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import StageFailed, tell_os_errors
 from rekindle.host.files import hold_lock, sha256_of, write_atomically
 from rekindle.model.document import encode, load
 from rekindle.model.source import Journal, JournalEdit, TreeRecord
@@ -70,16 +70,10 @@ def locked(root: Path) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def writing(root: Path) -> Iterator[None]:
+def writing(root: Path) -> contextlib.AbstractContextManager[None]:
     """Whatever the disk refuses (read-only, full, no rights) becomes one line with its reason."""
-    try:
-        yield
-    except OSError as error:
-        raise BadInput(
-            f"cannot write in {root}: {error.strerror or error}; the tree is as it was",
-            remedy="make it writable, with free space, or work on a copy",
-        ) from error
+    remedy = "make it writable, with free space, or work on a copy"
+    return tell_os_errors(f"cannot write in {root}", end="; the tree is as it was", remedy=remedy)
 
 
 def commit(root: Path, edits: Sequence[Edit], record: TreeRecord) -> None:

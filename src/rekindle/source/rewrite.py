@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import BadInput
+from rekindle.host.files import read_head
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import CMakeChange, CMakeRewrite
 from rekindle.source import journal
@@ -195,8 +196,7 @@ def _is_third_party_test(path: Path) -> bool:
 
 def _read(path: Path) -> bytes | None:
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        content = read_head(path, MAX_FILE_BYTES + 1)
     except OSError:
         return None
     return content if len(content) <= MAX_FILE_BYTES else None

@@ -21,7 +21,7 @@ import msgspec
 from rekindle.compat.supply import parts_for, takes_from_index
 from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.host.download import download
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import telling_lines
 from rekindle.model.progress import Progress
@@ -302,11 +302,11 @@ class Headers:
         if kept.is_file() and sha256_of(kept) == wanted.sha256:
             return kept
         kept.parent.mkdir(parents=True, exist_ok=True)
-        for link in self.links:
-            lies = Path(link) / wanted.file
+        for lies in (Path(link) / wanted.file for link in self.links):
             if lies.is_file():
                 self._is_right(lies, wanted)
-                _keep(lies, kept)
+                with whole_file(kept) as part:
+                    shutil.copyfile(lies, part)
                 return kept
         if wanted.url and not self.offline:
             return download(wanted.url, kept, sha256=wanted.sha256, progress=self.progress)
@@ -325,15 +325,13 @@ class Headers:
         words += ["--no-input", "-r", str(pins)]
         words += ["--disable-pip-version-check", "--dest", str(room), *(["--no-index"] if self.offline else [])]
         words += [word for link in self.links for word in ("--find-links", link)]
-        done = None
-        others = ([path] for name in ("pip3", "pip") if (path := self.host.which(name)))
-        for pip in ([sys.executable, "-m", "pip"], *others):
-            done = self.host.run([*pip, *words], timeout=_SECONDS)
-            if done.ok and (room / wanted.file).is_file():
-                return
-            if _NO_PIP not in done.err:
-                break
-        if done is None or _NO_PIP in done.err:
+        done = self.host.run([sys.executable, "-m", "pip", *words], timeout=_SECONDS)
+        for pip in filter(None, map(self.host.which, ("pip3", "pip"))):
+            if _NO_PIP in done.err:
+                done = self.host.run([pip, *words], timeout=_SECONDS)
+        if done.ok and (room / wanted.file).is_file():
+            return
+        if _NO_PIP in done.err:
             why = "there is no pip here to fetch it"
         elif done.timed_out:
             why = f"pip gave no answer in {_SECONDS:.0f} seconds"
@@ -367,9 +365,3 @@ def how_to_get(wanted: FromIndex) -> str:
     )
     line = f"curl -L --create-dirs -o wheels/{wanted.file} {wanted.url}" if wanted.url else line
     return f"{line}   # where there is a network; then here the same command with --find-links wheels"
-
-
-def _keep(file: Path, target: Path) -> None:
-    room = target.with_name(f".{target.name}.part")
-    shutil.copyfile(file, room)
-    room.replace(target)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.formats.gitmodules import read_gitmodules
+from rekindle.host.files import read_head
 from rekindle.host.git import Git
 from rekindle.model.source import TreeRecord
 from rekindle.source import journal
@@ -174,18 +175,13 @@ def is_empty(folder: Path) -> bool:
 def is_ours(root: Path, path: str) -> bool:
     """A stand-in of ours, not the third party itself."""
     listing = root / path / "CMakeLists.txt"
-    if not listing.is_file():
-        return False
-    with listing.open("rb") as file:
-        return OURS.encode() in file.read(400)
+    return listing.is_file() and OURS.encode() in read_head(listing, 400)
 
 
 def missing_submodules(root: Path) -> tuple[str, ...]:
     """Paths of submodules, nested ones too, that are not there as they should be; each with its reason."""
     git = Git(root)
-    if git.present:
-        return _missing_in_git(git)
-    return tuple(_missing_on_disk(root, ""))
+    return _missing_in_git(git) if git.present else tuple(_missing_on_disk(root, ""))
 
 
 def listed_by_setup(root: Path) -> tuple[str, ...]:

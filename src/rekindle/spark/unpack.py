@@ -40,10 +40,11 @@ def tree_digest() -> str:
 
 
 def unpack(target: Path) -> None:
-    """Write the tree to ``target``, which must not exist yet."""
+    """Write the tree to ``target``, in the place of what is there."""
     part = target.with_name(f"{target.name}.part")
-    if part.exists():
-        shutil.rmtree(part)
+    for there in (part, target):
+        if there.exists():
+            shutil.rmtree(there)
     for name, content in tree_files().items():
         path = part / name
         path.parent.mkdir(parents=True, exist_ok=True)

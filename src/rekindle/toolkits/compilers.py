@@ -18,30 +18,17 @@ from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Host
 from rekindle.host.text import text_of, version_key
 from rekindle.model.machine import Compiler
+from rekindle.model.toml import read_beside
 from rekindle.toolkits.programs import Tool, bring_packages, manager_here, probe_program
 
 # -ffile-prefix-map: gcc 8, clang 10; MSVC has no such flag, and a compiler of unknown version counts as too old.
 PREFIX_MAP_COMPILER = (10,)
 _NAMED = re.compile(r"(g\+\+|gcc|clang|clang\+\+)(-\d+(?:\.\d+)?)?(\.exe)?$")
-_PLACES = ("/usr/bin", "/usr/local/bin", "/opt/rh/*/*/usr/bin", "/usr/lib/llvm-*/bin", "/opt/gcc*/bin")
 _PLAIN_NAMES = {"CC": ("cc", "gcc", "clang", "cl"), "CXX": ("c++", "g++", "clang++", "cl")}
 _CMAKE_NAMES = {"CC": "CMAKE_C_COMPILER", "CXX": "CMAKE_CXX_COMPILER"}
-# How a compiler's first words name it; clang calls itself so in Apple's and AMD's as well.
-_BANNERS = (
-    ("icx", re.compile(r"oneapi.*?(\d+\.\d+\.\d+)", re.IGNORECASE)),
-    ("clang", re.compile(r"clang version (\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)),
-    ("msvc", re.compile(r"microsoft.*?(\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)),
-    # "gcc (Debian 12.2.0-14) 12.2.0": the packager's words come first, in brackets.
-    ("gcc", re.compile(r"\) (\d+\.\d+(?:\.\d+)?)|^\S*(?:gcc|g\+\+)\S* (\d+\.\d+\.\d+)", re.MULTILINE)),
-)
+_KNOWN = read_beside(__file__, "compilers.toml", dict[str, Any])
 _MAX_COMPILERS = 16
 _AT_ONCE = 4
-# What a compiler run needs; the rest of what the batch file sets is for the prompt.
-_VCVARS_NAMES = (
-    *("PATH", "INCLUDE", "LIB", "LIBPATH", "VCToolsInstallDir", "VCToolsVersion", "VCINSTALLDIR", "VSINSTALLDIR"),
-    *("WindowsSdkDir", "WindowsSDKVersion", "UniversalCRTSdkDir", "UCRTVersion", "VSCMD_ARG_TGT_ARCH"),
-    *("VSCMD_ARG_HOST_ARCH", "VisualStudioVersion"),
-)
 
 
 class Banner(NamedTuple):
@@ -53,8 +40,8 @@ class Banner(NamedTuple):
 
 def read_banner(text: str) -> Banner | None:
     """From the answer to ``--version`` (MSVC: to a bare call)."""
-    for kind, pattern in _BANNERS:
-        if match := pattern.search(text):
+    for kind, pattern in _KNOWN["banners"].items():
+        if match := re.search(pattern, text):
             return Banner(kind, next(filter(None, match.groups())))
     return None
 
@@ -85,14 +72,12 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
 
 
 def _compiler_paths(host: Asking) -> list[str]:
-    paths: dict[str, None] = {}
-    for variable in ("CC", "CXX"):
-        if (setting := host.env.get(variable)) and (path := host.which(setting.split()[0])):
-            paths[path] = None
+    settings = filter(None, (host.env.get(variable) for variable in ("CC", "CXX")))
+    paths = dict.fromkeys(path for setting in settings if (path := host.which(setting.split()[0])))
     for name in ("gcc", "clang", "cc", "g++", "clang++", "c++"):
         paths.update(dict.fromkeys(host.which_all(name)))
     if host.system != "windows":
-        for place in _PLACES:
+        for place in _KNOWN["places"]:
             for name in ("gcc-*", "clang-*", "gcc", "clang"):
                 named = (path for path in host.glob(f"{place}/{name}") if _NAMED.match(_file_name(path)))
                 paths.update(dict.fromkeys(named))
@@ -251,10 +236,8 @@ def find_msvc(host: Asking) -> tuple[Compiler, ...]:
     except ValueError:
         host.gap("Visual Studio", f"vswhere gave no JSON ({'timed out' if done.timed_out else f'exit {done.code}'})")
         return ()
-    compilers: list[Compiler] = []
-    for instance in instances if isinstance(instances, list) else ():
-        if isinstance(instance, dict):
-            compilers += _list_toolsets(host, instance)
+    rows = (row for row in (instances if isinstance(instances, list) else ()) if isinstance(row, dict))
+    compilers = [compiler for row in rows for compiler in _list_toolsets(host, row)]
     compilers.sort(key=lambda compiler: version_key(compiler.version), reverse=True)
     if compilers:
         compilers[0] = _note_sdk(host, compilers[0])
@@ -319,7 +302,7 @@ def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: 
     done = host.run(vcvars_argv(batch, toolset), timeout=timeout)
     if done.timed_out:
         return Vcvars({}, "it did not end in time")
-    spellings = {name.upper(): name for name in _VCVARS_NAMES}
+    spellings = {name.upper(): name for name in _KNOWN["vcvars"]}
     env = {}
     for line in done.out.splitlines():
         name, mark, value = line.partition("=")

@@ -33,10 +33,8 @@ def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
 
 
 def _list_roots(host: Host) -> list[str]:
-    roots: dict[str, None] = {}
-    for variable in CUDA_VARIABLES:
-        if named := host.env.get(variable):
-            roots[named.rstrip("/\\")] = None
+    named = (host.env.get(variable) for variable in CUDA_VARIABLES)
+    roots = dict.fromkeys(place.rstrip("/\\") for place in named if place)
     if nvcc := host.which("nvcc"):
         root = re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))
         # A wrapper script in /usr/local/bin is no toolkit; the one it leads to is found below.

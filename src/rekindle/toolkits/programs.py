@@ -127,9 +127,8 @@ def _ask_version(host: Asking, name: str) -> tuple[str | None, Completed | None]
 def _why_no_version(done: Completed | None) -> str:
     if done is None or done.timed_out:
         return "it did not answer in time"
-    return f"exit code {done.code}" + (
-        f": {done.err.strip()[:200]}" if done.err.strip() else ", no version in what it said"
-    )
+    said = done.err.strip()[:200]
+    return f"exit code {done.code}{f': {said}' if said else ', no version in what it said'}"
 
 
 def is_root(host: Host) -> bool:

@@ -20,10 +20,8 @@ def find_rocm(host: Asking) -> tuple[Toolkit, ...]:
 
 
 def _list_roots(host: Host) -> list[str]:
-    roots: dict[str, None] = {}
-    for variable in _VARIABLES:
-        if named := host.env.get(variable):
-            roots[named.rstrip("/\\")] = None
+    named = (host.env.get(variable) for variable in _VARIABLES)
+    roots = dict.fromkeys(place.rstrip("/\\") for place in named if place)
     if host.system == "windows":
         roots.update(dict.fromkeys(host.glob(r"C:\Program Files\AMD\ROCm\*")))
     else:

@@ -203,9 +203,7 @@ def read_counts(text: str) -> FarmCounts | None:
         return FarmCounts(
             languages={
                 name: LanguageCounts(
-                    cached=int(cached.get(name, 0)),
-                    compiled=int(missed.get(name, 0)),
-                    errors=int(errors.get(name, 0)),
+                    cached=int(cached.get(name, 0)), compiled=int(missed.get(name, 0)), errors=int(errors.get(name, 0))
                 )
                 for name in sorted({*cached, *missed, *errors})
             },

@@ -46,17 +46,8 @@ class Material:
 
 def compare(material: Material) -> list[ClaimCheck]:
     """Every claim that can be held against the bytes."""
-    return [
-        _record(material),
-        _version(material),
-        _toolkit(material),
-        _architectures(material),
-        _isa(material),
-        _glibc(material),
-        _statement(material),
-        _bill(material),
-        _libraries(material),
-    ]
+    claims = (_record, _version, _toolkit, _architectures, _isa, _glibc, _statement, _bill, _libraries)
+    return [check(material) for check in claims]
 
 
 def judge_claims(checks: Sequence[ClaimCheck]) -> Verdict:

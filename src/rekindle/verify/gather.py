@@ -15,7 +15,7 @@ from typing import Any, get_args
 import msgspec
 
 from rekindle import __version__
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.host.protocol import Host
 from rekindle.model.graft import LibraryBeside, UnitOutcome
 from rekindle.model.progress import Progress
@@ -72,10 +72,6 @@ class Gathering:
         return [*(check.id for check in self.checks), *(TRIAL + id for id in self.trials)]
 
     @property
-    def import_failed(self) -> bool:
-        return any(check.id.startswith("import.") and check.status == "failed" for check in self.checks)
-
-    @property
     def gpus(self) -> int:
         return sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
 
@@ -102,9 +98,7 @@ class Gathering:
             next=next_steps(verdict, checks, missing, claim, only=only),
             claims=("cpu", "gpu") if claim.gpu else ("cpu",),
             checks=tuple(checks),
-            passed=count["passed"],
-            failed=count["failed"],
-            skipped=count["skipped"],
+            **count,
             environment=self.environment,
             subject=subject,
             level=claim.level,
@@ -145,14 +139,11 @@ class Gathering:
 
 def read_events(host: Host, path: Path, level: Level, progress: Progress, gpu: bool | None = None) -> VerifyReport:
     """The report of an agent that ran where Rekindle is not; ``path`` holds what it wrote to standard output."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_EVENTS_BYTES + 1)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    with reading(path), path.open("rb") as file:
+        raw = file.read(MAX_EVENTS_BYTES)
     gathered = Gathering(host, progress, {"events": path.name})
     ended = False
-    for number, line in enumerate(raw[:MAX_EVENTS_BYTES].splitlines(), start=1):
+    for number, line in enumerate(raw.splitlines(), start=1):
         if not line.strip():
             continue
         try:

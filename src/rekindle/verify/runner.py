@@ -25,7 +25,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import Gathering
-from rekindle.verify.suspects import operator_calls, outcomes
+from rekindle.verify.suspects import outcomes
 from rekindle.verify.target import CHECKS, SMOKE, Target, Trial, companion_rows
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
@@ -56,7 +56,7 @@ def run_checks(
         "no_import": target.no_import,
         "no_import_remedy": target.no_import_remedy,
         "inline": target.inline,
-        "operators": operator_calls(trial.suspects),
+        "operators": [{"id": row.call.id, "call": row.call.call} for row in trial.suspects if row.call is not None],
         "beside": (companions := companion_rows(beside)),
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
@@ -83,7 +83,7 @@ def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
     env |= target.env
     question = {**request, "done": gathered.done}
-    argv = target.agent()
+    argv = [*target.command, str(CHECKS / "agent.py")]
     if target.sandbox is not None:
         argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(question)])
         env |= target.env
@@ -102,24 +102,25 @@ def _lent_places(request: Mapping[str, Any]) -> list[Path]:
 
 def _hear_event(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) -> bool | None:
     """Take one event. None: go on; True: nothing is left; False: the agent ended early and must be started again."""
+    current = gathered.current
     limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
-    if gathered.current is not None:
-        limit = float(gathered.current["timeout"]) + GRACE
-    importing = gathered.current is not None and gathered.current["id"].startswith("import.")
-    began = gathered.current is not None
+    if current is not None:
+        limit = float(current["timeout"]) + GRACE
+    is_over = current is None or current["id"].startswith("import.")
     try:
         event = talk.next(limit)
     except Silence:
         gathered.cut_short(_with_complaint(f"no answer within {limit:.0f} s", log))
-        return not began or importing
+        return is_over
     if event is None:
         code = talk.wait(5.0)
         # Bubblewrap tells of a signal as shells do.
         gathered.cut_short(_with_complaint(_ending_words(128 - code if target.sandbox and code > 128 else code), log))
-        return not began or importing
+        return is_over
     if event["event"] == "done":
         talk.wait(5.0)
-        return bool(event.get("clean", True)) or gathered.import_failed
+        failed = any(check.id.startswith("import.") and check.status == "failed" for check in gathered.checks)
+        return bool(event.get("clean", True)) or failed
     gathered.hear(event)
     return None
 
@@ -154,20 +155,15 @@ def lend_tools(folder: Path) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         for name in _SETUPTOOLS:
             if (home / name).is_dir():
-                _link_folder(home / name, folder / name)
+                try:
+                    (folder / name).symlink_to(home / name, target_is_directory=True)
+                except OSError:
+                    shutil.copytree(home / name, folder / name)  # Windows lets only some users make links
         lent["setuptools"] = str(folder)
     ninja = shutil.which("ninja", path=str(Path(sys.executable).parent)) or shutil.which("ninja")
     if ninja:
         lent["ninja"] = str(Path(ninja).parent)
     return lent
-
-
-def _link_folder(source: Path, target: Path) -> None:
-    try:
-        target.symlink_to(source, target_is_directory=True)
-    except OSError:
-        # Windows lets only some users make links.
-        shutil.copytree(source, target)
 
 
 MAX_LINE = 1 << 20

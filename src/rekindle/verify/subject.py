@@ -7,7 +7,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, canonicalize_name, canonicalize_version, parse_wheel_filename
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import check_wheel
@@ -46,12 +46,8 @@ class Subject:
     @property
     def pythons(self) -> set[tuple[int, int]]:
         """The CPython versions it is for; empty where any will do."""
-        versions = set()
-        for tag in self.tags:
-            digits = tag.interpreter[2:]
-            if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) >= 2:
-                versions.add((int(digits[0]), int(digits[1:])))
-        return versions
+        matches = (re.fullmatch(r"cp(\d)(\d+)", tag.interpreter) for tag in self.tags)
+        return {(int(match[1]), int(match[2])) for match in matches if match}
 
     @property
     def gil_disabled(self) -> bool:
@@ -83,6 +79,10 @@ def read_subject(path: Path) -> Subject:
     fields = wheel.headers("METADATA")
     if not fields:
         raise BadInput(f"{path.name} holds no METADATA, so it is no installable wheel")
+    own = next((value.strip()[:80] for key, value in fields if key.lower() == "version"), str(version))
+    # uv refuses such a wheel, pip installs it and goes by the file: then the report would name what is not there.
+    if canonicalize_version(own) != canonicalize_version(version):
+        raise BadInput(f"{path.name} is version {own} by its METADATA", remedy="fetch it again under its own name")
     return Subject(
         path=path.resolve(),
         distribution=str(canonicalize_name(name)),

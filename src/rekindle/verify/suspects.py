@@ -20,11 +20,6 @@ from rekindle.model.wheel import CodeEvidence, KeptTrials, OperatorTrial, Outcom
 _STEP = re.compile(r" in step ([^:]{1,60})")
 
 
-def operator_calls(suspects: Sequence[Suspicion]) -> list[dict[str, str]]:
-    """The calls in the form that the agent takes."""
-    return [{"id": suspect.call.id, "call": suspect.call.call} for suspect in suspects if suspect.call is not None]
-
-
 def outcomes(suspects: Sequence[Suspicion], tried: Mapping[str, VerifyCheck]) -> tuple[OperatorTrial, ...]:
     """Each suspicion with what came of it; one the agent never came to was not tried."""
     trials = []

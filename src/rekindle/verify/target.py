@@ -44,9 +44,6 @@ class Target:
     # A stranger's wheel is tried apart from the rest of the machine.
     sandbox: Sandbox | None = None
 
-    def agent(self) -> list[str]:
-        return [*self.command, str(CHECKS / "agent.py")]
-
 
 class Trial(VerifyOptions, frozen=True, kw_only=True):
     """What was asked for, and what is known of it: ``expect`` holds what the plan promised; ``suspects`` are operators

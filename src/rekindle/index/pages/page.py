@@ -18,7 +18,7 @@ from rekindle.index.pages.fields import version_key
 from rekindle.index.pages.grid import Grid, grid_data, products
 from rekindle.index.pages.wheel_pages import environment, template_text
 from rekindle.index.wheelhouse.search import WantedWheel, verdict_for
-from rekindle.model.arch import GpuArch, parse_gfx, parse_gpu_arch, parse_sm
+from rekindle.model.arch import GpuArch, parse_gpu_arch
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.page import report_style
 from rekindle.model.version import key
@@ -33,7 +33,6 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
     # The newest first, so that the page need not sort thousands before it can be used.
     rows = sorted(rows, key=lambda row: (version_key(row.version), row.file), reverse=True)
     kinds, firsts = _sort_into_kinds(rows)
-    shelf = _Shelf()
     data = {
         "version": __version__,
         "generated": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -41,7 +40,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
         **grid_data(grid, facts),
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
-        "wheels": shelf.shelved([shelf.put(row, kind) for row, kind in zip(rows, kinds, strict=True)]),
+        "wheels": _shelve_wheels(rows, kinds),
         "verdicts": _judge_kinds(firsts, grid.gpus),
     }
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
@@ -50,26 +49,21 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
     return page.render(style=style, script=script, data=text, version=__version__, cards=len(cards)), len(cards)
 
 
-class _Shelf:
-    """Wheels as short rows: what thousands of them share is written once."""
-
-    def __init__(self) -> None:
-        self.projects: dict[str, int] = {}
-        self.shapes: dict[bytes, int] = {}
-
-    def put(self, row: WheelRow, kind: int) -> list[Any]:
-        """[file, its project, bytes, sha256, its shape, proofs]; the page knows where the file lies by its name."""
+def _shelve_wheels(rows: Sequence[WheelRow], kinds: Sequence[int]) -> dict[str, Any]:
+    """Wheels as short rows (file, its project, bytes, sha256, its shape, proofs): what thousands of them share is
+    written once. The page knows where a file lies by its name."""
+    projects: dict[str, int] = {}
+    shapes: dict[bytes, int] = {}
+    wheels: list[list[Any]] = []
+    for row, kind in zip(rows, kinds, strict=True):
         shown = ("pythons", "systems", "machines", "yanked", "cpu", "glibc")
         shape = {name: getattr(row, name) for name in shown} | {"kind": kind}
         shape["code"] = [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx]
-        number = self.shapes.setdefault(msgspec.json.encode(shape), len(self.shapes))
-        project = self.projects.setdefault(row.project, len(self.projects))
+        number = shapes.setdefault(msgspec.json.encode(shape), len(shapes))
+        project = projects.setdefault(row.project, len(projects))
         good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
-        return [row.file, project, row.bytes, row.sha256, number, good]
-
-    def shelved(self, wheels: list[list[Any]]) -> dict[str, Any]:
-        shapes = [msgspec.Raw(shape) for shape in self.shapes]
-        return {"projects": list(self.projects), "shapes": shapes, "rows": wheels}
+        wheels.append([row.file, project, row.bytes, row.sha256, number, good])
+    return {"projects": list(projects), "shapes": [msgspec.Raw(shape) for shape in shapes], "rows": wheels}
 
 
 def _sort_into_kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow]]:
@@ -109,20 +103,17 @@ HAS, SAME_MAJOR, JIT, OVERRIDE, NO_CUDNN, UNKNOWN, NO = "h", "s", "j", "o", "c",
 
 def make_matrix(facts: Facts, sms: tuple[str, ...], gfxs: tuple[str, ...]) -> dict[str, Any]:
     """Rows for each platform, newest torch first; ``cells`` has one letter per column."""
-    nvidia_cards, amd_cards = [parse_sm(sm) for sm in sms], [parse_gfx(gfx) for gfx in gfxs]
     result: dict[str, Any] = {"nvidia": {"columns": sms}, "amd": {"columns": gfxs}}
-    for place, platform in PLATFORMS.items():
-        nvidia, amd = [], []
-        order = sorted(facts.wheels.flavour, key=lambda row: (key(row.torch), row.name), reverse=True)
-        for flavour in order:
-            source = f"{'; '.join(flavour.source)} ({flavour.how}, {flavour.date})"
-            head = [flavour.torch, flavour.name, flavour.cuda or flavour.rocm or "", source]
-            if flavour.sm.get(platform):
-                nvidia.append([*head, "".join(cell(flavour, platform, card, facts) for card in nvidia_cards)])
-            if flavour.gfx.get(platform):
-                amd.append([*head, "".join(cell(flavour, platform, card, facts) for card in amd_cards)])
-        result["nvidia"][place] = nvidia
-        result["amd"][place] = amd
+    order = sorted(facts.wheels.flavour, key=lambda row: (key(row.torch), row.name), reverse=True)
+    for vendor, kind in (("nvidia", "sm"), ("amd", "gfx")):
+        cards = [parse_gpu_arch(name) for name in result[vendor]["columns"]]
+        for place, platform in PLATFORMS.items():
+            lines = result[vendor][place] = []
+            for flavour in order:
+                if getattr(flavour, kind).get(platform):
+                    source = f"{'; '.join(flavour.source)} ({flavour.how}, {flavour.date})"
+                    head = [flavour.torch, flavour.name, flavour.cuda or flavour.rocm or "", source]
+                    lines.append([*head, "".join(cell(flavour, platform, card, facts) for card in cards)])
     return result
 
 

@@ -5,29 +5,22 @@ Links are relative, so the same files work over HTTP from any prefix and from a 
 
 from collections.abc import Iterable
 from html import escape
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 import msgspec
 
+from rekindle.model.toml import read_beside
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 API_VERSION = "1.0"
-_CONTENT_TYPES = {
-    ".whl": "application/zip",
-    ".graft": "application/zip",
-    ".metadata": "text/plain; charset=utf-8",
-    ".json": "application/json",
-    ".provenance": "application/json",
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-}
+_PAGE = (Path(__file__).parent / "templates" / "simple.html").read_text(encoding="utf-8")
 
 
 def content_type(name: str) -> str:
     """What a file of a wheelhouse is called over HTTP, by its ending."""
-    return _CONTENT_TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
+    types = read_beside(__file__, "content_types.toml", dict[str, str])
+    return types.get(PurePosixPath(name).suffix, "application/octet-stream")
 
 
 def project_html(project: str, links: Iterable[str]) -> bytes:
@@ -98,16 +91,4 @@ def file_link(row: WheelRow | VariantRow) -> str:
 
 
 def _page(title: str, links: str) -> bytes:
-    return f"""<!DOCTYPE html>
-<html lang="en">
-  <head>
-    <meta charset="utf-8">
-    <meta name="pypi:repository-version" content="{API_VERSION}">
-    <title>{escape(title)}</title>
-  </head>
-  <body>
-    <h1>{escape(title)}</h1>
-{links}
-  </body>
-</html>
-""".encode()
+    return _PAGE.format(version=API_VERSION, title=escape(title), links=links).encode()

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.compat.proofs import LIST
-from rekindle.errors import BadInput
+from rekindle.errors import tell_os_errors
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.host.keys import PrivateKey
@@ -49,29 +49,26 @@ def build_site(
     ``signer`` signs. ``then`` gets what was listed, while nobody else may change the house."""
     progress = progress or Silent()
     progress.stage("index", str(house.root))
-    try:
-        with house.lock("index build"):
-            pieces = load_pieces(house)
-            grafts = load_grafts(str(house.root))
-            projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
-            chosen, variant_rows, left_out = _choose_variants(house, projects, variants, signer, progress)
-            hidden = _HiddenCopy() if _links_work(house) else None
-            target = house.site / ("b" if _current_copy(house) == "a" else "a") if hidden else house.root
-            write = hidden or write_atomically
-            written = _refresh_pages(target, projects, write, progress)
-            show_wheels(target, projects, write, grafts)
-            if chosen:
-                _refresh_pages(target / "variant", chosen, write, progress)
-            if hidden:
-                hidden.flush()
-                _switch_copy(house, target.name)
-            _list_records(house)
-            then(pieces)
-    except OSError as error:
-        raise BadInput(
-            f"cannot write the site in {house.root}: {error.strerror or error}",
-            remedy="the site that was there is unchanged; make room or check the directory's permissions",
-        ) from error
+    remedy = "the site that was there is unchanged; make room or check the directory's permissions"
+    with tell_os_errors(f"cannot write the site in {house.root}", remedy=remedy), house.lock("index build"):
+        pieces = load_pieces(house)
+        grafts = load_grafts(str(house.root))
+        projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
+        chosen, variant_rows, left_out = _choose_variants(house, projects, variants, signer, progress)
+        hidden = _HiddenCopy() if _links_work(house) else None
+        target = house.site / ("b" if _current_copy(house) == "a" else "a") if hidden else house.root
+        write = hidden or write_atomically
+        written = _refresh_pages(target, projects, write, progress)
+        show_wheels(target, projects, write, grafts)
+        if chosen:
+            _refresh_pages(target / "variant", chosen, write, progress)
+        if hidden:
+            hidden.flush()
+            _switch_copy(house, target.name)
+        # All that people shared about the wheels of the house, for ``plan --proofs``.
+        if records := sorted(house.wheels.glob(f"*/*{RECORDS}")):
+            write_atomically(house.root / LIST, b"".join(path.read_bytes() for path in records))
+        then(pieces)
     return SiteBuilt(
         root=str(house.root),
         simple=str(house.root / "simple"),
@@ -84,13 +81,6 @@ def build_site(
         variants=tuple(variant_rows),
         left_out=tuple(left_out),
     )
-
-
-def _list_records(house: Wheelhouse) -> None:
-    """``proofs.jsonl``: all that people shared about the wheels of the house, for ``plan --proofs``."""
-    files = sorted(house.wheels.glob(f"*/*{RECORDS}"))
-    if files:
-        write_atomically(house.root / LIST, b"".join(path.read_bytes() for path in files))
 
 
 def _choose_variants(
@@ -142,10 +132,7 @@ class _HiddenCopy:
 
 
 def _refresh_pages(
-    target: Path,
-    projects: dict[str, list[Piece]],
-    write: Callable[[Path, bytes], None],
-    progress: Progress,
+    target: Path, projects: dict[str, list[Piece]], write: Callable[[Path, bytes], None], progress: Progress
 ) -> int:
     manifest = target / _MANIFEST
     old = load_kept(manifest, dict[str, str]) or {}

@@ -18,15 +18,7 @@ import msgspec
 from markupsafe import Markup
 
 from rekindle import __version__
-from rekindle.index.pages.fields import (
-    SYSTEMS,
-    columns_of,
-    field_rows,
-    products_of,
-    spoken_python,
-    spoken_size,
-    version_key,
-)
+from rekindle.index.pages import fields
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
 from rekindle.model.wheelhouse import GraftRow, WheelRow
@@ -52,8 +44,8 @@ def wheel_page(row: WheelRow) -> bytes:
         code=code,
         link=link,
         base=BASE,
-        pythons=[spoken_python(name) for name in row.pythons],
-        systems=[SYSTEMS.get(name, name) for name in row.systems],
+        pythons=[fields.spoken_python(name) for name in row.pythons],
+        systems=[fields.SYSTEMS.get(name, name) for name in row.systems],
         most=MOST_LIBRARIES,
     )
     title = f"{row.project} {row.version}"
@@ -83,17 +75,17 @@ def _verdict(row: WheelRow) -> tuple[str, bool | None]:
 def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     """Thousands of lines change with each wheel that is added, so they are joined, and few rows are read again."""
     listed = [piece for piece in pieces if piece.row]
-    all_pieces = sorted(listed, key=lambda piece: (version_key(piece.version), piece.file), reverse=True)
+    all_pieces = sorted(listed, key=lambda piece: (fields.version_key(piece.version), piece.file), reverse=True)
     newest = list(dict.fromkeys(piece.version for piece in all_pieces))
     some = set(newest[:MOST_VERSIONS])
     shown = rows_of(piece for piece in all_pieces if piece.version in some)
-    columns = columns_of(shown)
+    columns = fields.columns_of(shown)
     body = _render(
         "project.html",
         left=max(0, len(newest) - MOST_VERSIONS),
         columns=columns,
-        grid=field_rows(shown, columns),
-        products=products_of(columns),
+        grid=fields.field_rows(shown, columns),
+        products=fields.products_of(columns),
         lines=Markup("\n".join(piece.line for piece in all_pieces)),  # noqa: S704 (each line is escaped)
     )
     count = len(all_pieces)
@@ -107,7 +99,7 @@ def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) ->
     """All projects, and the graft files: code for a card that an official wheel lacks."""
     total = sum(counts.values())
     about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
-    rows = [(row, spoken_size(row.bytes), f"{BASE}{quote(row.url)}#sha256={row.sha256}") for row in grafts]
+    rows = [(row, fields.spoken_size(row.bytes), f"{BASE}{quote(row.url)}#sha256={row.sha256}") for row in grafts]
     body = _render("projects.html", projects=list(counts.items()), grafts=rows, base=BASE)
     top = _crumbs([]) + header("Wheels in this wheelhouse", about, brand=False)
     return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
@@ -125,11 +117,7 @@ def script() -> bytes:
 
 def edition() -> str:
     """Changes when any page would look different for the same wheel."""
-    parts = [
-        style(),
-        script(),
-        *(template_text(name).encode() for name in ("wheel.html", "project.html", "projects.html")),
-    ]
+    parts = [style(), script(), *(template_text(f"{name}.html").encode() for name in ("wheel", "project", "projects"))]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] + __version__
 
 
@@ -167,7 +155,7 @@ def environment() -> Environment:
     # A narrow column may break a version before its local part, and nowhere else.
     made.filters |= {
         "path": quote,
-        "size": spoken_size,
+        "size": fields.spoken_size,
         "breaks": lambda version: Markup("<wbr>+").join(version.split("+")),
     }
     return made

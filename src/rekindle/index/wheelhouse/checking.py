@@ -20,21 +20,10 @@ from rekindle.errors import BadInput
 from rekindle.formats.ranges import Unreachable, read_pieces, read_whole, request
 from rekindle.formats.simple_index import ACCEPT, IndexFile, read_links
 from rekindle.formats.statement import Check, read_envelope, signed_by
-from rekindle.index.wheelhouse.listing import (
-    CATALOGUE,
-    LIST_FILE,
-    MAX_LIST_BYTES,
-    SeenLists,
-    catalogue_digest,
-    house_key,
-    list_in,
-    load_seen,
-    parse_time,
-    public_files,
-    remember_list,
-)
+from rekindle.index.wheelhouse import listing
 from rekindle.model.claims import IndexCheck, IndexProblem, ProblemKind, WheelList
 from rekindle.model.progress import Progress
+from rekindle.model.toml import read_beside
 
 # Clocks of two machines differ; more than this is no difference of clocks.
 CLOCK_SLACK = timedelta(minutes=10)
@@ -83,14 +72,7 @@ class House:
 
 
 def check_house(
-    root: str,
-    check: Check,
-    *,
-    keys_known: bool,
-    seen: Path,
-    now: datetime,
-    progress: Progress,
-    new_house: bool = False,
+    root: str, check: Check, *, keys_known: bool, seen: Path, now: datetime, progress: Progress, new_house: bool = False
 ) -> IndexCheck:
     """Everything that is not as it was signed. A list that cannot be believed ends the check.
 
@@ -99,26 +81,26 @@ def check_house(
     house = House(root)
     if not house.remote and not Path(root).is_dir():
         raise BadInput(f"{root} is no directory", remedy="give the wheelhouse with --root DIR or URL")
-    file = house.open(LIST_FILE)
+    file = house.open(listing.LIST_FILE)
     if file is None:
-        return _make_check(root, [_problem("unsigned", f"there is no signed list ({LIST_FILE})")])
+        return _make_check(root, [_problem("unsigned", f"there is no signed list ({listing.LIST_FILE})")])
     with file:
-        envelope = read_envelope(read_whole(file, LIST_FILE, MAX_LIST_BYTES), LIST_FILE)
+        envelope = read_envelope(read_whole(file, listing.LIST_FILE, listing.MAX_LIST_BYTES), listing.LIST_FILE)
     name = signed_by(envelope, check)
     if name is None:
         words = "no key is known to check its list with" if not keys_known else "a key that is not believed signed it"
         return _make_check(root, [_problem("wrong-key", f"{words}, or the list was changed after signing")])
-    listed = list_in(envelope, LIST_FILE)
+    listed = listing.list_in(envelope, listing.LIST_FILE)
     checking = _HouseCheck(house, listed)
     problems = [
         *_check_times(listed, now),
-        *_check_order(listed, envelope.payload, load_seen(seen), name, "" if new_house else house.place),
+        *_check_order(listed, envelope.payload, listing.load_seen(seen), name, "" if new_house else house.place),
         *checking.wheels(progress),
         *checking.pages(),
     ]
     problems = list(dict.fromkeys(problems))
     if not any(problem.kind in ("older-list", "clock", "other-house") for problem in problems):
-        remember_list(seen, name, listed, envelope.payload, house.place)
+        listing.remember_list(seen, name, listed, envelope.payload, house.place)
     times = {"serial": listed.serial, "made": listed.made, "expires": listed.expires}
     return _make_check(root, problems, signed_by=name, wheels=len(listed.wheels), **times)
 
@@ -129,39 +111,24 @@ def _problem(kind: ProblemKind, text: str, file: str | None = None) -> IndexProb
 
 def _make_check(root: str, problems: list[IndexProblem], **known: Any) -> IndexCheck:
     kinds = {problem.kind for problem in problems}
-    steps = tuple(step for step, of in _STEPS.items() if kinds & of)
+    table = read_beside(__file__, "next_steps.toml", dict[str, frozenset[ProblemKind]])
+    steps = tuple(step for step, of in table.items() if kinds & of)
     return IndexCheck(root=root, good=not problems, problems=tuple(problems), next=steps, **known)
 
 
-# What to do, and about which problems.
-_STEPS: dict[str, set[ProblemKind]] = {
-    "its owner signs it with: rekindle index build --root DIR --sign KEY": {"unsigned"},
-    "get the owner's public key from a place you trust: rekindle key trust FILE.pub": {"wrong-key"},
-    "ask the owner for a new edition: rekindle index build --root DIR --sign KEY": {"expired"},
-    "set this machine's clock, then check again": {"clock"},
-    "if its owner says that it was begun anew: rekindle index check --new-house": {"other-house"},
-    "install nothing from it until its owner has explained this (the owner: index build --sign KEY)": {
-        "removed",
-        "replaced",
-        "unlisted",
-        "older-list",
-        "page",
-        "metadata",
-    },
-}
-
-
 def _check_times(listed: WheelList, now: datetime) -> Iterator[IndexProblem]:
-    if parse_time(listed.made) > now + CLOCK_SLACK:
+    if listing.parse_time(listed.made) > now + CLOCK_SLACK:
         text = f"the list was made at {listed.made}, this machine's clock says {now:%Y-%m-%dT%H:%M:%SZ}"
         yield _problem("clock", text)
-    elif now >= parse_time(listed.expires):
+    elif now >= listing.parse_time(listed.expires):
         yield _problem("expired", f"the list expired at {listed.expires}; nobody signed a newer one")
 
 
-def _check_order(listed: WheelList, payload: bytes, seen: SeenLists, signer: str, place: str) -> Iterator[IndexProblem]:
+def _check_order(
+    listed: WheelList, payload: bytes, seen: listing.SeenLists, signer: str, place: str
+) -> Iterator[IndexProblem]:
     """Is it the newest list of its house, and the house that lay at ``place`` before?"""
-    which = house_key(signer, listed)
+    which = listing.house_key(signer, listed)
     newest, known = seen.lists.get(which, 0), seen.digests.get(which)
     if listed.serial < newest:
         text = f"this is list number {listed.serial}, but number {newest} was seen here before: it was set back"
@@ -180,10 +147,10 @@ def _check_order(listed: WheelList, payload: bytes, seen: SeenLists, signer: str
 class _HouseCheck:
     """What lies in a house against its list: ``listed`` wheels by their place, ``signed`` the digest of every file."""
 
-    def __init__(self, house: House, listing: WheelList) -> None:
-        self.house, self.listing = house, listing
-        self.listed = {f"wheels/{wheel.project}/{wheel.file}": wheel for wheel in listing.wheels}
-        self.signed = {**listing.files, **{place: wheel.sha256 for place, wheel in self.listed.items()}}
+    def __init__(self, house: House, signed_list: WheelList) -> None:
+        self.house, self.listing = house, signed_list
+        self.listed = {f"wheels/{wheel.project}/{wheel.file}": wheel for wheel in signed_list.wheels}
+        self.signed = {**signed_list.files, **{place: wheel.sha256 for place, wheel in self.listed.items()}}
 
     def wheels(self, progress: Progress) -> Iterator[IndexProblem]:
         for number, wheel in enumerate(self.listing.wheels):
@@ -226,7 +193,7 @@ class _HouseCheck:
                 yield from self._as_installers_ask(project)
         yield from self._check_files(faulty)
         if not self.house.remote:
-            for place in sorted(set(public_files(Path(self.house.root))) - self.signed.keys()):
+            for place in sorted(set(listing.public_files(Path(self.house.root))) - self.signed.keys()):
                 yield _problem("unlisted", f"{place} is there, but nobody signed for it", place.rpartition("/")[2])
 
     def _as_installers_ask(self, project: str) -> Iterator[IndexProblem]:
@@ -295,7 +262,11 @@ class _HouseCheck:
                 kinds: tuple[ProblemKind, ProblemKind] = ("removed", "replaced")
             else:
                 raw = self.house.read(*parts)
-                digest = catalogue_digest if place == CATALOGUE else lambda page: hashlib.sha256(page).hexdigest()
+                digest = (
+                    listing.catalogue_digest
+                    if place == listing.CATALOGUE
+                    else lambda page: hashlib.sha256(page).hexdigest()
+                )
                 actual = None if raw is None else digest(raw)
                 kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
                 kinds = kind, kind

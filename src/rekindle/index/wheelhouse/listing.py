@@ -139,11 +139,6 @@ def _previous_list(path: Path, key: PrivateKey, believed: Check) -> WheelList | 
     return list_in(envelope, str(path))
 
 
-def read_list(raw: bytes, origin: str) -> WheelList:
-    """The payload of a list, whoever signed it."""
-    return list_in(read_envelope(raw, origin), origin)
-
-
 def list_in(envelope: Envelope, origin: str) -> WheelList:
     """What was signed; a :class:`BadInput` where that is something else than a list."""
     if envelope.payload_type != WHEEL_LIST:

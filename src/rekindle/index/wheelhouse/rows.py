@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,8 @@ from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load, shared_fields
-from rekindle.model.wheelhouse import RowLibrary, RowProof, SharedRecord, StoredWheel, VariantRow, WheelRow
+from rekindle.model.wheel import RowLibrary
+from rekindle.model.wheelhouse import RowProof, SharedRecord, StoredWheel, VariantRow, WheelRow
 
 MAX_ENTRIES = 1_000_000
 _FORMAT = 7
@@ -72,26 +74,17 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
 
 def piece_of(row: WheelRow, stamp: tuple[int, int, int]) -> Piece:
     """A row in every form the site needs."""
-    encoded = msgspec.json.encode(row)
-    return Piece(
-        stamp,
-        row.project,
-        row.version,
-        hashlib.sha256(encoded).digest()[:16],
-        file_link(row),
-        file_json(row),
-        encoded,
-        row.file,
-        file_line(row),
-        is_proven(row),
-    )
+    return _make_piece(row, stamp, msgspec.json.encode(row), row.file, file_line(row), is_proven(row))
 
 
 def piece_of_variant(row: VariantRow) -> Piece:
     """A variant wheel is listed for installers; the catalogue names only the plain wheel it was made from."""
-    encoded = msgspec.json.encode(row)
-    digest = hashlib.sha256(encoded).digest()[:16]
-    return Piece((0, 0, 0), row.project, row.version, digest, file_link(row), file_json(row), b"")
+    return _make_piece(row, (0, 0, 0), b"")
+
+
+def _make_piece(row: WheelRow | VariantRow, stamp: tuple[int, int, int], *forms: Any) -> Piece:
+    digest = hashlib.sha256(msgspec.json.encode(row)).digest()[:16]
+    return Piece(stamp, row.project, row.version, digest, file_link(row), file_json(row), *forms)
 
 
 def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) -> Piece:

@@ -158,10 +158,9 @@ def _judge_gpu(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool |
         if covered.code == "gpu-math-library":
             text = covered.text
         return False, Reason(code="no-kernel-image", text=text, source=covered.source)
-    if covered.kind == "unknown":
-        return None, Reason(code=covered.code, text=covered.text, source=covered.source)
-    if covered.kind == "override":
-        return True, Reason(code=covered.code, text=covered.text, source=covered.source)
+    if covered.kind in ("unknown", "override"):
+        runs = True if covered.kind == "override" else None
+        return runs, Reason(code=covered.code, text=covered.text, source=covered.source)
     published = _official_wheel(row)
     missing = cudnn_covers(published.cudnn if published else None, row.cuda, gpu, load_facts())
     if missing.kind == "partly":

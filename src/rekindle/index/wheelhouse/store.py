@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 from rekindle.compat.images import GpuCode
 from rekindle.compat.proofs import GivenRecord, find_doubt, read_record
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, StageFailed, reading
 from rekindle.facts import load_facts
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, Check, provenance_object, read_statement, signed_by
 from rekindle.host.files import read_head, sweep_left_behind, write_atomically
@@ -194,14 +194,12 @@ def _join_evidence(old: StoredWheel, evidence: Evidence) -> StoredWheel:
 
 def copy_whole(source: Path, target: Path, progress: Progress) -> tuple[str, int]:
     """Copy a file to the disk itself; its digest and size."""
-    try:
-        reading = source.open("rb")
-    except OSError as error:
-        raise BadInput(f"cannot read {source}: {error.strerror or error}") from error
+    with reading(source):
+        file = source.open("rb")
     digest, done = hashlib.sha256(), 0
-    with reading, target.open("xb") as writing:
-        total = os.fstat(reading.fileno()).st_size
-        while chunk := reading.read(_CHUNK):
+    with file, target.open("xb") as writing:
+        total = os.fstat(file.fileno()).st_size
+        while chunk := file.read(_CHUNK):
             digest.update(chunk)
             writing.write(chunk)
             done += len(chunk)

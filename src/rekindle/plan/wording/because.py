@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Iterator
 
 from rekindle.compat import BACKENDS, flavour_backend
-from rekindle.compat.driver import driver_runs
+from rekindle.compat.backends import PLATFORM_NAMES
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import emits_for, toolkits_for
-from rekindle.model.facts import Platform
 from rekindle.model.plan import Change, Reason, Refusal
 from rekindle.model.spoken import capital, sentence
 from rekindle.model.version import compare, key
@@ -17,38 +16,26 @@ from rekindle.plan.candidates import Assessed, Candidate, python_span, pythons_o
 from rekindle.plan.grafts import lacking_cards
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES, refuse, say
-from rekindle.plan.rules_gpu import card, needs_ptx
+from rekindle.plan.rules_gpu import card, driver_answer
 from rekindle.plan.rules_system import files_page
 from rekindle.plan.steps import FIRST_OWN_INDEX
 
 _KITS = ("cuda", "rocm", "variant")
-PLATFORM_WORDS: dict[Platform, str] = {
-    "linux_x86_64": "Linux",
-    "linux_aarch64": "Linux on aarch64",
-    "windows": "Windows",
-    "windows_arm64": "Windows on Arm",
-    "macos_x86_64": "macOS on Intel",
-    "macos_arm64": "macOS",
-}
 
 
 def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     candidate = assessed.candidate
+    evidence = assessed.evidence
     if candidate.answer == "install":
         yield from _wheel_reasons(assessed, question)
-    elif candidate.answer == "graft":
-        source = assessed.evidence.source if assessed.evidence else None
-        yield say("graft", candidate, cards=lacking_cards(candidate, question), source=source)
-        yield from _evidence_reasons(assessed)
-    else:
-        yield from _evidence_reasons(assessed)
+    if candidate.answer == "graft":
+        cards, source = lacking_cards(candidate, question), evidence.source if evidence else None
+        yield say("graft", candidate, cards=cards, source=source)
+    if candidate.answer != "install" and evidence is not None:
+        yield Reason(code=f"evidence-{evidence.grade}", text=f"Evidence: {evidence.text}", source=evidence.source)
+    if candidate.answer == "build":
         yield from _build_reasons(candidate, question)
     yield from _cpu_reasons(candidate, question)
-
-
-def _evidence_reasons(assessed: Assessed) -> Iterator[Reason]:
-    if (evidence := assessed.evidence) is not None:
-        yield Reason(code=f"evidence-{evidence.grade}", text=f"Evidence: {evidence.text}", source=evidence.source)
 
 
 def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
@@ -56,25 +43,20 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     flavour = candidate.flavour
     assert flavour is not None
     for gpu, coverage in assessed.covered:
-        if coverage.kind == "unknown":
-            continue
-        yield say("wheel-has-code", candidate, card=card(gpu), seen=coverage.text, source=coverage.source)
-    span = python_span(pythons_of(candidate, question))
-    yield say(
-        "wheel-exists", candidate, known=span, where=PLATFORM_WORDS[question.platform], source=files_page(candidate)
-    )
+        if coverage.kind != "unknown":
+            yield say("wheel-has-code", candidate, card=card(gpu), seen=coverage.text, source=coverage.source)
+    span, where = python_span(pythons_of(candidate, question)), PLATFORM_NAMES[question.platform].short
+    yield say("wheel-exists", candidate, known=span, where=where, source=files_page(candidate))
     if candidate.wheel:
         yield say("wheelhouse", candidate)
     elif candidate.backend != "cpu" and question.platform == "windows":
         old = compare(candidate.torch, FIRST_OWN_INDEX) < 0
-        yield say(
-            "windows-index", where="PyTorch's own page of files (-f)" if old else "an index of its own (--index-url)"
-        )
+        where = "PyTorch's own page of files (-f)" if old else "an index of its own (--index-url)"
+        yield say("windows-index", where=where)
     if flavour.publisher == "amd":
         yield say("amd-index", candidate, source=flavour.source[0])
     if candidate.cuda and question.driver and not question.tegra:
-        ptx = needs_ptx(candidate, question)
-        drives = driver_runs(question.driver, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
+        drives = driver_answer(question.driver, candidate, question)
         if drives.kind == "yes":
             yield Reason(code="driver-fits", text=sentence(drives.text), source=drives.source)
     if question.wish.cuda and candidate.cuda:
@@ -98,20 +80,20 @@ def _brings_cuda(candidate: Candidate, question: Question) -> Reason:
 
 def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if candidate.backend == "cuda":
-        row = question.facts.toolkit(candidate.cuda or "")
         cuda, facts = candidate.cuda or "", question.facts
-        targets = ", ".join(f"{sm} ({sm.dotted})" for sm in question.sms if emits_for(cuda, sm, facts) == sm)
-        if row is None:
+        if (row := facts.toolkit(cuda)) is None:
             return
+        source = row.source[0]
+        targets = [f"{sm} ({sm.dotted})" for sm in question.sms if emits_for(cuda, sm, facts) == sm]
         if targets:
-            yield say("cuda-targets-arch", candidate, targets=targets, source=row.source[0])
+            yield say("cuda-targets-arch", candidate, targets=", ".join(targets), source=source)
         for sm in question.sms:
             near = emits_for(cuda, sm, facts)
             if near is not None and near != sm:
-                first_kit = toolkits_for(sm, facts)[0]
-                yield say("cuda-targets-sibling", candidate, sm=sm, near=near, own=first_kit, source=row.source[0])
+                own = toolkits_for(sm, facts)[0]
+                yield say("cuda-targets-sibling", candidate, sm=sm, near=near, own=own, source=source)
         if not question.sms:
-            yield say("cuda-targets-arch/unnamed", candidate, sass=row.sass, last=row.sass[-1], source=row.source[0])
+            yield say("cuda-targets-arch/unnamed", candidate, sass=row.sass, last=row.sass[-1], source=source)
     elif candidate.backend == "rocm" and question.gfxs:
         names = [str(gfx) for gfx in question.gfxs]
         yield say("rocm-targets-arch", targets=", ".join(names), listed=";".join(names))
@@ -127,11 +109,11 @@ def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
     way = "a graft" if best is not None and best.candidate.answer == "graft" else "a source build"
     wheels = [wheel for wheel in outcome.wheels if question.wants_torch(wheel.candidate.torch)] or outcome.wheels
     wheels = [wheel for wheel in wheels if not any(change.what in _KITS for change in wheel.changes)] or wheels
-    refused = [(wheel, [r for r in wheel.refusals if r.change is None and r.certain]) for wheel in wheels]
-    refused = [(wheel, why) for wheel, why in refused if why]
+    every = [(wheel, [no for no in wheel.refusals if no.change is None and no.certain]) for wheel in wheels]
+    refused = [(wheel, why) for wheel, why in every if why]
     if not refused:
         name = "no-wheel-serves/kept" if outcome.wheels else "no-wheel-serves/platform"
-        yield say(name, way=way, where=PLATFORM_WORDS[question.platform])
+        yield say(name, way=way, where=PLATFORM_NAMES[question.platform].short)
         return
     nearest, why = min(refused, key=lambda pair: (any(r.code == "gpu-not-in-wheel" for r in pair[1]), len(pair[1])))
     listed = ", ".join(card(gpu) for gpu in question.gpus)
@@ -157,7 +139,7 @@ def _none_has_code(outcome: PlanOutcome) -> str:
 
 def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
     name = question.machine.cpu.microarchitecture or question.machine.cpu.name or "this CPU"
-    if question.cpu_features is None or not question.cpu_lacks(("avx2", "fma")):
+    if not question.cpu_lacks(("avx2", "fma")):
         return
     missing = ", ".join(f.upper() for f in ("avx", "avx2", "fma") if question.cpu_lacks((f,)))
     if candidate.answer == "build":
@@ -206,25 +188,26 @@ def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
     asked_flavour = question.flavour
     wheels = [assessed for assessed in outcome.wheels if question.wants_torch(assessed.candidate.torch)]
     if asked_flavour is not None:
-        exact = [each for each in wheels if each.candidate.flavour and each.candidate.flavour.name == asked_flavour]
+        exact = [each for each in wheels if each.candidate.variant == asked_flavour]
         if not exact:
             refusals.append(_never_published(question, asked_flavour))
         wheels = exact or wheels
     elif question.torch is not None and not wheels and not question.wish.build:
-        refusals.append(_no_wheel_of(question))
+        kind = {"cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "cpu": "CPU"}[question.backend]
+        version, where = question.wanted_releases[0], question.platform.replace("_", " ")
+        refusals.append(refuse("release-never-published", None, rule="R002", kind=kind, version=version, where=where))
     if question.wish.cuda:
         same = [assessed for assessed in wheels if all(change.what != "cuda" for change in assessed.changes)]
         wheels = same or wheels
+    nearest: list[Assessed] = []
     if not question.wish.build and set(question.asked) & {"torch", "variant", "cuda", "rocm"}:
-        nearest = sorted(wheels, key=lambda each: sum(not refusal.departure for refusal in each.refusals))
-        for assessed in nearest[:2]:
-            refusals += [refusal for refusal in assessed.refusals if not refusal.departure]
+        nearest += sorted(wheels, key=lambda each: sum(not refusal.departure for refusal in each.refusals))[:2]
     wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
     if (wants_build and asked_flavour is None) or question.torch is not None:
         best = outcome.best if question.torch is None else None
-        version = (best.candidate.torch,) if best else question.wanted_releases[:1]
-        for assessed in itertools.islice(assessed_builds(question, version, every=True), 1):
-            refusals += [refusal for refusal in assessed.refusals if not refusal.departure]
+        versions = (best.candidate.torch,) if best else question.wanted_releases[:1]
+        nearest += itertools.islice(assessed_builds(question, versions, every=True), 1)
+    refusals += [refusal for each in nearest for refusal in each.refusals if not refusal.departure]
     for assessed in outcome.feasible[:1]:
         refusals += [refusal for refusal in assessed.refusals if refusal.rule == "R004"]  # the cuDNN that is not kept
     unique = {(refusal.code, refusal.reason): refusal for refusal in refusals}
@@ -233,38 +216,24 @@ def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
 
 def _never_published(question: Question, flavour: str) -> Refusal:
     version = question.wanted_releases[0]
-    names = [
-        row.name
-        for row in question.facts.flavours(version)
-        if question.platform in BACKENDS[flavour_backend(row)].platforms(row)
-    ]
+    rows = question.facts.flavours(version)
+    names = [row.name for row in rows if question.platform in BACKENDS[flavour_backend(row)].platforms(row)]
     name = "flavour-never-published" if names else "flavour-never-published/none"
     listed = ", ".join(names)
     return refuse(name, None, rule="R002", version=version, flavour=flavour, platform=question.platform, names=listed)
 
 
-def _no_wheel_of(question: Question) -> Refusal:
-    version = question.wanted_releases[0]
-    kind = {"cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "cpu": "CPU"}[question.backend]
-    where = question.platform.replace("_", " ")
-    return refuse("release-never-published", None, rule="R002", kind=kind, version=version, where=where)
-
-
 def refusal_reasons(refusals: list[Refusal]) -> list[Reason]:
-    return [
-        Reason(
-            code=refusal.code,
-            text=capital(refusal.reason) + (f" {sentence(refusal.remedy)}" if refusal.remedy else ""),
-            source=refusal.source,
-        )
-        for refusal in refusals
-    ]
+    reasons = []
+    for refusal in refusals:
+        remedy = f" {sentence(refusal.remedy)}" if refusal.remedy else ""
+        reasons.append(Reason(code=refusal.code, text=capital(refusal.reason) + remedy, source=refusal.source))
+    return reasons
 
 
 def commonest_refusals(outcome: PlanOutcome) -> list[Refusal]:
     by_code: dict[str, Refusal] = {}
-    for assessed in (*outcome.builds, *outcome.wheels):
-        for refusal in assessed.refusals:
-            if refusal.change is None and refusal.certain:
-                by_code.setdefault(refusal.code, refusal)
+    for refusal in (no for assessed in (*outcome.builds, *outcome.wheels) for no in assessed.refusals):
+        if refusal.change is None and refusal.certain:
+            by_code.setdefault(refusal.code, refusal)
     return list(by_code.values())[:_MANY]

@@ -36,8 +36,7 @@ _WAYS = {
 
 
 def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
-    """The plan as a document: the best candidate with its reasons, or why there is none. ``notices`` are warnings that
-    no candidate gave rise to."""
+    """The best candidate with its reasons, or why there is none; ``notices`` are warnings about the question itself."""
     question = outcome.question
     best = outcome.best
     if best is None:
@@ -78,7 +77,7 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
         if best.graft is not None:
             because = [*why_no_wheel(outcome), *because]
-            steps = graft_steps(best.graft, requests, candidate, question)
+            steps = graft_steps(best.graft, requests[0], candidate, question)
         else:
             steps = install_steps(requests, env, candidate.python, system)
 
@@ -92,7 +91,7 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         answer=candidate.answer,
         as_asked=not (changes or leaves_out or question.bought_in_vain or is_guess(best)),
         torch=candidate.torch,
-        variant=candidate.flavour.name if candidate.flavour else None,
+        variant=candidate.variant,
         cuda=candidate.cuda,
         rocm=candidate.rocm,
         cudnn=cudnn,
@@ -142,23 +141,24 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     chosen: list[Alternative] = []
     signatures = {_signature(best)}
     kinds = {_way_kind(best)}
+    # Where the plan serves a part of the cards, so does what stands beside it.
+    served = [card(gpu) for gpu in outcome.question.gpus if gpu not in outcome.unserved] if outcome.unserved else []
+    lead = f"for {', '.join(served)}: " if served else ""
     for assessed in outcome.feasible:
         if len(chosen) >= 5:
             break
-        if assessed is best:
-            continue
-        kind = _way_kind(assessed)
-        if is_guess(assessed) and not is_guess(best):
+        if assessed is best or (is_guess(assessed) and not is_guess(best)):
             continue
         if best.candidate.answer == "install" and _is_poor(assessed, best, outcome.question):
             continue
+        kind = _way_kind(assessed)
         if best.candidate.answer == "build" and assessed.is_untried and not best.is_untried:
             kind = (*kind, "untried")  # newer than what somebody compiled
         if _signature(assessed) in signatures or kind in kinds:
             continue
         kinds.add(kind)
         signatures.add(_signature(assessed))
-        chosen.append(alternative(assessed, _served_lead(outcome), best.candidate.python))
+        chosen.append(alternative(assessed, lead, best.candidate.python))
     if outcome.whole is not None:
         chosen.insert(0, _group_alternative(outcome.whole, "all cards"))
     chosen += [_group_alternative(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
@@ -170,20 +170,9 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     if keeps is not None and _signature(keeps) not in signatures:
         chosen.append(alternative(keeps, "with the driver as it is: "))
     if outcome.question.backend != "cpu":
-        chosen.append(
-            Alternative(
-                answer="install", torch=best.candidate.torch, variant="cpu", why="without the GPU: the CPU wheel"
-            )
-        )
+        why = "without the GPU: the CPU wheel"
+        chosen.append(Alternative(answer="install", torch=best.candidate.torch, variant="cpu", why=why))
     return tuple(chosen)
-
-
-def _served_lead(outcome: PlanOutcome) -> str:
-    """Where the plan serves a part of the cards, so does what stands beside it."""
-    if not outcome.unserved:
-        return ""
-    served = [card(gpu) for gpu in outcome.question.gpus if gpu not in outcome.unserved]
-    return f"for {', '.join(served)}: " if served else ""
 
 
 def _group_alternative(alone: GroupPlan, names: str) -> Alternative:
@@ -228,7 +217,7 @@ def _way_kind(assessed: Assessed) -> tuple[str, ...]:
 
 def _signature(assessed: Assessed) -> tuple[str | None, ...]:
     candidate = assessed.candidate
-    return candidate.answer, candidate.torch, candidate.flavour.name if candidate.flavour else candidate.cuda
+    return candidate.answer, candidate.torch, candidate.variant or candidate.cuda
 
 
 def alternative(assessed: Assessed, lead: str = "", beside: str | None = None) -> Alternative:
@@ -247,15 +236,6 @@ def alternative(assessed: Assessed, lead: str = "", beside: str | None = None) -
         why += f", evidence: {assessed.evidence.grade}"
     if notes or doubts:
         why += " (" + " ".join((notes or doubts)[:1]) + ")"
+    same = ("answer", "torch", "variant", "cuda", "rocm", "python", "compiler")
     driver = next((change.to for change in changes if change.what == "driver"), None)
-    return Alternative(
-        answer=candidate.answer,
-        torch=candidate.torch,
-        variant=candidate.flavour.name if candidate.flavour else None,
-        cuda=candidate.cuda,
-        rocm=candidate.rocm,
-        python=candidate.python,
-        compiler=candidate.compiler,
-        driver=driver,
-        why=lead + why,
-    )
+    return Alternative(**{name: getattr(candidate, name) for name in same}, driver=driver, why=lead + why)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rekindle.compat.driver import card_drivers, driver_runs, intel_driver, wanted_driver
+from rekindle.compat.driver import card_drivers, intel_driver
 from rekindle.compat.hazards import ever_supported, lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
@@ -14,13 +14,12 @@ from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import say
-from rekindle.plan.rules_gpu import card, needs_ptx, source_end
+from rekindle.plan.rules_gpu import card, driver_answer, source_end
 from rekindle.plan.steps import cudnn_package, lasting_env
 
 
 def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) -> Iterator[Reason]:
-    """What the user of this plan must know beforehand: first of the cards, then of the software, then of the CPU.
-    ``cudnn`` is the one it is planned with."""
+    """What the user must know beforehand: of the cards, the software, the CPU. ``cudnn`` is the planned one."""
     question, candidate = outcome.question, assessed.candidate
     yield from _cards_not_served(outcome)
     yield from _price_of_sharing(outcome)
@@ -38,13 +37,13 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
         yield Reason(code=refusal.code, text=f"{lead}{refusal.reason}{remedy}", source=refusal.source)
     yield from _code_in_doubt(assessed, question)
     yield from _card_limits(candidate, question)
-    yield from _cudnn_by_hand(candidate, cudnn, question)
+    without_cudnn = candidate.answer == "build" and cudnn and not question.tegra and not question.has_toolkit("cudnn")
+    if without_cudnn and cudnn_package(candidate, cudnn, question) is None:
+        yield say("cudnn-by-hand", cudnn=cudnn)
     versions = [python.version for python in question.machine.pythons]
     if versions and candidate.python and not question.had_python((candidate.python,)):
         yield say("python-missing", candidate, have=", ".join(versions))
     for hazard in assessed.hazards:
-        if hazard.effect == "wrong":
-            continue  # told above
         handled = candidate.answer == "build" and bool(hazard.env or hazard.cmake or hazard.patch)
         text = f"{hazard.text} {hazard.remedy}"
         yield Reason(code=hazard.id, text=text, source=hazard.source[0], handled=handled)
@@ -65,24 +64,19 @@ def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
 
 def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
     """One torch for all cards, and a newer one for some of them: how much older it is, and what they go without."""
-    best, question = outcome.best, outcome.question
-    newer = [
-        alone
-        for alone in outcome.alone
-        if best and compare(alone.best.candidate.torch, best.candidate.torch) > 0 and not outcome.unserved
-    ]
-    if best is None or not newer:
+    alone = max(outcome.alone, key=lambda group: key(group.best.candidate.torch), default=None)
+    if outcome.best is None or outcome.unserved or alone is None:
         return
-    alone = max(newer, key=lambda group: key(group.best.candidate.torch))
-    theirs, ours = alone.best.candidate, best.candidate
-    names = ", ".join(map(card, alone.gpus))
+    theirs, ours = alone.best.candidate, outcome.best.candidate
+    if compare(theirs.torch, ours.torch) <= 0:
+        return
     other_cuda = ours.cuda and theirs.cuda and minor(ours.cuda) != minor(theirs.cuda)
-    row = question.facts.release(ours.torch)
+    row = outcome.question.facts.release(ours.torch)
     yield say(
         "older-for-all",
         theirs,
         older=_how_much_older(ours, alone.best, outcome),
-        names=names,
+        names=", ".join(map(card, alone.gpus)),
         since=minor(ours.torch),
         more=f" and without CUDA {theirs.cuda}" if other_cuda else "",
         source=row.source[0] if row else None,
@@ -95,17 +89,14 @@ def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Rea
     if candidate.answer != "install" or question.torch is not None:
         return
     newer = [wheel for wheel in outcome.wheels if compare(minor(wheel.candidate.torch), minor(candidate.torch)) > 0]
-    if not newer:
-        return
     ended = [no for wheel in newer for no in wheel.refusals if no.code == "gpu-not-in-wheel"]
-    if len({no.what for no in ended}) < len(newer):
+    if not newer or len({no.what for no in ended}) < len(newer):
         return
     newest = max((wheel.candidate.torch for wheel in newer), key=key)
     drivers = [card_drivers(sm, question.side, question.facts) for sm in question.sms]
     ending = min((row for row in drivers if row.last), key=lambda row: row.last or 0, default=None)
-    branch = f"; R{ending.last} is the last driver branch too" if ending else ""
-    if ending and ending.fixes:
-        branch += f", {ending.fixes}"
+    fixes = f", {ending.fixes}" if ending and ending.fixes else ""
+    branch = f"; R{ending.last} is the last driver branch too{fixes}" if ending else ""
     cards = " and ".join(dict.fromkeys(map(card, question.gpus)))
     cards += " together" if len({gpu.arch for gpu in question.gpus}) > 1 else ""
     yield say("last-torch", candidate, cards=cards, newest=newest, branch=branch, source=ended[0].source)
@@ -120,9 +111,9 @@ def _how_much_older(old: Candidate, new: Assessed | None, outcome: PlanOutcome) 
 
 def _cards_in_doubt(question: Question) -> Iterator[Reason]:
     """Cards of the other maker, and names that several chips go by."""
+    named = {gpu.arch for gpu in (*question.gpus, *question.idle_gpus)}
     for gpu in question.usable_gpus:
-        named = (*question.gpus, *question.idle_gpus)
-        if gpu not in named and gpu.arch not in [other.arch for other in named]:
+        if gpu.arch not in named:
             yield say("other-vendor-unused", card=card(gpu))
         if gpu in question.idle_gpus:
             source = question.facts.rocm.integrated[0].source[0]
@@ -154,12 +145,12 @@ def _without_card(question: Question) -> Iterator[Reason]:
 
 def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
     start = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
-    cpu = question.machine.cpu
+    cpu, wheel = question.machine.cpu, candidate.answer != "build"
     if cpu.name and question.cpu_features is None and question.arch in ("x86_64", "aarch64"):
         yield Reason(code=start.code, text=say(f"cpu-not-known/{question.arch}", cpu=cpu).text)
-    if candidate.answer != "build" and start.kind == "partly":
+    if wheel and start.kind == "partly":
         yield Reason(code=start.code, text=f"On this CPU it {start.text}.", source=start.source)
-    if candidate.answer != "build" and start.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
+    if wheel and start.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
         yield Reason(code=start.code, text=f"Cannot tell for sure: {start.text}.", source=start.source)
 
 
@@ -185,25 +176,12 @@ def hopeless_cards(question: Question) -> Iterator[Reason]:
         yield say(f"gpu-unsupported/{why}", card=card(gpu), ever=ever.text, end=note, source=source)
 
 
-def _cudnn_by_hand(candidate: Candidate, cudnn: str | None, question: Question) -> Iterator[Reason]:
-    if (
-        candidate.answer != "build"
-        or cudnn is None
-        or question.tegra
-        or any(kit.kind == "cudnn" for kit in question.machine.toolkits)
-    ):
-        return
-    if cudnn_package(candidate, cudnn, question) is None:
-        yield say("cudnn-by-hand", cudnn=cudnn)
-
-
 def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
     """Which driver the XPU wheels were validated with, how a GPU is chosen, and what became of Intel's extension."""
     rows = [row for gpu in question.gpus if (row := question.facts.xe_generation(gpu.arch))]
     if candidate.backend != "xpu" or not rows:
         return
-    driver = intel_driver(rows[0], question.side)
-    if driver:
+    if driver := intel_driver(rows[0], question.side):
         yield say(f"driver-needed/intel-{question.side}", driver=driver, source=rows[0].source[0])
     yield say("xpu", triton="triton-xpu" if compare(candidate.torch, "2.10") >= 0 else "pytorch-triton-xpu")
     shared = [gpu for gpu in question.machine.gpus if gpu.vendor == "intel" and gpu.arch not in (None, rows[0].arch)]
@@ -213,32 +191,24 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
 
 def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if candidate.cuda and not question.driver and not question.tegra:
-        ptx = needs_ptx(candidate, question)
-        want = wanted_driver(candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
-        needs = driver_runs(None, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
-        if want and needs.kind == "unknown":
-            yield say("driver-needed", want=want, source=needs.source)
+        needs = driver_answer(None, candidate, question)
+        if needs.want and needs.kind == "unknown":
+            yield say("driver-needed", want=needs.want, source=needs.source)
 
 
 def _card_limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    facts, wheel = question.facts, candidate.answer == "install"
     codes: set[str] = set()
-    for gpu in question.gpus:
-        lost = lost_features(gpu.arch, candidate.torch, question.facts, card(gpu)) if isinstance(gpu.arch, Sm) else ()
+    for gpu, sm in question.sm_cards:
+        lost = lost_features(sm, candidate.torch, facts, card(gpu))
         yield from (reason for reason in lost if reason.code not in codes)
         codes |= {reason.code for reason in lost}
-    yield from _jetson_notes(candidate, question)
-    kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
-    if kepler and isinstance(kepler[0].arch, Sm):
-        last = last_cudnn(kepler[0].arch, question.facts)
-        branch = card_drivers(kepler[0].arch, question.side, question.facts).last
-        name = "kepler/wheel" if candidate.answer == "install" else "kepler"
-        yield say(name, card=card(kepler[0]), last=last, branch=branch)
-
-
-def _jetson_notes(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    if not question.tegra or candidate.cuda is None:
-        return
-    if candidate.answer == "install":
+    if question.tegra and candidate.cuda and wheel:
         yield say("jetpack", major=candidate.cuda.split(".")[0])
-    if pack := question.jetpack_with_wheels:
+    if question.tegra and candidate.cuda and (pack := question.jetpack_with_wheels):
         yield say("jetson-wheels", pack=pack, source=pack.source[-1])
+    kepler = [(gpu, sm) for gpu, sm in question.sm_cards if sm.major == 3]
+    if kepler:
+        gpu, sm = kepler[0]
+        branch = card_drivers(sm, question.side, facts).last
+        yield say("kepler/wheel" if wheel else "kepler", card=card(gpu), last=last_cudnn(sm, facts), branch=branch)

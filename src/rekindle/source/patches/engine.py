@@ -8,6 +8,7 @@ another repository is taken for a part of it, a file with CRLF gets new lines wi
 tree nothing is applied, and nobody can say which of several patches conflicts before the first one is written.
 """
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,14 +63,6 @@ def apply_diff(diff: FileDiff, content: bytes | None) -> bytes | None:
     return b"".join(lines)
 
 
-def fits(diff: FileDiff, content: bytes | None) -> bool:
-    try:
-        apply_diff(diff, content)
-    except Mismatch:
-        return False
-    return True
-
-
 def uses_crlf(content: bytes) -> bool:
     """True where most lines end in CRLF."""
     return content.count(b"\r\n") * 2 > content.count(b"\n")
@@ -93,9 +86,7 @@ def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -
 
 def _matches(hunk: Hunk, lines: list[bytes], at: int) -> bool:
     size = len(hunk.before)
-    if size and lines[at] != hunk.before[0]:
-        return False
-    return tuple(lines[at : at + size]) == hunk.before
+    return not size or (lines[at] == hunk.before[0] and tuple(lines[at : at + size]) == hunk.before)
 
 
 def _with_crlf(hunk: Hunk) -> Hunk:
@@ -248,7 +239,10 @@ def _try(
 
 def _one_file(diff: FileDiff, content: bytes | None) -> tuple[bytes | None, bool]:
     """The content after the diff, and whether it had to change. Where both directions fit, the longer match wins."""
-    there = fits(diff.reversed(), content)
+    there = False
+    with contextlib.suppress(Mismatch):
+        apply_diff(diff.reversed(), content)
+        there = True
     try:
         after = apply_diff(diff, content)
     except Mismatch:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from rekindle.errors import BadInput
+from rekindle.host.files import read_head
 from rekindle.model.document import plain_utf8, read_bounded
 from rekindle.model.version import matches
 from rekindle.source.patches.diff import FileDiff, read_diff
@@ -239,8 +240,7 @@ class Condition:
             return False
         if not self.contains and not self.lacks:
             return True
-        with file.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES)
+        content = read_head(file, MAX_FILE_BYTES)
         return self.contains.encode() in content and not (self.lacks and self.lacks.encode() in content)
 
 

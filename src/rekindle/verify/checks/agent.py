@@ -91,10 +91,9 @@ def first_line(error):
 
 def run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
-    bench_for = lambda tell: framework.Bench(request, tell, device)  # noqa: E731
     # Asked to end, take the check and whatever it started along; the question waits until both are known.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    child = Child(lambda tell: tell(dict(execute(check, bench_for(tell)), event="result")))
+    child = Child(lambda tell: tell(dict(execute(check, framework.Bench(request, tell, device)), event="result")))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     started, step, result, late = time.time(), "", None, False
@@ -110,10 +109,10 @@ def run_in_child(check, request, device, deadline):
             break
     if result is not None:
         child.kill()  # the check said its word; workers it may have left behind go with it
-    crash = child.end()
-    if result is not None:
+        child.end()
         result.pop("event")
         return result
+    crash = child.end()
     seconds = time.time() - started
     base = {"status": "failed", "seconds": seconds, "step": step, "remedy": check.remedy or None}
     if late:
@@ -156,10 +155,12 @@ def probe_devices(request):
     if request["package"] != "torch":
         return []
 
+    devices = []
+
     def ask(tell):
         import torch
 
-        devices = []
+        cards = []
         word, driver = framework.accelerator(torch)
         if driver.is_available():
             for index in range(driver.device_count()):
@@ -171,22 +172,20 @@ def probe_devices(request):
                 else:
                     arch = "sm_%d%d" % (card.major, card.minor)
                 memory = card.total_memory / 2.0 ** 30
-                devices.append({"name": "%s, %s, %.1f GiB" % (card.name, arch, memory)})
-        tell({"event": "gpus", "gpus": devices})
+                cards.append({"name": "%s, %s, %.1f GiB" % (card.name, arch, memory)})
+        tell({"event": "gpus", "gpus": cards})
 
     if not FORK:
-        devices = []
         ask(lambda event: devices.extend(event["gpus"]))
         return devices
     child = Child(ask)
-    gpus = []
     for event in child.lines(time.time() + 120 * request.get("patience", 1)):
         if event is None:
             child.kill()
             break
-        gpus = event["gpus"]
+        devices.extend(event["gpus"])
     child.end()
-    return gpus
+    return devices
 
 
 def is_wanted(check, request):

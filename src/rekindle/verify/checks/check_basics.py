@@ -92,18 +92,13 @@ def settings(t, torch):
     """Build settings as planned. ``asserts`` of a plan name CMake options and their values."""
     text = torch.__config__.show()
     summary, agreed = planned_settings(t, text)
-    if t.plan.get("cuda"):
-        built = torch.version.cuda or "none"
-        t.ensure(built.split(".")[:2] == t.plan["cuda"].split(".")[:2], "built with CUDA %s, %s was planned" % (built, t.plan["cuda"]))
-    if t.plan.get("rocm"):
-        built = getattr(torch.version, "hip", None) or "none"
-        t.ensure(built.split(".")[:2] == t.plan["rocm"].split(".")[:2], "built with ROCm %s, %s was planned" % (built, t.plan["rocm"]))
     kind = "CPU only"
-    if torch.version.cuda:
-        kind = "CUDA " + torch.version.cuda
-    elif getattr(torch.version, "hip", None):
-        kind = "ROCm " + torch.version.hip
-    elif accelerator(torch)[0] == "xpu":
+    for name, release in (("ROCm", getattr(torch.version, "hip", None)), ("CUDA", torch.version.cuda)):
+        built, want = release or "none", t.plan.get(name.lower())
+        same = not want or built.split(".")[:2] == want.split(".")[:2]
+        t.ensure(same, "built with %s %s, %s was planned" % (name, built, want))
+        kind = "%s %s" % (name, release) if release else kind
+    if kind == "CPU only" and accelerator(torch)[0] == "xpu":
         kind = "XPU %s" % (getattr(torch.version, "xpu", None) or "(Intel)")
     words = "%s, BLAS %s, LAPACK %s" % (kind, summary.get("BLAS_INFO", "?"), summary.get("LAPACK_INFO", "?"))
     return words + ("; %d settings as planned" % agreed if agreed else "")

@@ -2,6 +2,7 @@
 instruction of each kind."""
 
 import ctypes
+import json
 import os
 import platform
 import struct
@@ -9,39 +10,15 @@ import struct
 from rekindle_checks.framework import Failed, Untried, check
 from rekindle_checks.trap import executable_page
 
-# name: (cpuid leaf, register, bit), one instruction of that kind (assembled in this project's tests)
-FEATURES = (
-    ("sse3", (1, "ecx", 0), "f20f7cc0"),  # haddps xmm0, xmm0
-    ("ssse3", (1, "ecx", 9), "660f3800c0"),  # pshufb xmm0, xmm0
-    ("sse4_1", (1, "ecx", 19), "660f3840c0"),  # pmulld xmm0, xmm0
-    ("sse4_2", (1, "ecx", 20), "660f3837c0"),  # pcmpgtq xmm0, xmm0
-    ("popcnt", (1, "ecx", 23), "f30fb8c0"),  # popcnt eax, eax
-    ("aes", (1, "ecx", 25), "660f38dcc0"),  # aesenc xmm0, xmm0
-    ("avx", (1, "ecx", 28), "c5fc58c0"),  # vaddps ymm0, ymm0, ymm0
-    ("f16c", (1, "ecx", 29), "c4e27913c0"),  # vcvtph2ps xmm0, xmm0
-    ("fma", (1, "ecx", 12), "c4e27db8c0"),  # vfmadd231ps ymm0, ymm0, ymm0
-    ("bmi1", (7, "ebx", 3), "c4e278f2c0"),  # andn eax, eax, eax
-    ("bmi2", (7, "ebx", 8), "c4e27bf5c0"),  # pdep eax, eax, eax
-    ("movbe", (1, "ecx", 22), "0f38f00424"),  # movbe eax, [rsp]
-    ("avx2", (7, "ebx", 5), "c5fdfec0"),  # vpaddd ymm0, ymm0, ymm0
-    ("avx512f", (7, "ebx", 16), "62f17c4858c0"),  # vaddps zmm0, zmm0, zmm0
-)
+# By processor, of each feature: its name; where the CPU tells of it (x86-64: cpuid leaf, register and bit; AArch64: the bit
+# of AT_HWCAP in the kernel's asm/hwcap.h); one instruction of that kind, and how it is written.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "features.json"), encoding="utf-8") as file:
+    FEATURES = json.load(file)
 # cpuid(leaf, subleaf, uint32_t out[4])
 CPUID = "5389f889f14989d00fa241890041895804418948084189500c5bc3"
 REGISTERS = ("eax", "ebx", "ecx", "edx")
-# AArch64. name: (bit of AT_HWCAP in the kernel's asm/hwcap.h), one instruction of that kind
-FEATURES_ARM = (
-    ("aes", 3, "0048284e"),  # aese v0.16b, v0.16b
-    ("crc32", 7, "0040c01a"),  # crc32b w0, w0, w0
-    ("atomics", 8, "e0033fb8"),  # ldadd wzr, w0, [sp]
-    ("asimdhp", 10, "0014404e"),  # fadd v0.8h, v0.8h, v0.8h
-    ("asimdrdm", 12, "0084806e"),  # sqrdmlah v0.4s, v0.4s, v0.4s
-    ("fcma", 14, "00e4806e"),  # fcadd v0.4s, v0.4s, v0.4s, #90
-    ("asimddp", 20, "0094804e"),  # sdot v0.4s, v0.16b, v0.16b
-    ("sve", 22, "e0e31825"),  # ptrue p0.b
-)
 ARM = platform.machine() in ("aarch64", "arm64")
-TABLE = FEATURES_ARM if ARM else FEATURES
+TABLE = FEATURES["aarch64" if ARM else "x86_64"]
 RETURN = "c0035fd6" if ARM else "c3"
 AT_HWCAP = 16
 
@@ -58,7 +35,7 @@ def kernel_features():
     ask = ctypes.CDLL(None).getauxval
     ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
     bits = ask(AT_HWCAP)
-    return set(name for name, bit, _ in FEATURES_ARM if bits >> bit & 1)
+    return set(name for name, bit, _, _ in TABLE if bits >> bit & 1)
 
 
 def cpuid_features():
@@ -72,7 +49,7 @@ def cpuid_features():
 
     top = ask(0)["eax"]
     answers = dict((leaf, ask(leaf) if leaf <= top else dict.fromkeys(REGISTERS, 0)) for leaf in (1, 7))
-    return set(name for name, (leaf, register, bit), _ in FEATURES if answers[leaf][register] >> bit & 1)
+    return set(name for name, (leaf, register, bit), _, _ in TABLE if answers[leaf][register] >> bit & 1)
 
 
 def runs(code):
@@ -102,14 +79,14 @@ def features(t):
     if not is_known or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
         raise Untried("asks x86-64 and AArch64 CPUs on Linux only")
     claimed = kernel_features() if ARM else cpuid_features()
-    done = set(name for name, _, code in TABLE if runs(code))
+    done = set(name for name, _, code, _ in TABLE if runs(code))
     # qemu-user carries out some old instructions without asking the model; that hides a crash, so say it.
     lax = sorted(done - claimed)
     hollow = sorted(claimed - done)
     if hollow:
         raise Failed("the CPU promises %s, but the instruction is refused" % " ".join(hollow))
     expected = t.request.get("cpu_features")
-    words = " ".join(name for name, _, _ in TABLE if name in claimed)
+    words = " ".join(name for name, _, _, _ in TABLE if name in claimed)
     if expected is None:
         return "has " + words
     has, lacks = set(expected["has"]), set(expected["lacks"])
@@ -123,5 +100,5 @@ def features(t):
             "take an older CPU that the emulator can be: --cpu haswell",
         )
     more = "; runs %s unasked" % " ".join(lax) if lax else ""
-    lacking = [name for name, _, _ in TABLE if name in lacks]
+    lacking = [name for name, _, _, _ in TABLE if name in lacks]
     return "has %s; refuses %s%s" % (words or "none", " ".join(lacking) or "none", more)

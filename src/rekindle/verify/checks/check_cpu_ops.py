@@ -1,5 +1,7 @@
 """The kernel families on the CPU."""
 
+from functools import partial
+
 from rekindle_checks import families, families_more, families_special
 from rekindle_checks.framework import Absent, Untried, check
 
@@ -27,12 +29,8 @@ FAMILIES = (
 )
 
 
-def on_cpu(family):
-    return lambda t, torch: family(t, torch, "cpu")
-
-
 for _id, _level, _family, _remedy, _seconds in FAMILIES:
-    check(_id, level=_level, timeout=_seconds, remedy=_remedy)(on_cpu(_family))
+    check(_id, level=_level, timeout=_seconds, remedy=_remedy)(partial(_family, device="cpu"))
 
 
 @check("ops.conv-native", level="full", remedy=WRONG)

@@ -1,12 +1,16 @@
 """Every kernel family on each GPU, against the references the CPU checks use."""
 
+import inspect
+
 from rekindle_checks import families, families_more, families_special
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, computable, exact, has_doubles, is_rocm, is_xpu
+from rekindle_checks.gpu import at_least, capability, computable, exact, halves, has_doubles, is_rocm, is_xpu
 from rekindle_checks.framework import Absent, Failed, accelerator, check
 
 WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
 FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")
+# What sums of a few hundred rounded products may be off by.
+SLACK = {"float32": 1e-3, "float16": 5e-3, "bfloat16": 2e-2}
 
 
 @check("gpu.start", level="smoke", scope="gpu", timeout=300, remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
@@ -142,16 +146,12 @@ def conv_with(t, torch, device, enabled):
         raise Absent("built without cuDNN or MIOpen")
     # An environment whose cuDNN has no code for the card switches it off: then that is what is proved.
     enabled = enabled and torch.backends.cudnn.enabled
-    with exact(t), torch.backends.cudnn.flags(enabled=enabled, allow_tf32=False) if accepts_tf32(torch) else torch.backends.cudnn.flags(enabled=enabled):
+    accepts_tf32 = "allow_tf32" in inspect.signature(torch.backends.cudnn.flags).parameters
+    plain = {"allow_tf32": False} if accepts_tf32 else {}
+    with exact(t), torch.backends.cudnn.flags(enabled=enabled, **plain):
         detail = families.convolutions(t, torch, device)
     version = torch.backends.cudnn.version() if enabled else None
     return detail + (", library %s" % version if version else ", native kernels")
-
-
-def accepts_tf32(torch):
-    import inspect
-
-    return "allow_tf32" in inspect.signature(torch.backends.cudnn.flags).parameters
 
 
 @check("gpu.conv", level="smoke", scope="gpu", timeout=300, remedy="the cuDNN or MIOpen found is not the one torch was built with, or has no code for this GPU")
@@ -164,25 +164,25 @@ def conv_native(t, torch, device):
     return conv_with(t, torch, device, False)
 
 
+def attention_case(torch, shape, seeds):
+    """Queries, keys and values in float64 on the CPU, and what attention makes of them by its formula."""
+    count = torch.Size(shape).numel()
+    q, k, v = (torch.tensor(ref.rough(count, seed), dtype=torch.float64).reshape(shape) for seed in seeds)
+    return (q, k, v), torch.softmax(q @ k.transpose(-1, -2) / shape[-1] ** 0.5, -1) @ v
+
+
 @check("gpu.attention", level="full", scope="gpu", timeout=240, remedy=WRONG)
 def attention(t, torch, device):
     """The fused attention kernels in half precision against the plain formula in float64 on the CPU."""
     F = torch.nn.functional
     t.require(F, "scaled_dot_product_attention", "2.0", "fused attention")
-    shape = (2, 4, 64, 32)
-    q, k, v = (torch.tensor(ref.rough(2 * 4 * 64 * 32, seed), dtype=torch.float64).reshape(shape) for seed in (1, 2, 3))
-    want = torch.softmax(q @ k.transpose(-1, -2) / 32 ** 0.5, -1) @ v
-    done = []
-    for name in ("float16", "bfloat16", "float32"):
-        dtype = getattr(torch, name)
-        if name == "bfloat16" and capability(t) is not None and capability(t) < (8, 0):
-            continue
+    parts, want = attention_case(torch, (2, 4, 64, 32), (1, 2, 3))
+    names = halves(t) + ("float32",)
+    for name in names:
         t.step(name)
-        got = F.scaled_dot_product_attention(*(part.to(dtype).to(device) for part in (q, k, v)))
-        slack = 2e-2 if name == "bfloat16" else 5e-3 if name == "float16" else 1e-3
-        t.close(got, want, slack, slack, "attention in " + name)
-        done.append(name)
-    return " ".join(done)
+        got = F.scaled_dot_product_attention(*(part.to(getattr(torch, name)).to(device) for part in parts))
+        t.close(got, want, SLACK[name], SLACK[name], "attention in " + name)
+    return " ".join(names)
 
 
 @check("gpu.layers", level="smoke", scope="gpu", timeout=240, remedy="this release computes wrong on this GPU: rekindle plan names one that does not")
@@ -191,28 +191,24 @@ def layers(t, torch, device):
     heads, sums after memory was given back (torch 2.14 on Intel's GPUs, pytorch issue 197520)."""
     F = torch.nn.functional
     x, w = (torch.tensor(ref.rough(rows * 256, seed), dtype=torch.float64).reshape(rows, 256) for rows, seed in ((64, 1), (192, 2)))
-    done = []
-    for name in ("float16", "bfloat16"):
-        if name == "bfloat16" and capability(t) is not None and capability(t) < (8, 0):
-            continue
-        dtype, slack = getattr(torch, name), 2e-2 if name == "bfloat16" else 5e-3
+    parts, want = attention_case(torch, (1, 2, 48, 160), (3, 4, 5))
+    names = halves(t)
+    for name in names:
+        dtype, slack = getattr(torch, name), SLACK[name]
         t.step("linear " + name)
         a, b = x.to(dtype), w.to(dtype)
         t.close(F.linear(a.to(device), b.to(device)), a.double() @ b.double().t(), slack, slack * 16, "linear in " + name)
         if hasattr(F, "scaled_dot_product_attention"):
             t.step("attention %s, heads of 160" % name)
-            q, k, v = (torch.tensor(ref.rough(2 * 48 * 160, seed), dtype=torch.float64).reshape(1, 2, 48, 160) for seed in (3, 4, 5))
-            want = torch.softmax(q @ k.transpose(-1, -2) / 160 ** 0.5, -1) @ v
-            got = F.scaled_dot_product_attention(*(part.to(dtype).to(device) for part in (q, k, v)))
+            got = F.scaled_dot_product_attention(*(part.to(dtype).to(device) for part in parts))
             t.close(got, want, slack * 2, slack * 2, "attention with heads of 160 in " + name)
-        done.append(name)
     t.step("index_add_ after empty_cache")
     large = torch.ones(1 << 20, device=device)
     del large
     getattr(accelerator(torch)[1], "empty_cache", lambda: None)()
     sums = torch.zeros(5, 8, device=device).index_add_(0, torch.tensor([0, 4, 0, 2]).to(device), torch.ones(4, 8, device=device))
     t.equal(sums[:, 3].tolist(), [2.0, 0.0, 1.0, 0.0, 1.0], "index_add_")
-    return "linear, wide attention heads and index_add_ in " + " ".join(done)
+    return "linear, wide attention heads and index_add_ in " + " ".join(names)
 
 
 @check("gpu.agrees", level="smoke", scope="gpu", timeout=240, remedy=WRONG)

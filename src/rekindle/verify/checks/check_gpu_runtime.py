@@ -3,7 +3,7 @@
 import os
 
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, computable, has_doubles, is_xpu
+from rekindle_checks.gpu import at_least, capability, computable, halves, has_doubles, is_xpu
 from rekindle_checks.framework import Absent, Failed, Untried, accelerator, check, find_compiler, scratch
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
@@ -167,7 +167,7 @@ def autocast(t, torch, device):
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).to(device)
     x = torch.randn(32, 64, device=device)
     want = net(x)
-    names = ["float16"] + (["bfloat16"] if (capability(t) or (9, 0)) >= (8, 0) else [])
+    names = halves(t)
     for name in names:
         t.step(name)
         with torch.autocast(word, dtype=getattr(torch, name)) if hasattr(torch, "autocast") else torch.cuda.amp.autocast():

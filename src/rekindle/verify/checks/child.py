@@ -84,24 +84,14 @@ class Child(object):
     def end(self):
         """Wait for it; what its death says, as fields of a failed result, or None for a plain end."""
         os.close(self.reader)
-        _, status = os.waitpid(self.pid, 0)
-        crash = self._crash(status)
-        self.state.close()
-        self.maps.close()
-        return crash
-
-    def _crash(self, status):
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-        elif os.WEXITSTATUS(status):
-            return {"exit": os.WEXITSTATUS(status)}
-        else:
-            return None
-        self.state.seek(0)
-        self.maps.seek(0)
-        crash = trap.read(self.state.read(), self.maps.read()) or {}
+        status = os.waitpid(self.pid, 0)[1]
+        with self.state, self.maps:
+            self.state.seek(0)
+            self.maps.seek(0)
+            crash = trap.read(self.state.read(), self.maps.read()) or {}
+        if not os.WIFSIGNALED(status):
+            return {"exit": os.WEXITSTATUS(status)} if os.WEXITSTATUS(status) else None
+        number = os.WTERMSIG(status)
         if crash.get("signal") != number:
             crash = {}
-        crash["signal"] = number
-        crash["name"] = trap.SIGNALS.get(number, "signal %d" % number)
-        return crash
+        return dict(crash, signal=number, name=trap.SIGNALS.get(number, "signal %d" % number))

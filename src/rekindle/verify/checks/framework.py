@@ -98,13 +98,6 @@ class Bench(object):
 
         return torch
 
-    def numpy(self):
-        try:
-            import numpy
-        except ImportError:
-            raise Untried("NumPy is not installed in this environment")
-        return numpy
-
     def require(self, owner, names, release, what=None):
         """Of a torch older than ``release`` a part is absent; else it was left out or lost."""
         if all(hasattr(owner, name) for name in names.split()):
@@ -121,9 +114,9 @@ class Bench(object):
         """The step that was said last, as the beginning of a message."""
         return self._named + ": " if self._named else ""
 
-    def ensure(self, condition, message, remedy=None):
+    def ensure(self, condition, message):
         if not condition:
-            raise Failed(self.where() + message, remedy)
+            raise Failed(self.where() + message)
 
     def close(self, got, want, rtol, atol, what=None):
         """Every number within ``atol + rtol * |want|``. Takes flat lists, floats or tensors."""

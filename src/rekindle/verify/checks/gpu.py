@@ -37,6 +37,11 @@ def computable(t, names):
     return tuple(name for name in names if has_doubles(t) or name not in ("float64", "complex128"))
 
 
+def halves(t):
+    """The short types of the device: bfloat16 came with compute capability 8.0."""
+    return ("float16", "bfloat16") if (capability(t) or (9, 0)) >= (8, 0) else ("float16",)
+
+
 @contextlib.contextmanager
 def exact(t):
     """Without TF32, which rounds inputs to ten bits and is on by default for convolutions."""

@@ -8,18 +8,15 @@ import sys
 from rekindle_checks.framework import Absent, Failed, Untried
 
 
-def package_folder(name):
-    spec = importlib.util.find_spec(name)
-    if spec is None or not spec.submodule_search_locations:
-        raise Failed("no package %r in this environment" % name)
-    return list(spec.submodule_search_locations)[0]
-
-
 def load_library(t, relative, mode=ctypes.DEFAULT_MODE):
     """The library at ``relative`` inside the package under test."""
     if not sys.platform.startswith("linux"):
         raise Untried("the C functions are called on Linux only")
-    path = os.path.join(package_folder(t.request["package"]), *relative.split("/"))
+    package = t.request["package"]
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise Failed("no package %r in this environment" % package)
+    path = os.path.join(list(spec.submodule_search_locations)[0], *relative.split("/"))
     if not os.path.exists(path):
         raise Absent("this build has no %s" % relative)
     try:

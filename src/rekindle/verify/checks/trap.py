@@ -8,6 +8,7 @@ The handler is one-shot; it then sends the process the same signal again, of whi
 The machine code is assembled from trap.x86_64.s and trap.aarch64.s in this project's tests.
 """
 
+import json
 import os
 import platform
 import struct
@@ -17,24 +18,8 @@ SIGNALS = {4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9:
 TRAPPED = (4, 7, 8, 11)
 
 # machine: code (file descriptors follow it), where the program counter lies in ucontext_t, ucontext bytes written
-CODE = {
-    "x86_64": (
-        "4989d44189ff4989f58b3dae0000004c89eeba80000000b8010000000f058b3d990000004c89e6ba00010000b8010000000f058b"
-        "3d84000000498bb424a8000000ba10000000b8010000000f05488d3d5900000031f631d2b8020000000f054189c64881ec001000"
-        "004489f74889e6ba0010000031c00f054885c07e154889c28b3d3b0000004889e6b8010000000f05ebd74881c400100000b82700"
-        "00000f0589c74489feb83e0000000f05c32f70726f632f73656c662f6d61707300",
-        168,
-        256,
-    ),
-    "aarch64": (
-        "f803002af30301aaf40302aa15060010b60640b9b50240b9e003152ae10313aa021080d2080880d2010000d4e003152ae10314aa"
-        "023a80d2010000d4e003152a81de40f9020280d2010000d4600c809261030010020080d2030080d2080780d2010000d4f703002a"
-        "ff0740d1e003172ae1030091020082d2e80780d2010000d41f0000f1ed000054e20300aae003162ae1030091080880d2010000d4"
-        "f4ffff17ff074091881580d2010000d4e103182a281080d2010000d4c0035fd62f70726f632f73656c662f6d61707300",
-        440,
-        464,
-    ),
-}
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "trap.json"), encoding="ascii") as file:
+    CODE = json.load(file)
 _SIGINFO = 128
 _SA_SIGINFO, _SA_ONSTACK, _SA_RESETHAND, _SA_NODEFER = 4, 0x08000000, 0x80000000, 0x40000000
 
