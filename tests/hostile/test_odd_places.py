@@ -120,7 +120,7 @@ def test_a_document_may_speak_of_a_file_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_crash_report_can_hold_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rekindle.cli.crash import write_crash_report
+    from rekindle.cli.main import write_crash_report
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     report = write_crash_report(RuntimeError("x"), ["inspect", os.fsdecode(ODD)])

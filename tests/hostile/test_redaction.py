@@ -108,7 +108,7 @@ def test_what_helps_stays(text: str) -> None:
 
 
 def test_a_crash_report_tells_no_token_of_the_command_line() -> None:
-    from rekindle.cli.crash import write_crash_report
+    from rekindle.cli.main import write_crash_report
 
     argv = ["up", "--index", "https://bob:hunter2@host/simple", "--token", "ghp_16C7e42F292c6912E7710c838347Ae178B4a"]
     path = write_crash_report(ValueError("AWS_SESSION_TOKEN=IQoJb3JpZ2lu"), argv)

@@ -96,7 +96,12 @@ def _index_of(wheel: Path, **row: object) -> Answer:
     return answer
 
 
-def test_a_wheel_with_another_digest_is_not_installed(tmp_path: Path, planned: str) -> None:
+def test_a_wheel_with_another_digest_is_not_installed(
+    tmp_path: Path, planned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # This server is honest about everything else: on a busy machine two seconds and no second try may not reach it.
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "20")
+    monkeypatch.setenv("PIP_RETRIES", "3")
     wheel = make_wheel(tmp_path / "index", "torch", planned)
     with strange_server(_index_of(wheel, hashes={"sha256": "0" * 64})) as url:
         code, said = _up(url, tmp_path, "--yes", "--venv", str(tmp_path / "env"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ ninja: build stopped: subcommand failed.
 
 @pytest.fixture
 def log(tmp_path: Path) -> Any:
-    with BuildLog(tmp_path / "b.log") as log:
+    with contextlib.closing(BuildLog(tmp_path / "b.log")) as log:
         yield log
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -26,7 +27,7 @@ KILLED = "print('FAILED: [code=137] a.o'); print('cc a.c'); print('Killed')"
 
 @pytest.fixture
 def log(tmp_path: Path) -> Any:
-    with BuildLog(tmp_path / "logs" / "build.log") as made:
+    with contextlib.closing(BuildLog(tmp_path / "logs" / "build.log")) as made:
         yield made
 
 
@@ -137,7 +138,7 @@ def test_a_phase_is_timed_however_it_ends(tmp_path: Path, log: BuildLog) -> None
     made = work(tmp_path, log)
     with pytest.raises(ValueError, match="no"), made.phase("configure", "torch"):
         raise ValueError("no")
-    assert [phase.name for phase in made.phases] == ["configure"] and "== configure torch" in log.recent
+    assert [span.name for span in made.spans] == ["configure"] and "== configure torch" in log.recent
 
 
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="a shell script stands for Ninja")

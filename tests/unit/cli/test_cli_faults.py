@@ -96,7 +96,7 @@ def test_a_bug_is_told_even_where_no_report_can_be_written(
         raise OSError(errno.ENOSPC, "No space left")
 
     fail(monkeypatch, ZeroDivisionError("boom"))
-    monkeypatch.setattr("rekindle.cli.crash.write_crash_report", full)
+    monkeypatch.setattr("rekindle.cli.main.write_crash_report", full)
     assert front.main(["fake"]) == Exit.BUG
     assert "no crash report could be written (No space left)" in capsys.readouterr().err
 

@@ -17,6 +17,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.journey import UpOptions
 from rekindle.model.matrix import RunOptions
 from rekindle.model.pack import PackOptions
+from rekindle.model.plan import Wish
 from rekindle.model.source import FetchOptions
 from rekindle.model.verify import VerifyOptions
 from rekindle.model.wheel import InspectOptions
@@ -36,6 +37,7 @@ OPTIONS = (
     SearchOptions,
     UpOptions,
     VerifyOptions,
+    Wish,
 )
 FIELDS = {kind.__name__: set(kind.__struct_fields__) for kind in OPTIONS}
 

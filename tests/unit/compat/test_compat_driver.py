@@ -27,7 +27,7 @@ FACTS = load_facts()
 
 
 def said(driver: str | None, cuda: str | None, *cards: str, side: str = "linux", ptx: bool = False) -> tuple[str, str]:
-    found = driver_runs(driver, cuda, [parse_sm(card) for card in cards], side, FACTS, ptx=ptx)  # type: ignore[arg-type]
+    found = driver_runs(driver, cuda, tuple(map(parse_sm, cards)), side, FACTS, ptx=ptx)
     return found.kind, found.code
 
 
@@ -129,13 +129,13 @@ def test_ptx_needs_the_driver_of_its_toolkit() -> None:
     assert said("470.256.02", "11.4", "sm_37", ptx=True) == ("yes", "driver")
     assert said("470.256.02", "11.8", "sm_37", ptx=True) == ("no", "driver-branch-ended")
     assert said(None, "11.8", "sm_37", ptx=True) == ("no", "driver-branch-ended")
-    found = driver_runs(None, "11.8", [Sm(3, 7)], "linux", FACTS, ptx=True)
+    found = driver_runs(None, "11.8", (Sm(3, 7),), "linux", FACTS, ptx=True)
     assert "compile its PTX" in found.text
-    assert "run CUDA 12.0" in driver_runs(None, "12.0", [Sm(3, 7)], "linux", FACTS, ptx=True).text
+    assert "run CUDA 12.0" in driver_runs(None, "12.0", (Sm(3, 7),), "linux", FACTS, ptx=True).text
 
 
 def test_one_number_where_toolkit_and_card_ask_for_different_ones() -> None:
-    found = driver_runs("560", "13.2", [Sm(12, 0)], "windows", FACTS)
+    found = driver_runs("560", "13.2", (Sm(12, 0),), "windows", FACTS)
     assert (found.kind, found.code, found.want) == ("no", "driver-too-old", "580 or newer")
     assert "580" in found.text and "570" not in found.text
 
@@ -189,22 +189,22 @@ def test_a_branch_ends_where_the_next_begins() -> None:
 
 
 def test_the_texts_say_what_is_meant() -> None:
-    ended = driver_runs(None, "12.0", [Sm(3, 5)], "linux", FACTS, names=["K40c"])
+    ended = driver_runs(None, "12.0", (Sm(3, 5),), "linux", FACTS, names=("K40c",))
     assert ended.text.endswith("R470 is the last driver branch for K40c")
-    assert driver_runs(None, "12.0", [Sm(3, 5)], "linux", FACTS).text.endswith("for sm_35")
-    assert driver_runs(None, "12.4", [Sm(8, 6)], "linux", FACTS, names=["it"]).text.startswith("CUDA 12.4 needs")
-    assert driver_runs(None, None, [Sm(8, 6)], "linux", FACTS, names=["the card"]).text.startswith("the card needs")
-    assert driver_runs(None, None, [Sm(8, 6)], "linux", FACTS).text.startswith("sm_86 needs")
-    assert "minor-version" in driver_runs("525.60.13", "12.4", [Sm(8, 6)], "linux", FACTS).text
-    assert "minor-version" not in driver_runs("550.54.14", "12.4", [Sm(8, 6)], "linux", FACTS).text
+    assert driver_runs(None, "12.0", (Sm(3, 5),), "linux", FACTS).text.endswith("for sm_35")
+    assert driver_runs(None, "12.4", (Sm(8, 6),), "linux", FACTS, names=("it",)).text.startswith("CUDA 12.4 needs")
+    assert driver_runs(None, None, (Sm(8, 6),), "linux", FACTS, names=("the card",)).text.startswith("the card needs")
+    assert driver_runs(None, None, (Sm(8, 6),), "linux", FACTS).text.startswith("sm_86 needs")
+    assert "minor-version" in driver_runs("525.60.13", "12.4", (Sm(8, 6),), "linux", FACTS).text
+    assert "minor-version" not in driver_runs("550.54.14", "12.4", (Sm(8, 6),), "linux", FACTS).text
     kit = FACTS.cuda.toolkit["12.4"]
-    assert driver_runs("550.54.14", "12.4", [Sm(8, 6)], "linux", FACTS).source == kit.driver_source
+    assert driver_runs("550.54.14", "12.4", (Sm(8, 6),), "linux", FACTS).source == kit.driver_source
 
 
 def test_two_cards_are_called_by_name() -> None:
-    found = driver_runs(None, "11.8", [Sm(3, 5), Sm(9, 0)], "linux", FACTS, names=["Tesla K40c", "H200"])
+    found = driver_runs(None, "11.8", (Sm(3, 5), Sm(9, 0)), "linux", FACTS, names=("Tesla K40c", "H200"))
     assert "Tesla K40c (R470" in found.text and "H200 (needs 520.61.05" in found.text
-    new = driver_runs("535.54", "11.8", [Sm(3, 5)], "linux", FACTS, names=["Tesla K40c"])
+    new = driver_runs("535.54", "11.8", (Sm(3, 5),), "linux", FACTS, names=("Tesla K40c",))
     assert new.text.startswith("R470 is the last driver branch for Tesla K40c") and new.want == "470.x"
 
 
@@ -286,8 +286,8 @@ drivers = st.integers(340, 620).map(lambda number: f"{number}.{number % 90:02d}"
 
 @given(st.lists(sms, min_size=1, max_size=3), sms, drivers, st.sampled_from(FACTS.toolkits))
 def test_another_card_never_removes_a_refusal(cards: list[Sm], more: Sm, driver: str, cuda: str) -> None:
-    if driver_runs(driver, cuda, cards, "linux", FACTS).kind == "no":
-        assert driver_runs(driver, cuda, [*cards, more], "linux", FACTS).kind == "no"
+    if driver_runs(driver, cuda, tuple(cards), "linux", FACTS).kind == "no":
+        assert driver_runs(driver, cuda, (*cards, more), "linux", FACTS).kind == "no"
 
 
 @given(sms, drivers, drivers, st.sampled_from(FACTS.toolkits), st.booleans())
@@ -296,16 +296,16 @@ def test_a_newer_driver_below_the_ceiling_never_takes_a_solution_away(
 ) -> None:
     older, newer = sorted((one, other), key=branch)
     ceiling = card_drivers(sm, "linux", FACTS).below
-    if driver_runs(older, cuda, [sm], "linux", FACTS, ptx=ptx).kind == "yes" and (
+    if driver_runs(older, cuda, (sm,), "linux", FACTS, ptx=ptx).kind == "yes" and (
         ceiling is None or branch(newer) < ceiling
     ):
-        assert driver_runs(newer, cuda, [sm], "linux", FACTS, ptx=ptx).kind == "yes"
+        assert driver_runs(newer, cuda, (sm,), "linux", FACTS, ptx=ptx).kind == "yes"
 
 
 @given(st.lists(sms, max_size=3), st.one_of(st.none(), drivers), st.sampled_from(FACTS.toolkits), st.booleans())
 def test_every_answer_has_a_reason(cards: list[Sm], driver: str | None, cuda: str, ptx: bool) -> None:
     for side in ("linux", "windows"):
-        found = driver_runs(driver, cuda, cards, side, FACTS, ptx=ptx)
+        found = driver_runs(driver, cuda, tuple(cards), side, FACTS, ptx=ptx)
         assert found.code and found.text
         assert found.kind != "no" or found.source
 

@@ -123,7 +123,8 @@ def test_what_depends_on_the_toolkit_says_so() -> None:
 
 
 def test_ptx_is_not_newer_than_the_card() -> None:
-    assert ptx_runs(Sm(8, 6), Sm(8, 6)) and ptx_runs(Sm(8, 6), Sm(8, 7)) and not ptx_runs(Sm(8, 7), Sm(8, 6))
+    newer, older = (Sm(8, 7), Sm(8, 6))
+    assert ptx_runs(older, older) and ptx_runs(older, newer) and not ptx_runs(newer, older)
 
 
 def test_an_override_is_a_linux_thing() -> None:

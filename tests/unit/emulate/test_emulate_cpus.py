@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 
 import pytest
 
@@ -54,12 +54,15 @@ def test_each_kind_has_its_own_cpus_and_a_name_of_the_other_is_told() -> None:
 
 
 def test_the_probed_instructions_are_what_they_are_called() -> None:
-    """Each AArch64 probe, read by another reader: the instruction named beside it."""
+    """Each probe, read by another reader: the instruction named beside it."""
     capstone = pytest.importorskip("capstone")
-    text = (CHECKS / "check_cpu.py").read_text(encoding="utf-8")
-    rows = re.findall(r'\("(\w+)", \d+, "([0-9a-f]{8})"\),  # (\w+)', text)
+    features = json.loads((CHECKS / "features.json").read_text(encoding="utf-8"))
+    readers = {
+        "x86_64": capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64),
+        "aarch64": capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
+    }
 
-    assert {name for name, _, _ in rows} == ARM.probed
-    reader = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
-    for _, code, word in rows:
-        assert next(reader.disasm(bytes.fromhex(code), 0)).mnemonic == word
+    for emulated in (X86, ARM):
+        assert {name for name, *_ in features[emulated.machine]} == emulated.probed
+        for _, _, code, words in features[emulated.machine]:
+            assert next(readers[emulated.machine].disasm(bytes.fromhex(code), 0)).mnemonic == words.split()[0]

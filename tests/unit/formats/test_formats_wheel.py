@@ -8,7 +8,7 @@ import warnings
 import zipfile
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from binaries import make_wheel
@@ -100,17 +100,21 @@ def test_damage_is_found() -> None:
             wheel.inflate(name, lambda _: None)
 
 
+def digests(wheel: WheelZip) -> list[str]:
+    return sorted(wheel.inflate(name, lambda _: None) for name in wheel.members)
+
+
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=8))
+@example([(489, 0), (1149, 0)])
 def test_any_bytes_changed_never_crash(changes: list[tuple[int, int]]) -> None:
     data = bytearray(GOOD)
     for at, value in changes:
         data[at] = value
     try:
         wheel = open_wheel(bytes(data))
-        for name in wheel.members:
-            wheel.inflate(name, lambda _: None)
+        contents = digests(wheel)
         _ = wheel.record, wheel.headers("METADATA")
     except RekindleError as error:
         assert str(error)
-    else:  # what the checksums cover is as it was; the rest (times, attributes) may differ
-        assert sorted(wheel.members) == sorted(open_wheel(GOOD).members)
+    else:  # what the checksums cover is as it was; the rest (times, attributes, a name in both its places) may differ
+        assert contents == digests(open_wheel(GOOD))

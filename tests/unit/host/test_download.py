@@ -75,7 +75,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def test_whole_and_checked(server: Server, tmp_path: Path) -> None:
-    target = tmp_path / "a b" / "file"
+    target = tmp_path / "neu" / "a b" / "file"
     assert download(server.url, target, sha256=SHA).read_bytes() == CONTENT
     assert [path.name for path in target.parent.iterdir()] == ["file"]
     download(server.url, target, sha256=SHA)

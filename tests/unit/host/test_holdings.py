@@ -57,6 +57,18 @@ def test_every_part_is_found_and_every_byte_counted_once(workspace: Workspace, h
     assert sum(one.bytes for one in inside) == disk_bytes(workspace.root) > 700_000
 
 
+def test_a_link_is_as_old_as_itself_not_as_what_it_leads_to(workspace: Workspace, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    new.write_text("new")
+    folder = workspace.root / "build"
+    (folder / "link").symlink_to(new)
+    hour_ago = time.time() - 3600
+    for path in (*folder.iterdir(), folder):
+        os.utime(path, (hour_ago, hour_ago), follow_symlinks=False)
+    (age,) = (holding.age_seconds for holding in find_holdings() if holding.kind == "build")
+    assert 3500 < age < 3700
+
+
 def test_what_is_of_tomorrow_is_new_today(workspace: Workspace) -> None:
     tomorrow = time.time() + 90_000
     for path in (workspace.root / "logs", *(workspace.root / "logs").iterdir()):

@@ -111,7 +111,7 @@ def test_everything_below_one_of_them() -> None:
 
 
 def test_the_cores_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 4, 5})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0: {0, 4, 5}}[pid])
     assert processes.cores() == 3
     monkeypatch.delattr(os, "sched_getaffinity")
     for count, cores in ((8, 8), (None, 1)):

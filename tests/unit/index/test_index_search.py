@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rekindle.index.wheelhouse.search import WantedWheel, search, verdict_for, wanted_from
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.wheel import ArchSet
-from rekindle.model.wheelhouse import RowLibrary, RowProof, SearchOptions, WheelRow
+from rekindle.model.wheel import ArchSet, RowLibrary
+from rekindle.model.wheelhouse import RowProof, SearchOptions, WheelRow
 
 
 def _row(**changes: object) -> WheelRow:

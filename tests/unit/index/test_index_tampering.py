@@ -13,11 +13,11 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.formats.statement import WHEEL_LIST, seal
+from rekindle.formats.statement import WHEEL_LIST, read_envelope, seal
 from rekindle.host.keys import new_key, read_private
 from rekindle.index.wheelhouse import checking
-from rekindle.index.wheelhouse.listing import LIST_FILE, MAX_SERIAL, read_list
-from rekindle.model.claims import IndexCheck
+from rekindle.index.wheelhouse.listing import LIST_FILE, MAX_SERIAL, list_in
+from rekindle.model.claims import IndexCheck, WheelList
 from rekindle.model.document import encode
 from tiny_wheels import make_wheel
 
@@ -64,6 +64,11 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 
 HTML, JSON = "simple/tiny/index.html", "simple/tiny/index.json"
 FILE = "tiny-2.0-py3-none-any.whl"
+
+
+def read_list(raw: bytes, origin: str) -> WheelList:
+    """The payload of a list, whoever signed it."""
+    return list_in(read_envelope(raw, origin), origin)
 
 
 def _comment(house: House) -> None:

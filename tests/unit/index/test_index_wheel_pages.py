@@ -18,8 +18,8 @@ from rekindle.index.pages.wheel_pages import project_page, projects_page, style,
 from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
 from rekindle.model.page import report_style
-from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
-from rekindle.model.wheelhouse import RowLibrary, RowProof, WheelRow
+from rekindle.model.wheel import Kernels, RowLibrary, WheelGpu, WheelReport
+from rekindle.model.wheelhouse import RowProof, WheelRow
 from tiny_wheels import make_wheel
 
 PROOF = RowProof(passed=9, failed=0, skipped=1, environment={"gpu0": "Tesla K40c, sm_35, 11.2 GiB", "torch": "2.0.1"})

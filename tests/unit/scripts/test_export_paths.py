@@ -14,8 +14,9 @@ from rekindle import api
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
 from rekindle.model.plan import Plan, PlannedFor
-from rekindle.scripts.formats import FORMATS, render
+from rekindle.scripts.formats import render
 from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.templates import FORMATS
 
 LINUX = PlannedFor(system="linux", arch="x86_64")
 WINDOWS = PlannedFor(system="windows", arch="x86_64")

@@ -19,8 +19,9 @@ from rekindle.facts import load_facts
 from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
 from rekindle.scripts.containers import choose_images, pinned
-from rekindle.scripts.formats import FORMATS, encode, render
+from rekindle.scripts.formats import encode, render
 from rekindle.scripts.recipe import cxx_command, cxx_package, make_recipe, visual_studio
+from rekindle.scripts.templates import FORMATS
 from rekindle.toolkits.compilers import c_compiler_of
 
 PATCH = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new\r\n"

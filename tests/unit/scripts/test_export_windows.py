@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import tomllib
@@ -17,9 +18,10 @@ from rekindle.cli.main import main
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.scripts.formats import FORMATS, encode, render
+from rekindle.scripts.formats import encode, render
 from rekindle.scripts.quoting import ps_word
 from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.templates import FORMATS
 from rekindle.scripts.workflow import cuda_release, fit_runner
 
 KEPLER = make_recipe(plans.KEPLER_WINDOWS, {})
@@ -28,7 +30,10 @@ BUILD = plans.KEPLER_WINDOWS.build
 
 
 def test_the_verb_knows_every_format() -> None:
-    assert set(verb._FORMATS) == {*FORMATS, "table"}  # which is no plan's form
+    parser = argparse.ArgumentParser()
+    verb.add_arguments(parser)
+    (choices,) = (action.choices for action in parser._actions if action.dest == "format")
+    assert set(choices or ()) == {*FORMATS, "table"}  # which is no plan's form
 
 
 def test_a_label_stands_once() -> None:

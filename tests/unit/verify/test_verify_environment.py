@@ -60,6 +60,28 @@ def test_a_wheel_for_others_is_refused_in_one_line(tag: str, why: str, remedy: s
     assert remedy in (refused.value.remedy or "")
 
 
+@pytest.mark.parametrize(
+    ("named", "inside", "fault"),
+    [
+        ("2.6.1", "2.6.0", "version 2.6.0 by its METADATA"),
+        ("2.6.0+cu118", "2.6.0", "version 2.6.0 by"),
+        ("2.6.0", "two", "version two by"),
+        ("2.6", "2.6.0", None),
+        ("2.6.0+cu118", "2.6.0+CU118", None),
+    ],
+)
+def test_a_file_named_after_another_version_is_refused(
+    named: str, inside: str, fault: str | None, tmp_path: Path
+) -> None:
+    """uv refuses it and pip does not: the answer must not hang on which of them is here."""
+    path = make_wheel(tmp_path, "torch", inside, file=f"torch-{named}-py3-none-any.whl")
+    if fault is None:
+        assert read_subject(path).version == named
+        return
+    with pytest.raises(BadInput, match=fault):
+        read_subject(path)
+
+
 def test_an_x86_wheel_elsewhere_can_be_emulated(tmp_path: Path) -> None:
     arm = Interpreter(path="/p", version="3.11.7", machine="aarch64", system="linux")
     with pytest.raises(BadInput) as refused:
