@@ -221,21 +221,22 @@ def diagnose(
     ``rules`` and ``proofs`` replace ours where the rules themselves are measured.
     """
     scene = scene_of(chunks, machine=machine, plan=plan, wheel=wheel)
-    asked = {rule.key: rule for rule in (load_rules() if rules is None else rules)}
-    matches: list[Match] = []
+    asked = _our_rules() if rules is None else {rule.key: rule for rule in rules}
+    best: dict[str, Finding] = {}
     for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
-        if finding.rule.id not in {match.id for match in matches}:
-            matches.append(_make_match(finding, scene))
-        if len(matches) == MAX_MATCHES:
-            break
-    known = {rule.id for rule in asked.values() if not rule.general}
-    nothing = not matches or matches[0].id not in known
+        best.setdefault(finding.rule.id, finding)
+    known = best and any(not rule.general for rule in asked.values() if rule.id == next(iter(best)))
     return Diagnosis(
-        matches=tuple(matches),
+        matches=tuple(_make_match(finding, scene) for finding in list(best.values())[:MAX_MATCHES]),
         lines=scene.reading.lines,
         facts=facts_of(scene),
-        unexplained=unexplained(scene) if nothing else None,
+        unexplained=None if known else unexplained(scene),
     )
+
+
+@functools.cache
+def _our_rules() -> dict[str, Rule]:
+    return {rule.key: rule for rule in load_rules()}
 
 
 def _make_match(finding: Finding, scene: Scene) -> Match:

@@ -87,7 +87,11 @@ class Finding:
 def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> list[Finding]:
     """Best first, each as certain as its proof and its rivals allow."""
     ranked = []
-    for rule in rules.values():
+    kinds = {kind_of(key) for key in scene.reading.forms}
+    for key, rule in rules.items():
+        # Most rules saw nothing at all.
+        if key not in scene.reading.rules and kinds.isdisjoint(rule.on):
+            continue
         seen = _events_of(rule, scene)
         if seen is not None and (finding := _weigh(rule, seen, scene, proofs)) is not None:
             ranked.append(finding)
@@ -257,17 +261,16 @@ def _lower_explained(weighed: list[Finding]) -> list[Finding]:
 def _add_alternatives(weighed: list[Finding], rules: dict[str, Rule], scene: Scene) -> list[Finding]:
     """Other causes of the same words follow their finding, as possibilities; not what the machine rules out."""
     ids = {finding.rule.id for finding in weighed}
-    by_id: dict[str, Rule] = {}
-    for rule in sorted(rules.values(), key=lambda rule: rule.variant):
-        by_id.setdefault(rule.id, rule)
     more = []
     for finding in weighed:
         for place, other in enumerate(finding.rule.alternatives, start=1):
-            if other in ids or other not in by_id:
+            variants = [rule for rule in rules.values() if rule.id == other] if other not in ids else []
+            if not variants:
                 continue
-            if all(CONDITIONS[name](finding.event, scene) is not False for name in by_id[other].when):
+            rule = min(variants, key=lambda variant: variant.variant)
+            if all(CONDITIONS[name](finding.event, scene) is not False for name in rule.when):
                 ids.add(other)
-                more.append(replace(finding, rule=by_id[other], confidence="low", rank=finding.rank - 4 - place))
+                more.append(replace(finding, rule=rule, confidence="low", rank=finding.rank - 4 - place))
     return weighed + more
 
 
