@@ -1,9 +1,9 @@
 """Where do any of several hundred fixed words stand in a block of bytes?
 
-Two ways with the same answer. For small blocks ``bytes.find`` for each word of which three parts stand there. For large
-ones a filter over all positions at once: each word is represented by four of its bytes; numpy looks up a hash of the four
-bytes at every position in a 64 Ki table, and only positions that pass are compared with the words themselves. Which four
-bytes stand for a word is chosen by what the log at hand is made of: those it contains least.
+Two ways with the same answer. For small blocks ``bytes.find`` for each word of which three parts stand there. For
+large ones a filter over all positions at once: each word is represented by four of its bytes; numpy looks up a hash of
+the four bytes at every position in a 64 Ki table, and only positions that pass are compared with the words themselves.
+Which four bytes stand for a word is chosen by what the log at hand is made of: those it contains least.
 """
 
 import itertools
