@@ -243,3 +243,14 @@ def nvcc_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
     """Only where both are known: without them a compile error in torch's headers has too many other causes."""
     toolkit, cuda = toolkit_of(event, scene), scene.values.get("torch_cuda")
     return bool(toolkit and cuda and compare(toolkit, cuda) < 0)
+
+
+_UNITS = {"M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+@condition
+def wants_more_than_there_is(event: Event, scene: Scene) -> bool | None:
+    """Does one allocation exceed the whole card?"""
+    sizes = [event.values.get(name, "").split() for name in ("wanted", "total")]
+    wanted, total = (float(size[0]) * _UNITS[size[1][0]] if len(size) == 2 else 0.0 for size in sizes)
+    return wanted > total > 0

@@ -160,7 +160,7 @@ _MILESTONES = ("configured", "built", "installed", "went-on")
 
 def add_last_words(reading: Reading) -> None:
     """Adds the event of that line where nothing else was seen."""
-    if reading.forms or (reading.rules and reading.lines > _QUOTED):
+    if reading.forms or (_tell_of_trouble(reading) and reading.lines > _QUOTED):
         return
     good = max((seen.last.line for name in _MILESTONES if (seen := reading.signals.get(name)) and seen.last), default=0)
     lines = reading.tail.splitlines()
@@ -182,7 +182,12 @@ def _is_telling(text: str, reading: Reading) -> bool:
     """Does the line speak of trouble? In a few lines the message itself is the question, whatever its words are."""
     if reading.lines <= _QUOTED and owner_of("messages", text[:240]):
         return True
-    return not reading.rules and bool(_TROUBLE.search(text))
+    return not _tell_of_trouble(reading) and bool(_TROUBLE.search(text))
+
+
+def _tell_of_trouble(reading: Reading) -> bool:
+    """Did a rule see more than something worth a note, such as a version?"""
+    return any((rule := _our_rules().get(key)) is None or rule.kind != "note" for key in reading.rules)
 
 
 MAX_MATCHES = 8

@@ -9,12 +9,16 @@ import functools
 import re
 from collections.abc import Callable
 
+from packaging.specifiers import SpecifierSet
+
 from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
 from rekindle.explain.rule import compiled, load_names
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
+from rekindle.facts.name_history import Span, find_module, find_name, find_parameter
 from rekindle.facts.names import NameOwner, owner_of
+from rekindle.model.version import compare, minor
 
 _SUBMODULE_STEP = (
     "If the project keeps it as a git submodule: git submodule update --init --recursive"
@@ -127,12 +131,131 @@ def _pip_name(owner: NameOwner, event: Event) -> str | None:
     return name if name and re.fullmatch(r"[\w.-]+", name) else None
 
 
-def _is_known(what: str, event: Event, scene: Scene, *, newer: bool = False) -> bool | None:
-    """Has the name an owner, or (``newer``) one whose later release brought it?"""
-    owner = find_owner(what, event)
-    return owner is not None and (owner.came is not None or not newer)
+def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
+    return find_owner(what, event) is not None
+
+
+def _is_of_newer_owner(event: Event, scene: Scene) -> bool | None:
+    """Did a later release of its owner bring the name?"""
+    owner, span = find_owner("attribute", event), _measured(event)
+    known = span is not None and bool(_is_too_old(span, _installed(span.project, event, scene)))
+    return known or bool(owner and owner.came)
+
+
+def _measured(event: Event) -> Span | None:
+    """Which releases have the name (module, parameter) that the event misses."""
+    values = event.values
+    name, module = values.get("name", ""), values.get("module", "")
+    if function := values.get("function"):
+        return find_parameter(function, name)
+    if not module:
+        return None
+    return find_name(_LONG_NAMES.get(module, module), name) if name else find_module(module)
+
+
+# What people import these as.
+_LONG_NAMES = {"np": "numpy"}
+
+
+def _installed(project: str, event: Event, scene: Scene) -> str | None:
+    """The release of a package that the log names, nearest to the event first."""
+    if project == "torch" and (torch := scene.values.get("torch_version")):
+        return torch
+    name = re.sub(r"[-_]|\\-", "[-_]", project)
+    words = rf"(?<![\w-]){name}[`'\"]?(?: version| \(|:|=|==|-| |@| v)* ?v?(\d+\.\d+(?:\.\d+)?)"
+    for text in (event.around, scene.reading.tail):
+        if versions := re.findall(words, text, re.IGNORECASE):
+            return str(versions[-1])
+    return None
+
+
+def _is_too_old(span: Span, have: str | None) -> bool | None:
+    """Is what is installed older than the name, or newer? None where the log's own version has the name."""
+    is_before = span.came is not None and (have is None or compare(have, span.came) < 0)
+    is_after = span.gone is not None and (have is None or compare(have, span.gone) >= 0)
+    return is_before if is_before or is_after else None
+
+
+def measured_name(event: Event, scene: Scene) -> dict[str, str]:
+    """Which releases of which package have the name, and the command that brings one of them."""
+    span = _measured(event)
+    if span is None:
+        return {}
+    have = _installed(span.project, event, scene)
+    is_old = _is_too_old(span, have)
+    limits = [f">={span.came}" if span.came else "", f"<{span.gone}" if span.gone else ""]
+    if have:
+        limits = limits[:1] if is_old else limits[1:]
+    return some(
+        project=span.project,
+        since_release=_spoken_span(span),
+        installed_sentence=have
+        and f"Installed is {have}, which is {'too old' if is_old else 'too new'} for this code.",
+        direction="older" if is_old else "newer",
+        way="upgrade it" if is_old else "take an older one",
+        wanted_release=f"{span.project}{','.join(limit for limit in limits if limit)}",
+    )
+
+
+def _spoken_span(span: Span) -> str:
+    project, came, gone = span
+    if came and gone:
+        return f"only releases {came} to before {gone} of {project} have it (later ones removed or moved it)"
+    if came:
+        return f"{project} has it only from release {came} on, so the installed one is too old"
+    return f"it was removed from (or moved within) {project} with release {gone}, so the installed one is too new"
+
+
+def _is_measured(event: Event, scene: Scene) -> bool:
+    span = _measured(event)
+    return span is not None and _is_too_old(span, _installed(span.project, event, scene)) is not None
 
 
 FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}
 CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known, what) for what in _NAMED}
-CONDITIONS["name-of-newer-owner"] = functools.partial(_is_known, "attribute", newer=True)
+CONDITIONS["name-of-newer-owner"] = _is_of_newer_owner
+FILLS["measured-name"] = measured_name
+CONDITIONS["name-is-measured"] = _is_measured
+
+
+def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
+    """The torch a release of a companion was made for, as a specifier; None where nobody knows."""
+    project = "triton" if package == "triton-windows" else package
+    for row in scene.facts.beside.wheel:
+        if row.package == project and row.torch and f"{row.version}.".startswith(f"{version}."):
+            return row.torch
+    for pair in scene.facts.companions.companion:
+        if pair.package == project and pair.torch and pair.version == version:
+            return ",".join((f">={minor(pair.torch[0])}", f"<={minor(pair.torch[-1])}.99"))
+    return None
+
+
+def _pair_differs(event: Event, scene: Scene) -> bool:
+    """Does the log name a companion and a torch that were never made for each other?"""
+    torch = scene.values.get("torch_version")
+    made_for = _fitting_torch(event.values.get("package", ""), event.values.get("version", ""), scene)
+    return bool(torch and made_for and not _holds(made_for, torch))
+
+
+def _holds(made_for: str, torch: str) -> bool:
+    """Of a pin to one patch release its minor release counts."""
+    releases = (torch, *(f"{minor(torch)}.{patch}" for patch in range(5)))
+    return any(SpecifierSet(made_for).contains(release, prereleases=True) for release in releases)
+
+
+def _right_pair(event: Event, scene: Scene) -> dict[str, str]:
+    """Which torch the companion is for, and the command that brings the companion for this torch."""
+    package, torch = event.values.get("package", ""), scene.values.get("torch_version", "")
+    made_for = _fitting_torch(package, event.values.get("version", ""), scene) or ""
+    project = "triton" if package == "triton-windows" else package
+    rows = (row for row in scene.facts.beside.wheel if row.package == project and row.torch)
+    fitting = next((row.version for row in rows if _holds(row.torch or "", torch)), None)
+    release = minor(fitting) if fitting else scene.facts.companion_release(project, torch)
+    return some(
+        pair_spec=made_for.replace(".99", "").replace(",", ", ").replace("==", ""),
+        right_command=release and f"pip install '{package}=={release}{'.*' if fitting else ''}'",
+    )
+
+
+FILLS["right-pair"] = _right_pair
+CONDITIONS["pair-differs"] = _pair_differs

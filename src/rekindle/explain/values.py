@@ -288,6 +288,15 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     if tagged := re.match(r"cp3(\d+)-", event.values.get("tag", "")):
         values["python_hint"] = f"The file is for Python 3.{tagged[1]}: use it, or an official wheel for this Python."
         return values
+    if scene.saw("arm") or scene.saw("jetson"):
+        values["on_machine"] = "Arm, aarch64"
+        values["arm_hint"] = (
+            "Many projects publish nothing for Arm (aarch64), or only newer releases: take a newer version of it, build"
+            " it from source, or leave it out by a marker (platform_machine == 'x86_64') and make the lock anew."
+        )
+    values |= _index_of(event, scene)
+    if "index_sentence" in values:
+        return values
     asked, known = scene.asked_release(event)
     # The index has just said that it has none for the one that runs.
     if pythons := [python for python in known if python != values.get("python") and not python.endswith("t")]:
@@ -295,6 +304,33 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         values["supported_sentence"] = f"{asked} has wheels for {span} there."
         values["python_hint"] = f"Use {span} for {asked}, e.g. uv venv --python {pythons[-1]}."
     return values
+
+
+def _index_of(event: Event, scene: Scene) -> dict[str, str]:
+    """Whether PyTorch's index of the log's flavour ever had the torch that was asked for; empty where it had, or nobody
+    knows."""
+    flavours = re.findall(
+        r"\bwhl/(?:nightly/|test/)?(cu\d{2,3}|cpu|rocm[\d.]+\d|xpu)\b", event.around + scene.reading.tail
+    )
+    flavours += re.findall(r"\+(cu\d{2,3}|rocm[\d.]+\d|xpu)\b", event.values.get("versions", ""))
+    asked = re.search(r"\d+\.\d+(?:\.\d+)?", event.values.get("spec", "") + event.values.get("version", ""))
+    if event.values.get("package") != "torch" or not flavours or not asked:
+        return {}
+    flavour, release = flavours[0], asked[0]
+    there = [row.name for row in scene.facts.flavours(release) if row.publisher == "pytorch" and row.status == "stable"]
+    if not there or flavour in there:
+        return {}
+    last = next(
+        (name for name in scene.facts.releases if any(row.name == flavour for row in scene.facts.flavours(name))), None
+    )
+    ends = f" (its last is {last})" if last and key(last) < key(release) else ""
+    return some(
+        index_sentence=f"PyTorch's index {flavour} has no torch {release}{ends}: that release was not built for it,"
+        f" but for {', '.join(there)}.",
+        python_hint=f"Take it from an index that has it: pip install torch=={release} --index-url"
+        f" https://download.pytorch.org/whl/{there[-1]} ({' or '.join(there)})"
+        + (f", or torch=={last} from {flavour}." if ends else "."),
+    )
 
 
 @fill

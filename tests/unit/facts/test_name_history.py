@@ -1,0 +1,112 @@
+"""Since when a package has a name: the tables hold together, look-ups know modules, names and parameters."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import measure_names as measuring
+from rekindle.explain.engine import diagnose
+from rekindle.facts import name_history
+from rekindle.facts.name_history import find_module, find_name, find_parameter
+from rekindle.model.version import key
+
+TABLES = sorted((Path(name_history.__file__).parent / "names/history").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_a_table_is_in_order_and_says_each_thing_once(path: Path) -> None:
+    history = name_history._load(path.stem)
+    assert history is not None and history.how == "measured" and history.source.endswith(f"/{history.project}/")
+    assert path.stat().st_size < 600_000
+    for table in (history.came, history.gone):
+        assert list(table) == sorted(table, key=key)
+        assert all(key(history.first) < key(release) <= key(history.last) for release in table)
+        for names in table.values():
+            lines = [line.split() for line in names.splitlines() if line]
+            assert len({line[0] for line in lines}) == len(lines)
+            assert all(len(line) > 1 and len(set(line)) == len(line) for line in lines)
+
+
+# Each from the release notes (or the documentation's "added in") of its project.
+@pytest.mark.parametrize(
+    ("module", "name", "came", "gone"),
+    [
+        ("torch", "get_default_device", "2.3", None),
+        ("torch", "float8_e8m0fnu", "2.7", None),
+        ("torch.nn", "RMSNorm", "2.4", None),
+        ("torch.compiler", "set_stance", "2.6", None),
+        ("torch._six", "inf", None, "2.0"),
+        ("torch", "_six", None, "2.0"),
+        ("packaging.version", "LegacyVersion", None, "22.0"),
+        ("huggingface_hub", "cached_download", None, "0.26"),
+        ("transformers", "AdamW", None, "4.49"),
+    ],
+)
+def test_names(module: str, name: str, came: str | None, gone: str | None) -> None:
+    span = find_name(module, name)
+    assert span is not None and (span.came, span.gone) == (came, gone)
+
+
+def test_what_was_always_there_or_never_is_not_told() -> None:
+    assert find_name("torch", "zeros") is find_name("torch", "zerooos") is find_name("nobody_knows_this", "x") is None
+    assert find_module("torch.nn") is find_module("torch") is find_module("../../etc/passwd.x") is None
+
+
+def test_a_module_that_came_brings_what_lies_in_it() -> None:
+    span = find_module("torch.nn.attention.flex_attention")
+    assert span is not None and span.came == "2.5"
+    assert find_name("torch.nn.attention", "flex_attention") == span
+
+
+def test_parameters() -> None:
+    span = find_parameter("scaled_dot_product_attention", "enable_gqa")
+    assert span is not None and (span.project, span.came, span.gone) == ("torch", "2.5", None)
+    span = find_parameter("ReduceLROnPlateau.__init__", "verbose")
+    assert span is not None and span.gone == "2.7"
+    assert find_parameter("scaled_dot_product_attention", "query") is find_parameter("no_such_function", "x") is None
+
+
+@pytest.mark.parametrize(
+    ("have", "words"),
+    [("2.1.0", ("too old", "Installed is 2.1.0", "torch>=2.6")), (None, ("too old", "torch>=2.6"))],
+)
+def test_the_answer_names_the_release(have: str | None, words: tuple[str, ...]) -> None:
+    head = f"torch=={have}\n" if have else ""
+    text = f"{head}AttributeError: module 'torch.compiler' has no attribute 'set_stance'\n"
+    match = diagnose([text.encode()]).matches[0]
+    said = " ".join((match.title, match.cause, *match.fix))
+    assert all(word in said for word in words), said
+
+
+def test_where_the_installed_release_has_the_name_its_age_is_not_the_reason() -> None:
+    text = "torch==2.9.0\nAttributeError: module 'torch.compiler' has no attribute 'set_stance'\n"
+    assert all("too old" not in match.title for match in diagnose([text.encode()]).matches)
+
+
+def package(**modules: str) -> set[str]:
+    """The names of a small package, whose modules are given as text (``p__sub`` for p.sub)."""
+    names = {name.replace("__", "."): body for name, body in modules.items()}
+    parents = {name.rpartition(".")[0] for name in names}
+    trees = {name: (ast.parse(body), name in parents or "." not in name) for name, body in names.items()}
+    return set(measuring._Package(trees).names())
+
+
+def test_what_counts_as_a_name() -> None:
+    names = package(
+        p="from .sub import *\nfrom .sub import _hidden\nimport os\nfrom typing import Any\nif True:\n    one = 1\n",
+        p__sub="__all__ = ['Made']\nclass Made:\n    def run(self, fast=False, *, slow): ...\n"
+        "def other(x, **rest): ...\n_hidden = 2\n",
+    )
+    assert {"p:", "p.sub:", "p:Made", "p:_hidden", "p:one", "p.sub:other", "Made.run(fast)", "Made.run(slow)"} <= names
+    # Others' names, what a star leaves out, and parameters of a function that takes any.
+    assert not {"p:os", "p:Any", "p:other", "other(x)", "Made.run(self)"} & names
+
+
+def test_a_new_module_is_said_once() -> None:
+    lines = list(
+        measuring._by_module(["p.new:", "p.new.part:", "p.new:Made", "p:Made", "Made.run()", "Made.run(fast)", "f(x)"])
+    )
+    assert lines == [": p.new", "f() x", "p Made"]
