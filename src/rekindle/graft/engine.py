@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
 
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -23,13 +22,13 @@ from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import Code
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
-from rekindle.graft.library import DeviceLibrary, DeviceUnit, GpuLibrary, Unit, unit_compression
-from rekindle.graft.pack import complete_graft, read_graft, write_graft
+from rekindle.graft.library import Candidate, DeviceLibrary, GpuLibrary, Unit, Way, unit_compression
+from rekindle.graft.pack import read_graft, write_archive, write_graft
 from rekindle.graft.source import SourceWay, compare_code
 from rekindle.graft.wheel import apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
 from rekindle.host.files import file_state, sha256_of, whole_file, write_atomically
-from rekindle.model.arch import GpuArch, Sm
-from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof, WayKind
+from rekindle.model.arch import GpuArch
+from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof
 from rekindle.model.progress import Progress
 
 _LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(dll|pyd)$")
@@ -52,46 +51,17 @@ class Tools:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-class GraftCandidate(Protocol):
-    """A container that lacks code for the card, and what could be made of it."""
-
-    @property
-    def library(self) -> str: ...
-    @property
-    def unit(self) -> DeviceUnit: ...
-    @property
-    def arch(self) -> GpuArch: ...
-    @property
-    def name(self) -> str | None: ...
-    @property
-    def plan(self) -> str: ...
-
-
-class Way(Protocol):
-    """Where new code comes from: what of a library can be made, and the jobs that make it."""
-
-    @property
-    def kind(self) -> WayKind: ...
-    @property
-    def sources(self) -> tuple[str, ...]: ...
-    @property
-    def flags(self) -> tuple[str, ...]: ...
-    # Each way gets libraries of its vendor, and the units it found itself.
-    def survey(self, library: Any) -> tuple[Sequence[GraftCandidate], list[UnitOutcome]]: ...
-    def jobs(self, folder: Path, number: int, library: Any, units: Any) -> list[Job]: ...
-
-
 @dataclass(frozen=True)
 class FoundLibrary:
-    """A library of the wheel as a file, and what can be made of it by which way."""
+    """A library of the wheel by its ``number`` as a file, and what can be made of it by which way."""
 
+    number: int
     path: Path
     name: str
-    planned: tuple[tuple[Way, tuple[GraftCandidate, ...]], ...]
+    planned: tuple[tuple[Way, tuple[Candidate, ...]], ...]
 
     @property
-    def units(self) -> tuple[GraftCandidate, ...]:
-        """All of it."""
+    def units(self) -> tuple[Candidate, ...]:
         return tuple(unit for _, units in self.planned for unit in units)
 
 
@@ -166,7 +136,7 @@ def _carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     )
     libraries, others, notes = _read_libraries(order, checked, report.wheel_sha256, progress)
     units = [unit for library in libraries for unit in library.units]
-    planned = [_make_outcome(unit, "planned", unit.plan) for unit in units]
+    planned = [unit.outcome("planned", unit.plan) for unit in units]
     report = msgspec.structs.replace(report, units=_sort_outcomes([*others, *planned]), notes=(*order.notes, *notes))
     if order.prove and units:
         report = msgspec.structs.replace(report, proof=_prove_recipe(order, libraries, progress))
@@ -210,23 +180,23 @@ def _read_libraries(
                 path.unlink()
                 continue
             others += [row for _, rows in surveyed for row in rows]
-            libraries.append(FoundLibrary(path, name, tuple(pair for units, _ in surveyed for pair in units)))
+            libraries.append(FoundLibrary(number, path, name, tuple(pair for units, _ in surveyed for pair in units)))
     return libraries, others, notes
 
 
 def _survey_card(
     library: DeviceLibrary, target: CardTarget, without: Sequence[str]
-) -> tuple[list[tuple[Way, tuple[GraftCandidate, ...]]], list[UnitOutcome]]:
+) -> tuple[list[tuple[Way, tuple[Candidate, ...]]], list[UnitOutcome]]:
     """What each way to a card can make that none before it could, and the state of all other units there."""
     settled: set[int] = set()
-    made: list[tuple[Way, tuple[GraftCandidate, ...]]] = []
+    made: list[tuple[Way, tuple[Candidate, ...]]] = []
     state: dict[int, UnitOutcome] = {}
     for way in target.ways:
         if len(settled) == len(library.units):
             break  # a later way may need sources, which nobody fetches for nothing
         units, others = way.survey(library)
         mine = tuple(unit for unit in units if unit.unit.number not in settled and not _is_unwanted(unit.name, without))
-        others += [_make_outcome(unit, "left-out", UNWANTED) for unit in units if _is_unwanted(unit.name, without)]
+        others += [unit.outcome("left-out", UNWANTED) for unit in units if _is_unwanted(unit.name, without)]
         made.append((way, mine))
         state |= {other.container: other for other in others}
         settled |= {unit.unit.number for unit in mine} | {row.container for row in others if row.state == "has"}
@@ -252,16 +222,15 @@ def _prove_recipe(order: GraftOrder, libraries: Sequence[FoundLibrary], progress
                 units = way.proofs(library, order.prove - len(rows))
                 if not units:
                     continue
-                jobs = way.jobs(folder, int(each.path.stem), library, units)
-                write_jobs(folder, jobs, order.tools.versions)
+                jobs = way.jobs(folder, each.number, library, units)
                 forget_empty(folder, jobs)
                 progress.stage("prove", f"for {units[0].arch}, which the wheel has; units: {len(units)}")
-                failed = order.run_jobs(folder, jobs)
+                failed = _run_jobs(order, folder, jobs)
                 for unit in units:
-                    cubin, official = _cubin_path(each, unit), unit.official()
+                    cubin, official = unit.output(each.number), unit.official()
                     assert official is not None
                     if cubin in failed:
-                        rows.append(UnitProof(unit=unit.name, arch=str(unit.arch), why=failed[cubin]))
+                        rows.append(UnitProof(unit=unit.module.source, arch=str(unit.arch), why=failed[cubin]))
                     else:
                         rows.append(compare_code(unit, (folder / cubin).read_bytes(), library.image(official)))
     return tuple(rows)
@@ -285,22 +254,15 @@ def _compile(
     for each in libraries:
         with order.device_library(each.path, each.name) as library:
             for way, units in each.planned:
-                jobs += way.jobs(folder, int(each.path.stem), library, units)
+                jobs += way.jobs(folder, each.number, library, units)
     made = [job.output for job in jobs]
-    packs: list[Job] = []
-    if order.tools.fatbinary:
-        packs = [
-            pack_job(
-                order.tools.fatbinary,
-                _cubin_path(each, unit),
-                unit.arch,
-                compression=unit_compression(unit.unit),
-                release=order.tools.release,
-            )
-            for each in libraries
-            for unit in each.units
-            if isinstance(unit.unit, Unit) and isinstance(unit.arch, Sm)
-        ]
+    program, release = order.tools.fatbinary, order.tools.release
+    packs = [
+        pack_job(program, unit.output(each.number), unit.arch, compression=unit_compression(unit.unit), release=release)
+        for each in libraries
+        for unit in each.units
+        if program and isinstance(unit.unit, Unit)
+    ]
     forget_empty(folder, [*jobs, *packs])
     before = {output: file_state(folder / output) for output in made}
     progress.stage("compile", f"for {', '.join(order.archs)}; units: {len(made)}")
@@ -316,16 +278,16 @@ def _compile(
     for each in libraries:
         with order.device_library(each.path, each.name) as library:
             for unit in each.units:
-                cubin = _cubin_path(each, unit)
+                cubin = unit.output(each.number)
                 fatbin = cubin.removesuffix(".cubin") + ".fatbin"
                 why = failed.get(cubin) or failed.get(fatbin)
                 if why is None:
                     image = (folder / cubin).read_bytes()
                     why = library.differences(unit, image)
                 if why is None:
-                    new = (folder / fatbin).read_bytes() if order.tools.fatbinary else image
+                    new = (folder / fatbin).read_bytes() if program else image
                     code.setdefault((unit.library, unit.unit.number), {})[unit.arch] = new
-                outcomes.append(_make_outcome(unit, "refused" if why else "added", why))
+                outcomes.append(unit.outcome("refused" if why else "added", why))
     return code, outcomes, compiled
 
 
@@ -333,10 +295,6 @@ def _run_jobs(order: GraftOrder, folder: Path, jobs: Sequence[Job]) -> dict[str,
     """Output -> why it failed; what was made before stays."""
     write_jobs(folder, jobs, order.tools.versions)
     return dict(order.run_jobs(folder, jobs)) if jobs else {}
-
-
-def _cubin_path(library: FoundLibrary, unit: GraftCandidate) -> str:
-    return f"cubin/{library.path.stem}-{unit.unit.number}.{unit.arch}.cubin"
 
 
 def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]:
@@ -397,10 +355,11 @@ def _write_result(
     graft, entries = read_graft(draft)
     # Applied in any case: a graft file that cannot be applied is worth nothing.
     applied = apply_graft(order.wheel, graft, entries, order.out or order.work / "proof", progress)
-    results = {"grafted": applied.path.name, "grafted_sha256": applied.sha256}
-    if order.device_library.repeatable:
-        results["record_sha256"] = applied.record_sha256
-    complete_graft(draft, **results)
+    record = applied.record_sha256 if order.device_library.repeatable else None
+    graft = msgspec.structs.replace(
+        graft, grafted=applied.path.name, grafted_sha256=applied.sha256, record_sha256=record
+    )
+    write_archive(draft, graft, entries)
     if order.out is None:
         applied.path.unlink()
         assert order.graft is not None
@@ -473,12 +432,6 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
     )
     statement = write_beside(applied.path, applied.sha256, report, graft.made)
     return msgspec.structs.replace(report, provenance=str(statement), seconds=time.monotonic() - begun)
-
-
-def _make_outcome(unit: GraftCandidate, state: str, why: str | None) -> UnitOutcome:
-    return UnitOutcome(
-        library=unit.library, container=unit.unit.number, unit=unit.name, state=state, arch=str(unit.arch), why=why  # type: ignore[arg-type]
-    )  # fmt: skip
 
 
 def _sort_outcomes(units: Sequence[UnitOutcome]) -> tuple[UnitOutcome, ...]:

@@ -35,18 +35,15 @@ def take_headers(package: HeaderPackage, open_package: Callable[[], WheelZip], f
         record = wheel.record or {}
         for name in wheel.members:
             if any(name.startswith(f"{inner}/") for inner in package.within) and not name.endswith("/"):
-                _take_header(wheel, name, record[name].digest if name in record else None, room)
+                content = wheel.read(name, _MOST_HEADER)
+                if name not in record or hashlib.sha256(content).digest() != record[name].digest:
+                    raise BadInput(
+                        f"{name} is not what the package's RECORD says", remedy="try again, or another index"
+                    )
+                (room / name).parent.mkdir(parents=True, exist_ok=True)
+                (room / name).write_bytes(content)
         write_if_changed(room / _DONE, b"")
     return tuple(room / inner for inner in package.within)
-
-
-def _take_header(wheel: WheelZip, name: str, digest: bytes | None, room: Path) -> None:
-    content = wheel.read(name, _MOST_HEADER)
-    if digest is None or hashlib.sha256(content).digest() != digest:
-        raise BadInput(f"{name} is not what the package's RECORD says", remedy="try again, or another index")
-    target = room / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)
 
 
 def take_include(wheel: WheelZip, folder: Path, progress: Progress) -> Path:

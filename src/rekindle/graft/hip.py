@@ -10,7 +10,7 @@ libraries are not written.
 """
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from rekindle.formats.elf_move import SectionPiece
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job
-from rekindle.graft.library import DeviceLibrary, outcome
+from rekindle.graft.library import Candidate, DeviceLibrary, DeviceUnit, Way
 from rekindle.graft.source import choose_file, find_files
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Gfx
@@ -39,17 +39,10 @@ HIP = ("env", "HIP_PLATFORM=amd")
 
 
 @dataclass(frozen=True)
-class HipUnit:
-    """A bundle: its ``number``, its code objects, and where it is mapped."""
+class HipUnit(DeviceUnit):
+    """A bundle; its ``targets`` are also the host's empty entry."""
 
-    number: int
     bundle: offload.Bundle
-    address: int
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """What it has code for, and the host's empty entry."""
-        return tuple(each.target or each.id for each in self.bundle.objects)
 
     @property
     def chips(self) -> tuple[str, ...]:
@@ -78,7 +71,10 @@ class HipLibrary(DeviceLibrary):
             raise Malformed(f"{self.name} holds a bundle that ends behind its section")
         if any(not bundle.size for bundle in bundles):
             raise Malformed(f"{self.name} holds bundles of clang 18 or older, which do not say how long they are")
-        return tuple(HipUnit(number, row, address + row.offset - offset) for number, row in enumerate(bundles))
+        return tuple(
+            HipUnit(number, address + row.offset - offset, tuple(each.target or each.id for each in row.objects), row)
+            for number, row in enumerate(bundles)
+        )
 
     def code_object(self, unit: HipUnit, chip: str) -> bytes:
         """The code object of a bundle for one of the chips it has."""
@@ -115,84 +111,65 @@ class HipLibrary(DeviceLibrary):
 
 
 @dataclass(frozen=True)
-class HipCandidate:
-    """A bundle that lacks a chip (``arch``), and the ``origin`` of code for it: a chip of the same kind that it has, or
-    a file. ``cuid`` and ``version`` (of the code object) are those of the wheel's own; ``plan`` says it in words."""
+class HipCandidate(Candidate):
+    """A bundle and the ``origin`` of code for it: a chip of the same kind that it has, or a file. ``cuid`` and
+    ``version`` (of the code object) are those of the wheel's own."""
 
-    library: str
-    unit: HipUnit
-    name: str | None
-    arch: Gfx
-    plan: str
     origin: str
     cuid: str | None = None
     version: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class TwinWay:
+class TwinWay(Way):
     """Code for ``card`` from the wheel's own code for a chip of the same kind: no compiler."""
 
     card: Gfx
     facts: Facts
-    kind: WayKind = "twin"
-    sources: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
+    kind: ClassVar[WayKind] = "twin"
 
-    def survey(self, library: HipLibrary) -> tuple[list[HipCandidate], list[UnitOutcome]]:
-        """What can be made of a library, and the state of its other units."""
-        made: list[HipCandidate] = []
-        others: list[UnitOutcome] = []
+    def judge(self, library: HipLibrary) -> Iterator[Candidate | UnitOutcome]:
         for unit in library.units:
             twin = find_twin(unit.chips, self.card, self.facts)
             if not unit.chips:
-                others.append(outcome(library, unit, None, "has", "it is empty"))
+                yield library.outcome(unit, "has", "it is empty")
             elif covers(GpuCode(unit.chips), self.card, None, self.facts).kind == "native":
-                others.append(outcome(library, unit, None, "has", f"its code covers {self.card}"))
+                yield library.outcome(unit, "has", f"its code covers {self.card}")
             elif twin is None:
                 have = " ".join(unit.chips[:_LISTED]) + (" …" if len(unit.chips) > _LISTED else "")
                 why = f"it has {have}, none of the same kind as {self.card}; --source DIR names the package's sources"
-                others.append(outcome(library, unit, None, "left-out", why))
+                yield library.outcome(unit, "left-out", why)
             else:
                 plan = f"its {twin} code, which is the same for {self.card}"
                 name = offload.unit_id(library.face(unit).names)
-                made.append(HipCandidate(library.name, unit, name, self.card, plan, twin))
-        return made, others
+                yield HipCandidate(library.name, unit, name, self.card, plan, twin)
 
     def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipCandidate]) -> list[Job]:
         """Writes the code objects itself: there is nothing to compile."""
         for each in units:
-            path = folder / f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
-            write_if_changed(path, offload.rename_chip(library.code_object(each.unit, each.origin), each.arch.name))
+            content = offload.rename_chip(library.code_object(each.unit, each.origin), each.arch.name)
+            write_if_changed(folder / each.output(number), content)
         return []
 
 
 @dataclass(frozen=True, kw_only=True)
-class HipSourceWay:
+class HipSourceWay(Way):
     """Code for ``card`` from a package's own kernel files in ``tree``, by ``clang``, with more ``options``."""
 
     card: Gfx
     tree: Path
     clang: str
     options: tuple[str, ...] = ()
-    kind: WayKind = "source"
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        """What was compiled."""
-        return (f"{self.tree.name} (sources of the package)",)
+    kind: ClassVar[WayKind] = "source"
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the compiler is told of every unit, without the places of this machine."""
         own = (word for word in self.options if not word.startswith("-I"))
         return ("-x", "hip", "--cuda-device-only", "-O3", *own)
 
-    def survey(self, library: HipLibrary) -> tuple[list[HipCandidate], list[UnitOutcome]]:
-        """The file of each bundle, told by the kernels it defines."""
-        made: list[HipCandidate] = []
-        others: list[UnitOutcome] = []
-        files = [path for paths in find_files(self.tree, _SUFFIXES).values() for path in paths]
+    def judge(self, library: HipLibrary) -> Iterator[Candidate | UnitOutcome]:
+        """The file of each bundle is told by the kernels it defines."""
+        files = [path for paths in find_files([self.tree], _SUFFIXES).values() for path in paths]
         for unit in library.units:
             if not unit.chips:
                 continue
@@ -200,19 +177,18 @@ class HipSourceWay:
             file = choose_file(files, face.names, certain=True)
             if file is None:
                 why = f"no file of {self.tree.name} defines its kernels, or several do"
-                others.append(outcome(library, unit, None, "left-out", why))
+                yield library.outcome(unit, "left-out", why)
                 continue
             version = library.code_object(unit, unit.chips[0])[8] + _OLDEST_ABI
             origin = (file.name, str(file), offload.unit_id(face.names), version)
-            made.append(HipCandidate(library.name, unit, file.name, self.card, *origin))
-        return made, others
+            yield HipCandidate(library.name, unit, file.name, self.card, *origin)
 
     def jobs(self, folder: Path, number: int, library: HipLibrary, units: Sequence[HipCandidate]) -> list[Job]:
         """Device code alone, one code object per unit."""
         include = [f"-I{self.tree}", *(word for word in self.options if word.startswith("-I"))]
         jobs: list[Job] = []
         for each in units:
-            output = f"cubin/{number}-{each.unit.number}.{each.arch}.cubin"
+            output = each.output(number)
             command = (
                 *(*HIP, self.clang, *self.flags),
                 *("--no-gpu-bundle-output", f"--offload-arch={each.arch}"),

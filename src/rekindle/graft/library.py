@@ -7,10 +7,10 @@ is a :class:`Malformed` that says why this library stays as it is.
 
 import functools
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 from rekindle.formats.binary import open_binary
 from rekindle.formats.cubin import Face, ModuleId, face_differences, module_id, other_arch, read_face
@@ -20,17 +20,25 @@ from rekindle.formats.fatbin import Container, Entry, container_head, read_conta
 from rekindle.formats.pe import Pe, PeSection
 from rekindle.formats.pe_move import image_pointers_into, move_image_section
 from rekindle.formats.view import Malformed, release
-from rekindle.model.arch import Sm
-from rekindle.model.graft import State, UnitOutcome
+from rekindle.graft.compile import Job
+from rekindle.model.arch import GpuArch, Sm
+from rekindle.model.graft import State, UnitOutcome, WayKind
 
 
 @dataclass(frozen=True)
-class Unit:
-    """A container: its ``number``, its entries, and where it is mapped."""
+class DeviceUnit:
+    """A container of any vendor: its ``number``, where it is mapped, and what it has code for (``targets``)."""
 
     number: int
-    container: Container
     address: int
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unit(DeviceUnit):
+    """A fat binary."""
+
+    container: Container
 
     @property
     def sass(self) -> tuple[Entry, ...]:
@@ -39,24 +47,76 @@ class Unit:
 
     @property
     def ptx(self) -> tuple[Entry, ...]:
-        """Its PTX."""
         return tuple(entry for entry in self.container.entries if entry.kind == "ptx")
 
+
+@dataclass(frozen=True)
+class Candidate:
+    """A container that lacks code for ``arch``, and the ``plan`` for it in words; ``name`` is the compiler's for it."""
+
+    library: str
+    unit: Any
+    name: str | None
+    arch: Any
+    plan: str
+
     @property
-    def targets(self) -> tuple[str, ...]:
-        """What it has entries for."""
-        return tuple(entry.name for entry in self.container.entries)
+    def like(self) -> GpuArch:
+        """The architecture whose code of the wheel is made most like the new code."""
+        arch: GpuArch = self.arch
+        return arch
+
+    def official(self) -> Entry | None:
+        """The wheel's own machine code to hold it against: the most alike, else the nearest. None: PTX alone, of which
+        the driver would take whatever it gives."""
+        return next((each for each in self.unit.sass if each.arch == self.like), None) or nearest(
+            self.unit.sass, self.arch
+        )
+
+    def output(self, number: int) -> str:
+        """The file that holds what is made; ``number`` tells libraries apart."""
+        return f"cubin/{number}-{self.unit.number}.{self.arch}.cubin"
+
+    def outcome(self, state: State, why: str | None) -> UnitOutcome:
+        """What became of it."""
+        return UnitOutcome(
+            library=self.library,
+            container=self.unit.number,
+            unit=self.name,
+            state=state,
+            arch=str(self.arch),
+            why=why,
+        )
 
 
-class DeviceUnit(Protocol):
-    """A container of any vendor: its ``number``, where it is mapped, and what it has code for (``targets``)."""
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """Where new code for a card comes from: what of a library can be made, and the jobs that make it.
+
+    Each way gets libraries of its vendor, and the candidates it found itself. ``sources`` are told where it was used.
+    """
+
+    kind: ClassVar[WayKind]
+    sources: tuple[str, ...] = ()
 
     @property
-    def number(self) -> int: ...
-    @property
-    def address(self) -> int: ...
-    @property
-    def targets(self) -> tuple[str, ...]: ...
+    def flags(self) -> tuple[str, ...]:
+        """What the compiler is told of every unit, without the places of this machine."""
+        return ()
+
+    def survey(self, library: Any) -> tuple[list[Any], list[UnitOutcome]]:
+        """What can be made of a library, and the state of its other units."""
+        rows = list(self.judge(library))
+        candidates = [row for row in rows if isinstance(row, Candidate)]
+        return candidates, [row for row in rows if isinstance(row, UnitOutcome)]
+
+    def judge(self, library: Any) -> Iterable[Candidate | UnitOutcome]:
+        """Its units in order."""
+        raise NotImplementedError
+
+    def jobs(self, folder: Path, number: int, library: Any, units: Any) -> list[Job]:
+        """What makes ``units`` in ``folder``; ``number`` tells libraries apart."""
+        raise NotImplementedError
 
 
 class DeviceLibrary:
@@ -113,6 +173,10 @@ class DeviceLibrary:
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:
         """A container with more in it."""
         raise NotImplementedError
+
+    def outcome(self, unit: DeviceUnit, state: State, why: str, name: str | None = None) -> UnitOutcome:
+        """The state of a unit that nothing is compiled for, and why."""
+        return UnitOutcome(library=self.name, container=unit.number, unit=name, state=state, why=why)
 
     @functools.cached_property
     def headers(self) -> Elf | Pe | None:
@@ -187,7 +251,10 @@ class GpuLibrary(DeviceLibrary):
         """All containers in the order of the section; empty where the library has none."""
         offset, size, address = self._place()
         rows = enumerate(read_containers(self._data, offset, size, self.name)) if size else ()
-        return tuple(Unit(number, row, address + row.offset - offset) for number, row in rows)
+        return tuple(
+            Unit(number, address + row.offset - offset, tuple(entry.name for entry in row.entries), row)
+            for number, row in rows
+        )
 
     def image(self, entry: Entry) -> bytes:
         """An entry's image, decompressed."""
@@ -239,9 +306,3 @@ def unit_compression(unit: Unit) -> str:
     """How the entries of a container are stored: new ones are stored the same way, since its driver can read that."""
     ways = {entry.compression for entry in unit.sass or unit.container.entries}
     return next((way for way in ("zstd", "lz4") if way in ways), "none")
-
-
-def outcome(library: DeviceLibrary, unit: DeviceUnit, module: ModuleId | None, state: State, why: str) -> UnitOutcome:
-    """The state of a unit that nothing is compiled for, and why."""
-    name = module.source if module else None
-    return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)

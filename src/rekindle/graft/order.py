@@ -17,8 +17,9 @@ from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import Facts, load_facts
 from rekindle.formats.wheel import WheelZip
-from rekindle.graft.engine import CardTarget, GraftOrder, Tools, Way
+from rekindle.graft.engine import CardTarget, GraftOrder, Tools
 from rekindle.graft.hip import HIP, HipLibrary, HipSourceWay, TwinWay, judge_chip_files
+from rekindle.graft.library import Way
 from rekindle.graft.ptx import PtxWay
 from rekindle.graft.source import Sources, SourceWay
 from rekindle.graft.wheel import wheel_cuda
@@ -203,7 +204,8 @@ def amd_order(
         ways: tuple[Way, ...] = (TwinWay(card=card, facts=facts),)
         if tree and compiler:
             options = tuple(f"-I{path}" for path in headers) + tuple(f"-D{name}" for name in defines)
-            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], options=options),)
+            told = (f"{tree.name} (sources of the package)",)
+            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], options=options, sources=told),)
         targets.append(CardTarget(name=name, arch=card, ways=ways))
     return replace(
         order,

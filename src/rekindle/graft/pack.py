@@ -11,7 +11,6 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.errors import BadInput, reading
@@ -80,7 +79,7 @@ def write_graft(
     hosts: Mapping[str, int] | None = None,
 ) -> None:
     """The graft file for ``wheel``. ``hosts``: by library, the flags of an entry it has, which name the host's system
-    (Windows' libraries are written here, too). What applying it gives comes later, by :func:`complete_graft`."""
+    (Windows' libraries are written here, too). What applying it gives is added later."""
     name, *_ = parse_wheel_filename(wheel.name)
     holders = sorted({library for library, _ in code})
     rows: list[NewEntry] = []
@@ -113,16 +112,10 @@ def write_graft(
         left_out=left_out,
         libraries=libraries,
     )
-    _write_archive(target, graft, members)
+    write_archive(target, graft, members)
 
 
-def complete_graft(path: Path, **fields: str) -> None:
-    """The same graft file with what applying it gave."""
-    graft, members = read_graft(path)
-    _write_archive(path, msgspec.structs.replace(graft, **fields), members)
-
-
-def _write_archive(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
+def write_archive(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
     with whole_file(target) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, content in {MANIFEST: encode(graft), **members}.items():
             archive.writestr(new_member(name), content)

@@ -7,9 +7,10 @@ configured, no host code is compiled and nothing is linked.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
@@ -20,7 +21,7 @@ from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import CACHED, MODULE_ID, Job
-from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
+from rekindle.graft.library import Candidate, GpuLibrary, Way
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof, WayKind
@@ -37,30 +38,12 @@ _MOST_FLAGS = 1 << 14
 
 
 @dataclass(frozen=True)
-class SourceUnit:
-    """A container that lacks code for the card, and the ``file`` it is compiled from for ``arch``."""
+class SourceUnit(Candidate):
+    """A container and the ``file`` it is compiled from; ``arch_list`` is what its release was compiled for."""
 
-    library: str
-    unit: Unit
     module: ModuleId
     file: Path
-    arch: Sm
     arch_list: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """The unit as the compiler names it."""
-        return self.module.source
-
-    @property
-    def plan(self) -> str:
-        """What it is made from, in words."""
-        return self.file.name
-
-    def official(self) -> Entry | None:
-        """The wheel's own machine code to hold it against: of that very architecture, or the nearest."""
-        same = next((entry for entry in self.unit.sass if entry.arch == self.arch), None)
-        return same or nearest(self.unit.sass, self.arch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +62,32 @@ class Sources:
     generated: Path | None = None
     flags: tuple[str, ...] = ()
 
+    @property
+    def common_flags(self) -> tuple[str, ...]:
+        """What every unit of the release is compiled with."""
+        include = [self.tree / folder for folder in self.recipe.include]
+        include += [self.include, self.include / "torch/csrc/api/include", *self.headers]
+        # The wheel's own flags come last: they win over the recipe's.
+        defines = (f"-D{define}" for define in self.recipe.defines)
+        options = dict.fromkeys((*defines, *self.recipe.options, *self.flags))
+        return (*(f"-I{path}" for path in include), *options, f"-std={self.recipe.standard}", "-w")
+
+    def part_flags(self, file: Path) -> tuple[str, ...]:
+        """What the units of one folder need more."""
+        flags: list[str] = []
+        for part in self.recipe.parts:
+            if file.is_relative_to(self.tree / part.folder):
+                flags += [f"-I{self.tree / folder}" for folder in part.include]
+                flags += [f"-D{define}" for define in part.defines]
+        return tuple(flags)
+
 
 @dataclass(frozen=True, kw_only=True)
-class SourceWay:
-    """Code from the release's own kernel files for ``card``, as ``arch``. ``gather`` gives them when they are needed;
-    ``unseen``: what would be compiled is told without them."""
+class SourceWay(Way):
+    """Code from the release's own kernel files for ``card``, as ``arch``. ``gather`` gives them when they are needed: a
+    wheel whose PTX serves needs no sources at all. ``unseen``: what would be compiled is told without them; then every
+    named unit is taken to have its file. ``proving``: for an architecture the wheel has (to compare), whatever runs on
+    the card."""
 
     card: Sm
     arch: Sm
@@ -92,26 +96,41 @@ class SourceWay:
     gather: Callable[[], Sources]
     toolkit: str
     unseen: bool = False
-    kind: WayKind = "source"
-    sources: tuple[str, ...] = ()
-
-    @property
-    def files(self) -> Sources:
-        """Gathered when they are first needed: a wheel whose PTX serves needs no sources at all."""
-        return self.gather()
+    proving: bool = False
+    kind: ClassVar[WayKind] = "source"
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the compiler is told of every unit, without the places of this machine."""
-        return tuple(flag for flag in common_flags(self.files) if not flag.startswith("-I"))
+        return tuple(flag for flag in self.gather().common_flags if not flag.startswith("-I"))
 
-    def survey(self, library: GpuLibrary) -> tuple[list[SourceUnit], list[UnitOutcome]]:
-        """What can be compiled of a library, and the state of its other units."""
-        return survey_source(library, self.card, self.arch, self.recipe if self.unseen else self.files, self.facts)
+    def judge(self, library: GpuLibrary) -> Iterator[Candidate | UnitOutcome]:
+        files = None if self.unseen else kernel_files(self.gather())
+        for unit in library.units:
+            runs = [entry for entry in unit.sass if sass_runs(entry.arch, self.card, None, self.facts) is not False]
+            smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
+            names = library.face(smallest).names if smallest else ()
+            module = library.module(unit)
+            file = None
+            if runs and not self.proving:
+                yield library.outcome(unit, "has", f"{runs[-1].name} runs there", module.source if module else None)
+                continue
+            if module is not None and files is None:
+                file = Path(f"{module.source.removesuffix('_cu')}.cu")
+            elif module is not None and files is not None:
+                file = choose_file(files.get(module.source, []), names)
+            if module is None or file is None:
+                why = _why_without(module, files or {})
+                yield library.outcome(unit, "left-out", why, module.source if module else None)
+                continue
+            extra = self.recipe.extra_archs.get(module.source, {}).get(str(self.arch).removeprefix("sm_"))
+            more = (parse_sm(f"sm_{extra}"),) if extra and not self.proving else ()
+            archs = _arch_list(names, unit.sass)
+            for arch in (self.arch, *more):
+                yield SourceUnit(library.name, unit, module.source, arch, file.name, module, file, archs)
 
     def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[SourceUnit]) -> list[Job]:
-        """The jobs that make the cubins of ``units``, those that take longest first: as far as that was measured, then
-        with code that one chip alone has (343 s where the next took 200), then with most code."""
+        """Those that take longest first: as far as that was measured, then with code that one chip alone has (343 s
+        where the next took 200), then with most code."""
         row = next((row for row in self.facts.costs.graft if row.torch == self.recipe.releases), None)
         ordered = sorted(
             units,
@@ -121,7 +140,31 @@ class SourceWay:
                 -each.unit.container.size,
             ),
         )
-        return source_jobs(folder, number, ordered, self.files)
+        sources = self.gather()
+        compiler, phase = [str(sources.nvcc)], "--cubin"
+        if sources.launcher:
+            compiler, phase = [sources.launcher, str(sources.nvcc.parent / CACHED)], "-c"
+        if sources.preprocessor:
+            compiler += ["-ccbin", sources.preprocessor]
+        common, jobs = sources.common_flags, []
+        for each in ordered:
+            cubin, first = each.output(number), f"first/{number}-{each.unit.number}.h"
+            # A compiler cache sees what is preprocessed: the id must stand in it, or two wheels' units are one.
+            numbers = ",".join(map(str, each.arch_list))
+            header = (
+                f"#undef __CUDA_ARCH_LIST__\n#define __CUDA_ARCH_LIST__ {numbers}\n"
+                f'static_assert(true, "{each.module.text}");\n'
+            )
+            write_if_changed(folder / first, header.encode())
+            short = str(each.arch).removeprefix("sm_")
+            command = (
+                *("env", f"{MODULE_ID}={each.module.text}", *compiler),
+                *("-gencode", f"arch=compute_{short},code=sm_{short}", phase, str(each.file), "-o", cubin),
+                *(*common, *sources.part_flags(each.file), "-include", first),
+            )
+            title = f"object {cubin} ({each.name})"
+            jobs.append(Job(output=cubin, command=command, inputs=(str(each.file), first), title=title))
+        return jobs
 
     def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]:
         """``count`` units for an architecture that the wheel has and the toolkit compiles for, of every size."""
@@ -130,7 +173,7 @@ class SourceWay:
         if not able or count < 1:
             return []
         arch = min(able, key=lambda each: abs(each.major * 10 + each.minor - self.arch.major * 10 - self.arch.minor))
-        units, _ = survey_source(library, arch, arch, self.files, self.facts, had=arch)
+        units, _ = replace(self, card=arch, arch=arch, unseen=False, proving=True).survey(library)
         units = sorted(
             (unit for unit in units if any(entry.arch == arch for entry in unit.unit.sass)),
             key=lambda each: each.unit.container.size,
@@ -168,61 +211,20 @@ def unit_name(path: Path) -> str:
     return re.sub(r"\W", "_", path.name)
 
 
-def kernel_files(tree: Path, generated: Path | None = None, folders: Sequence[str] = ()) -> dict[str, list[Path]]:
-    """Every kernel file of a tree by the compiler's name for it."""
+def kernel_files(sources: Sources) -> dict[str, list[Path]]:
+    """Every kernel file of a release by the compiler's name for it."""
+    roots = [sources.tree / folder for folder in sources.recipe.folders or _KERNEL_FOLDERS]
+    return find_files([*roots, *([sources.generated] if sources.generated else [])], ("*.cu",))
+
+
+def find_files(roots: Iterable[Path], patterns: Sequence[str]) -> dict[str, list[Path]]:
+    """Files below folders that are not for tests, by the compiler's name for them."""
     by_name: dict[str, list[Path]] = {}
-    for root in [tree / folder for folder in folders or _KERNEL_FOLDERS] + ([generated] if generated else []):
-        for name, paths in find_files(root, ("*.cu",)).items():
-            by_name.setdefault(name, []).extend(paths)
+    for root in filter(Path.is_dir, roots):
+        for path in sorted(path for pattern in patterns for path in root.rglob(pattern)):
+            if not set(path.relative_to(root).parts[:-1]) & set(_NOT_KERNELS):
+                by_name.setdefault(unit_name(path), []).append(path)
     return by_name
-
-
-def find_files(root: Path, patterns: Sequence[str]) -> dict[str, list[Path]]:
-    """Files below a folder that are not for tests, by the compiler's name for them."""
-    by_name: dict[str, list[Path]] = {}
-    for path in sorted(path for pattern in patterns for path in root.rglob(pattern)) if root.is_dir() else ():
-        if not set(path.relative_to(root).parts[:-1]) & set(_NOT_KERNELS):
-            by_name.setdefault(unit_name(path), []).append(path)
-    return by_name
-
-
-def survey_source(
-    library: GpuLibrary, card: Sm, arch: Sm, sources: Sources | GraftRecipe, facts: Facts, *, had: Sm | None = None
-) -> tuple[list[SourceUnit], list[UnitOutcome]]:
-    """What can be compiled for ``card``, and the state of every other unit.
-
-    ``sources``: the recipe alone where no tree was looked into; then every named unit is taken to have its file.
-    ``had``: compile for an architecture the wheel has (to compare), whatever runs on the card.
-    """
-    recipe = sources.recipe if isinstance(sources, Sources) else sources
-    files = None
-    if isinstance(sources, Sources):
-        files = kernel_files(sources.tree, sources.generated, recipe.folders)
-    extra = recipe.extra_archs
-    units: list[SourceUnit] = []
-    others: list[UnitOutcome] = []
-    for unit in library.units:
-        runs = [entry for entry in unit.sass if sass_runs(entry.arch, card, None, facts) is not False]
-        smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
-        names = library.face(smallest).names if smallest else ()
-        module = library.module(unit)
-        if runs and had is None:
-            others.append(outcome(library, unit, module, "has", f"{runs[-1].name} runs there"))
-            continue
-        if module is None:
-            file = None
-        elif files is None:
-            file = Path(f"{module.source.removesuffix('_cu')}.cu")
-        else:
-            file = choose_file(files.get(module.source, []), names)
-        if module is None or file is None:
-            others.append(outcome(library, unit, module, "left-out", _why_without(module, files or {})))
-            continue
-        archs = _arch_list(names, unit.sass)
-        more = extra.get(module.source, {}).get(str(arch).removeprefix("sm_")) if had is None else None
-        for each in (arch, *([parse_sm(f"sm_{more}")] if more else [])):
-            units.append(SourceUnit(library.name, unit, module, file, each, archs))
-    return units, others
 
 
 def _why_without(module: ModuleId | None, files: Mapping[str, list[Path]]) -> str:
@@ -256,57 +258,6 @@ def _arch_list(names: Iterable[str], entries: Sequence[Entry]) -> tuple[int, ...
     return tuple(sorted({entry.number * 10 for entry in entries}))
 
 
-def source_jobs(folder: Path, number: int, units: Sequence[SourceUnit], sources: Sources) -> list[Job]:
-    """The jobs that compile ``units``; ``number`` tells libraries apart."""
-    jobs: list[Job] = []
-    common = common_flags(sources)
-    compiler, phase = [str(sources.nvcc)], "--cubin"
-    if sources.launcher:
-        compiler, phase = [sources.launcher, str(sources.nvcc.parent / CACHED)], "-c"
-    if sources.preprocessor:
-        compiler += ["-ccbin", sources.preprocessor]
-    for each in units:
-        stem = f"{number}-{each.unit.number}"
-        cubin = f"cubin/{stem}.{each.arch}.cubin"
-        first = f"first/{stem}.h"
-        # A compiler cache sees what is preprocessed: the id must stand in it, or two wheels' units are one.
-        numbers = ",".join(map(str, each.arch_list))
-        header = (
-            f"#undef __CUDA_ARCH_LIST__\n#define __CUDA_ARCH_LIST__ {numbers}\n"
-            f'static_assert(true, "{each.module.text}");\n'
-        )
-        write_if_changed(folder / first, header.encode())
-        short = str(each.arch).removeprefix("sm_")
-        command = (
-            *("env", f"{MODULE_ID}={each.module.text}", *compiler),
-            *("-gencode", f"arch=compute_{short},code=sm_{short}", phase, str(each.file), "-o", cubin),
-            *(*common, *part_flags(each.file, sources), "-include", first),
-        )
-        title = f"object {cubin} ({each.name})"
-        jobs.append(Job(output=cubin, command=command, inputs=(str(each.file), first), title=title))
-    return jobs
-
-
-def common_flags(sources: Sources) -> tuple[str, ...]:
-    """What every unit of the release is compiled with."""
-    recipe = sources.recipe
-    include = [sources.tree / folder for folder in recipe.include]
-    include += [sources.include, sources.include / "torch/csrc/api/include", *sources.headers]
-    # The wheel's own flags come last: they win over the recipe's.
-    options = dict.fromkeys((*(f"-D{define}" for define in recipe.defines), *recipe.options, *sources.flags))
-    return (*(f"-I{path}" for path in include), *options, f"-std={recipe.standard}", "-w")
-
-
-def part_flags(file: Path, sources: Sources) -> tuple[str, ...]:
-    """What the units of one folder need more."""
-    flags: list[str] = []
-    for part in sources.recipe.parts:
-        if file.is_relative_to(sources.tree / part.folder):
-            flags += [f"-I{sources.tree / folder}" for folder in part.include]
-            flags += [f"-D{define}" for define in part.defines]
-    return tuple(flags)
-
-
 def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
     """Hold new machine code against the wheel's own, function by function."""
     ours, theirs = machine_code(image), machine_code(official)
@@ -317,4 +268,5 @@ def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
         why = f"{len(theirs) - named} of {len(theirs)} functions have another name"
     elif same < named:
         why = f"{named - same} of {named} functions were compiled to other instructions"
-    return UnitProof(unit=unit.name, arch=str(unit.arch), functions=len(theirs), named=named, same=same, why=why)
+    name, arch = unit.module.source, str(unit.arch)
+    return UnitProof(unit=name, arch=arch, functions=len(theirs), named=named, same=same, why=why)

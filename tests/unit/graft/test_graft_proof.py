@@ -248,7 +248,7 @@ def _entry(name: str, kind: str = "sass", flags: int = 0) -> Entry:
 
 
 def _unit(*entries: Entry) -> Unit:
-    return Unit(0, Container(0, 1, entries), 0)
+    return Unit(0, 0, tuple(entry.name for entry in entries), Container(0, 1, entries))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_code_from_ptx_is_held_against_what_came_from_the_same_ptx() -> None:
     unit = _unit(_entry("sm_70"), _entry("sm_80"), _entry("sm_86"))
 
     def official(ptx: str) -> str:
-        made = PtxUnit("lib.so", unit, "x", _entry(ptx, "ptx"), SM_90).official()
+        made = PtxUnit("lib.so", unit, "x", SM_90, "its PTX", _entry(ptx, "ptx")).official()
         return made.name if made else "None"
 
     assert official("sm_70") == "sm_70" and official("sm_75") == "sm_86"
@@ -338,7 +338,7 @@ def test_code_one_chip_alone_has_is_started_before_longer_code(tmp_path: Path) -
     order = _order(tmp_path, _wheel(tmp_path), Compiler())
     way = order.targets[0].ways[0]
     assert isinstance(way, SourceWay)
-    files = dataclasses.replace(way.files, recipe=recipe)
+    files = dataclasses.replace(way.gather(), recipe=recipe)
     other = dataclasses.replace(way, recipe=recipe, gather=lambda: files)
     with zipfile.ZipFile(order.wheel) as archive:
         write_library(tmp_path / "lib.so", archive.read("torch/lib/libtorch_cuda.so"))

@@ -35,8 +35,6 @@ from rekindle.graft.source import (
     compare_code,
     find_packages,
     kernel_files,
-    source_jobs,
-    survey_source,
 )
 from rekindle.graft.wheel import wheel_cuda
 from rekindle.model.arch import GpuArch, Sm
@@ -66,6 +64,12 @@ def _sources(folder: Path, **more: object) -> Sources:
     return dataclasses.replace(made, **more)  # type: ignore[arg-type]
 
 
+def _way(card: Sm, sources: Sources, **more: Any) -> SourceWay:
+    gather = lambda: sources  # noqa: E731
+    facts = load_facts()
+    return SourceWay(card=card, arch=card, facts=facts, recipe=sources.recipe, gather=gather, toolkit="13.0", **more)
+
+
 def _library(folder: Path, *cubins: bytes) -> GpuLibrary:
     data = make_gpu_library([[make_entry(2, 80, payload=cubin)] for cubin in cubins])
     return GpuLibrary(write_library(folder / "lib.so", data), "torch/lib/libtorch_cuda.so")
@@ -77,7 +81,7 @@ SOFT = "91c5f4d9_10_SoftMax_cu_54a8c5b0"
 
 def test_a_unit_is_found_by_its_module_id(tmp_path: Path) -> None:
     with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
-        units, others = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+        units, others = _way(SM_120, _sources(tmp_path)).survey(library)
     assert [(unit.file.name, str(unit.arch), unit.module.text) for unit in units] == [
         ("Fill-Kernel.cu", "sm_120", f"_{FILL}")
     ]
@@ -85,26 +89,26 @@ def test_a_unit_is_found_by_its_module_id(tmp_path: Path) -> None:
 
 
 def test_files_of_tests_are_no_kernel_files(tmp_path: Path) -> None:
-    assert [path.parent.name for path in kernel_files(_tree(tmp_path))["Fill_Kernel_cu"]] == ["cuda"]
+    assert [path.parent.name for path in kernel_files(_sources(tmp_path))["Fill_Kernel_cu"]] == ["cuda"]
 
 
 @pytest.mark.parametrize(("kernel", "folder"), [("_Z4softPi", "native/cuda"), ("_Z11sparse_softPi", "sparse/cuda")])
 def test_two_files_of_one_name_are_told_apart_by_their_kernels(tmp_path: Path, kernel: str, folder: str) -> None:
     with _library(tmp_path, make_cubin(80, {kernel: (8,)}, unit=SOFT)) as library:
-        units, _ = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+        units, _ = _way(SM_120, _sources(tmp_path)).survey(library)
     assert [unit.file.parent.as_posix().endswith(folder) for unit in units] == [True]
 
 
 def test_two_files_that_cannot_be_told_apart_are_left_out(tmp_path: Path) -> None:
     with _library(tmp_path, make_cubin(80, {"_Z5otherPi": (8,)}, unit=SOFT)) as library:
-        units, others = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+        units, others = _way(SM_120, _sources(tmp_path)).survey(library)
     assert not units and others[0].state == "left-out" and "several files" in (others[0].why or "")
 
 
 def test_what_has_no_file_or_no_name_is_left_out_with_the_reason(tmp_path: Path) -> None:
     cubins = (make_cubin(80, unit="91c5f4d9_8_Flash_cu_54a8c5b0"), make_cubin(80))
     with _library(tmp_path, *cubins) as library:
-        units, others = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+        units, others = _way(SM_120, _sources(tmp_path)).survey(library)
     assert not units
     assert [other.state for other in others] == ["left-out", "left-out"]
     assert "has no Flash.cu" in (others[0].why or "") and "no name" in (others[1].why or "")
@@ -112,13 +116,13 @@ def test_what_has_no_file_or_no_name_is_left_out_with_the_reason(tmp_path: Path)
 
 def test_a_card_that_is_served_needs_nothing(tmp_path: Path) -> None:
     with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
-        units, others = survey_source(library, Sm(8, 6), Sm(8, 6), _sources(tmp_path), load_facts())
+        units, others = _way(Sm(8, 6), _sources(tmp_path)).survey(library)
     assert not units and others[0].state == "has"
 
 
 def test_units_with_a_variant_of_their_own_get_both(tmp_path: Path) -> None:
     with _library(tmp_path, make_cubin(80, unit="91c5f4d9_10_GroupMM_cu_54a8c5b0")) as library:
-        units, _ = survey_source(library, SM_90, SM_90, _sources(tmp_path), load_facts())
+        units, _ = _way(SM_90, _sources(tmp_path)).survey(library)
     assert [str(unit.arch) for unit in units] == ["sm_90", "sm_90a"]
 
 
@@ -126,7 +130,7 @@ def test_units_with_a_variant_of_their_own_get_both(tmp_path: Path) -> None:
 def test_the_list_of_architectures_is_the_releases(tmp_path: Path, space: str) -> None:
     named = make_cubin(80, {f"_ZN6thrust{len(space)}{space}3fooEv": (8,)}, unit=FILL)
     with _library(tmp_path, named, make_cubin(80, unit=FILL)) as library:
-        units, _ = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+        units, _ = _way(SM_120, _sources(tmp_path)).survey(library)
     assert [unit.arch_list for unit in units] == [(750, 800, 1200), (800,)]
 
 
@@ -134,8 +138,8 @@ def test_a_job_names_the_module_the_card_and_the_flags(tmp_path: Path) -> None:
     recipe = msgspec.structs.replace(RECIPE, parts=(RecipePart(folder="aten", include=("more",), defines=("PART=1",)),))
     sources = _sources(tmp_path, recipe=recipe, headers=(tmp_path / "nv",), flags=("-DFROM_WHEEL",))
     with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
-        units, _ = survey_source(library, SM_120, SM_120, sources, load_facts())
-    (job,) = source_jobs(tmp_path / "work", 3, units, sources)
+        units, _ = _way(SM_120, sources).survey(library)
+        (job,) = _way(SM_120, sources).jobs(tmp_path / "work", 3, library, units)
     words = job.command
     assert words[:3] == ("env", f"REKINDLE_MODULE_ID=_{FILL}", str(tmp_path / "nvcc"))
     assert "arch=compute_120,code=sm_120" in words and "--cubin" in words and "-std=c++20" in words
@@ -170,7 +174,7 @@ def test_a_graft_and_a_build_take_the_same_cutlass(release: str) -> None:
 
 def test_same_code_is_counted_by_function(tmp_path: Path) -> None:
     with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
-        (unit,), _ = survey_source(library, SM_80, SM_80, _sources(tmp_path), load_facts(), had=SM_80)
+        (unit,), _ = _way(SM_80, _sources(tmp_path), proving=True).survey(library)
     official = make_cubin(80, {"a": (8,), "b": (8,)})
     assert compare_code(unit, official, official).why is None
     other = compare_code(unit, make_cubin(80, {"a": (8,), "b": (8,)}, code=b"\x22" * 32), official)
@@ -261,8 +265,8 @@ def test_behind_a_cache_nvcc_makes_a_cubin_where_an_object_is_asked_for(tmp_path
 def test_a_cache_and_a_host_compiler_come_before_the_flags(tmp_path: Path) -> None:
     with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
         sources = _sources(tmp_path, launcher="/cache", preprocessor="/usr/bin/g++-11")
-        units, _ = survey_source(library, SM_120, SM_120, sources, load_facts())
-        (job,) = source_jobs(tmp_path, 0, units, sources)
+        units, _ = _way(SM_120, sources).survey(library)
+        (job,) = _way(SM_120, sources).jobs(tmp_path, 0, library, units)
     assert job.command[2:6] == ("/cache", str(tmp_path / CACHED), "-ccbin", "/usr/bin/g++-11")
     assert "-c" in job.command and "--cubin" not in job.command
 
@@ -361,8 +365,10 @@ def test_a_companions_kernel_files_lie_where_its_recipe_says(tmp_path: Path) -> 
     for name in ("torchvision/csrc/ops/nms_kernel.cu", "aten/src/x.cu", "torchvision/csrc/test/t.cu"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    assert list(kernel_files(tmp_path, None, ("torchvision/csrc",))) == ["nms_kernel_cu"]
-    assert list(kernel_files(tmp_path)) == ["x_cu"]
+    sources = dataclasses.replace(_sources(tmp_path / "other"), tree=tmp_path)
+    own = msgspec.structs.replace(RECIPE, folders=("torchvision/csrc",))
+    assert list(kernel_files(dataclasses.replace(sources, recipe=own))) == ["nms_kernel_cu"]
+    assert list(kernel_files(sources)) == ["x_cu"]
 
 
 def test_windows_libraries_get_entries_of_windows(tmp_path: Path) -> None:
