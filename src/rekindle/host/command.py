@@ -49,7 +49,8 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
     except (OSError, ValueError) as error:
         return Completed(argv=tuple(argv), code=None, err=str(error))
     _running.add(process)
-    out, err = _Drain(process.stdout), _Drain(process.stderr)
+    assert process.stdout is not None and process.stderr is not None
+    (out, out_drain), (err, err_drain) = _drain(process.stdout), _drain(process.stderr)
     timed_out = False
     try:
         try:
@@ -58,15 +59,15 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
             timed_out = True
             kill_group(process)
         # A tool may leave a daemon behind that holds its pipes open (ccache, adb): do not wait for it.
-        out.join(_GRACE_S)
-        err.join(_GRACE_S)
+        out_drain.join(_GRACE_S)
+        err_drain.join(_GRACE_S)
     except BaseException:
         kill_group(process)
         raise
     finally:
         _running.discard(process)
     code = None if timed_out else process.returncode
-    return Completed(argv=tuple(argv), code=code, out=decode(out.data), err=decode(err.data), timed_out=timed_out)
+    return Completed(argv=tuple(argv), code=code, out=decode(bytes(out)), err=decode(bytes(err)), timed_out=timed_out)
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -97,29 +98,15 @@ def decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-class _Drain:
-    """Reads a pipe in the background and keeps at most ``MAX_OUTPUT_BYTES`` of it."""
+def _drain(pipe: IO[bytes]) -> tuple[bytearray, threading.Thread]:
+    """Read a pipe in the background, and keep at most ``MAX_OUTPUT_BYTES`` of it."""
+    kept = bytearray()
 
-    def __init__(self, pipe: IO[bytes] | None) -> None:
-        self._parts: list[bytes] = []
-        self._kept = 0
-        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
-        self._thread.start()
-
-    def _read(self, pipe: IO[bytes] | None) -> None:
-        if pipe is None:
-            return
-        with contextlib.suppress(OSError, ValueError):
+    def read() -> None:
+        with contextlib.suppress(OSError, ValueError), pipe:
             while part := os.read(pipe.fileno(), 65536):
-                if self._kept < MAX_OUTPUT_BYTES:
-                    self._parts.append(part[: MAX_OUTPUT_BYTES - self._kept])
-                    self._kept += len(part)
-        with contextlib.suppress(OSError):
-            pipe.close()
+                kept.extend(part[: MAX_OUTPUT_BYTES - len(kept)])
 
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    @property
-    def data(self) -> bytes:
-        return b"".join(self._parts)
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return kept, thread

@@ -48,44 +48,42 @@ def download(
     if not url.startswith(("https://", "http://", "file://")):
         raise BadInput(f"cannot download from {url!r}", remedy="give an http(s) address")
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    last: Exception | None = None
+    part, notes = target.with_name(target.name + ".part"), target.with_name(target.name + ".part.json")
+    reason: object = "the server closed the connection"
     for attempt in range(ATTEMPTS if attempts is None else attempts):
         if attempt:
             time.sleep(min(2.0**attempt, 20.0) / 4)
         try:
-            if _continue(url, part, progress, context):
+            if _continue(url, part, notes, progress, context):
                 break
         except urllib.error.HTTPError as error:
             if error.code in (404, 410, 401, 403):
                 raise StageFailed(f"{url} answers {error.code} {error.reason}", remedy="check the address") from error
-            last = error
-        except (http.client.HTTPException, ValueError) as error:
-            last = error
+            reason = error.reason or error
+        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
         except OSError as error:
-            if error.errno is not None and not isinstance(
-                error, (urllib.error.URLError, ConnectionError, TimeoutError)
-            ):
+            if error.errno is not None:
                 raise BadInput(f"cannot write {part}: {error.strerror or error}", remedy="free some space") from error
-            last = error
+            reason = getattr(error, "reason", None) or error
     else:
         raise Interrupted(
-            f"the download of {url} was cut short at {_size(part) >> 20} MiB ({_reason(last)})",
+            f"the download of {url} was cut short at {_size(part) >> 20} MiB ({reason})",
             remedy="the same command continues there",
         )
     if sha256 is not None and (got := sha256_of(part)) != sha256.lower():
         part.unlink()
-        _note_path(part).unlink(missing_ok=True)
+        notes.unlink(missing_ok=True)
         raise StageFailed(f"{url} has SHA-256 {got}, not {sha256.lower()}; it was thrown away")
     part.replace(target)
-    _note_path(part).unlink(missing_ok=True)
+    notes.unlink(missing_ok=True)
     return target
 
 
-def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext | None) -> bool:
+def _continue(url: str, part: Path, notes: Path, progress: Progress, context: ssl.SSLContext | None) -> bool:
     """One connection: from where the part ends to the end. False where it was cut."""
     have = _size(part)
-    note = load_kept(_note_path(part), dict[str, Any]) or {}
+    note = load_kept(notes, dict[str, Any]) or {}
     known = note if have and note.get("url") == url else {}
     validator = known.get("etag") or known.get("modified")
     if have and not validator:
@@ -115,7 +113,7 @@ def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext 
         etag, modified = answer.headers.get("ETag"), answer.headers.get("Last-Modified")
         # A weak validator may not be used for ranges.
         note = {"url": url, "etag": etag if etag and not etag.startswith("W/") else None, "modified": modified}
-        write_atomically(_note_path(part), json.dumps(note | {"length": total}))
+        write_atomically(notes, json.dumps(note | {"length": total}))
         done = start
         begun = time.monotonic()
         with part.open("ab" if resumed else "wb") as file:
@@ -140,16 +138,6 @@ def _size(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
 
 
-def _note_path(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _reason(error: Exception | None) -> str:
-    if error is None:
-        return "the server closed the connection"
-    return str(getattr(error, "reason", None) or error)
-
-
 def why_unreachable(url: str, *, timeout: float = ASK_SECONDS) -> str | None:
     """None where the place answers at all, be it with a refusal; else the reason, in words. Only http(s) is asked."""
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
@@ -161,13 +149,8 @@ def why_unreachable(url: str, *, timeout: float = ASK_SECONDS) -> str | None:
     except urllib.error.HTTPError as error:
         # A proxy in between answers for a place it cannot reach itself.
         return f"a gateway on the way says {error.code}" if error.code in (502, 504) else None
-    except urllib.error.URLError as error:
-        return _describe_reason(error.reason, timeout)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return _describe_reason(error, timeout)
-
-
-def _describe_reason(reason: object, timeout: float) -> str | None:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         return None  # somebody answers; whether to believe them is the installer's to decide and to say
     if isinstance(reason, socket.gaierror):

@@ -92,7 +92,22 @@ class LiveHost:
         return None
 
     def memory(self) -> Memory | None:
-        return read_memory()
+        """What there is, and on Windows what may be promised: to all programs together, and to the job we run in."""
+        try:
+            import psutil
+
+            virtual = psutil.virtual_memory()
+        except (OSError, RuntimeError, NotImplementedError, ImportError):
+            return None
+        memory = Memory(total=virtual.total, available=virtual.available)
+        # Windows answers this by performance counters, which may be switched off.
+        with contextlib.suppress(OSError, RuntimeError, NotImplementedError):
+            memory = replace(memory, swap=psutil.swap_memory().total)
+        if sys.platform != "win32":
+            return memory
+        # psutil's swap is what Windows promises beyond the physical memory.
+        limit = None if memory.swap is None else memory.total + memory.swap  # type: ignore[unreachable,unused-ignore]
+        return replace(memory, commit_limit=limit, job_limit=_job_limit())
 
     def cores(self) -> int | None:
         try:
@@ -108,7 +123,27 @@ class LiveHost:
         return read_cpuid()
 
     def registry(self, key: str) -> RegistryKey | None:
-        return read_registry(key)
+        r"""``HKLM\…`` or ``HKCU\…`` in the 64-bit view; None where the key is missing or may not be read."""
+        if sys.platform != "win32":
+            return None
+        import winreg  # type: ignore[unreachable,unused-ignore]
+
+        roots = {"HKLM": winreg.HKEY_LOCAL_MACHINE, "HKCU": winreg.HKEY_CURRENT_USER}
+        root, _, path = key.partition("\\")
+        values: dict[str, str | int] = {}
+        try:
+            with winreg.OpenKey(roots[root], path, 0, winreg.KEY_READ | winreg.KEY_WOW64_64KEY) as handle:
+                subkeys, entries, _ = winreg.QueryInfoKey(handle)
+                for number in range(min(entries, _MAX_ENTRIES)):
+                    name, value, _ = winreg.EnumValue(handle, number)
+                    if isinstance(value, (str, int)):
+                        values[name] = value
+                    elif isinstance(value, list):
+                        values[name] = "\n".join(map(str, value))
+                keys = tuple(winreg.EnumKey(handle, number) for number in range(min(subkeys, _MAX_ENTRIES)))
+        except OSError:
+            return None
+        return RegistryKey(values=values, keys=keys)
 
     def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
         # In a process of its own: a driver half updated may hang in the kernel or crash the caller.
@@ -135,50 +170,6 @@ class LiveHost:
         if (answer := read_answer(done.out)) is not None:
             return answer
         return {"error": last_line(done.err, "it said nothing")[:300], "exit_code": done.code}
-
-
-def read_registry(key: str) -> RegistryKey | None:
-    r"""``HKLM\…`` or ``HKCU\…`` in the 64-bit view; None where the key is missing or may not be read."""
-    if sys.platform != "win32":
-        return None
-    import winreg  # type: ignore[unreachable,unused-ignore]
-
-    roots = {"HKLM": winreg.HKEY_LOCAL_MACHINE, "HKCU": winreg.HKEY_CURRENT_USER}
-    root, _, path = key.partition("\\")
-    values: dict[str, str | int] = {}
-    keys: list[str] = []
-    try:
-        with winreg.OpenKey(roots[root], path, 0, winreg.KEY_READ | winreg.KEY_WOW64_64KEY) as handle:
-            subkeys, entries, _ = winreg.QueryInfoKey(handle)
-            for number in range(min(entries, _MAX_ENTRIES)):
-                name, value, _ = winreg.EnumValue(handle, number)
-                if isinstance(value, (str, int)):
-                    values[name] = value
-                elif isinstance(value, list):
-                    values[name] = "\n".join(map(str, value))
-            keys = [winreg.EnumKey(handle, number) for number in range(min(subkeys, _MAX_ENTRIES))]
-    except OSError:
-        return None
-    return RegistryKey(values=values, keys=tuple(keys))
-
-
-def read_memory() -> Memory | None:
-    """What there is, and on Windows what may be promised: to all programs together, and to the job we run in."""
-    try:
-        import psutil
-
-        virtual = psutil.virtual_memory()
-    except (OSError, RuntimeError, NotImplementedError, ImportError):
-        return None
-    memory = Memory(total=virtual.total, available=virtual.available)
-    # Windows answers this by performance counters, which may be switched off.
-    with contextlib.suppress(OSError, RuntimeError, NotImplementedError):
-        memory = replace(memory, swap=psutil.swap_memory().total)
-    if sys.platform != "win32":
-        return memory
-    # psutil's swap is what Windows promises beyond the physical memory.
-    limit = None if memory.swap is None else memory.total + memory.swap  # type: ignore[unreachable,unused-ignore]
-    return replace(memory, commit_limit=limit, job_limit=_job_limit())
 
 
 def _job_limit() -> int | None:

@@ -35,23 +35,17 @@ def read_memory(fs: Path = Path("/")) -> MemoryNow | None:
 
         seen = psutil.virtual_memory()
         return MemoryNow(total=seen.total, available=seen.available, limited_by="machine")
-    machine = _meminfo(fs)
-    if machine is None:
-        return None
-    levels = [machine, *_limits(fs)]
-    tightest = min(levels, key=lambda memory: memory.available)
-    pressure = max(memory.pressure for memory in levels)
-    return replace(tightest, total=min(memory.total for memory in levels), pressure=pressure)
-
-
-def _meminfo(fs: Path) -> MemoryNow | None:
     read = _reader(fs)
     values = memory_sizes(read("/proc/meminfo"))
     if "MemTotal" not in values:
         return None
     free = values.get("MemAvailable", values.get("MemFree", 0) + values.get("Cached", 0))
     pressure = _pressure(read("/proc/pressure/memory"))
-    return MemoryNow(total=values["MemTotal"], available=free, limited_by="machine", pressure=pressure)
+    machine = MemoryNow(total=values["MemTotal"], available=free, limited_by="machine", pressure=pressure)
+    levels = [machine, *_limits(fs)]
+    tightest = min(levels, key=lambda memory: memory.available)
+    pressure = max(memory.pressure for memory in levels)
+    return replace(tightest, total=min(memory.total for memory in levels), pressure=pressure)
 
 
 @functools.lru_cache(maxsize=8)

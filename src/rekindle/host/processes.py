@@ -4,6 +4,7 @@ Read a few times a second while a build runs, so on Linux straight from /proc; t
 """
 
 import contextlib
+import functools
 import mmap
 import os
 import sys
@@ -149,27 +150,16 @@ def command_line(pid: int) -> list[str]:
     return []
 
 
-def pause(pids: list[int]) -> None:
-    """Stop them where they are; their memory stays, but grows no more."""
-    _call_each(pids, "suspend")
-
-
-def go_on(pids: list[int]) -> None:
-    """Let them run again."""
-    _call_each(pids, "resume")
-
-
-def kill(pids: list[int]) -> None:
-    """End them at once."""
-    _call_each(pids, "kill")
-
-
-def _call_each(pids: list[int], method: str) -> None:
+def _call_each(method: str, pids: list[int]) -> None:
     import psutil
 
     for pid in pids:
         with contextlib.suppress(psutil.Error):
             getattr(psutil.Process(pid), method)()
+
+
+# A paused process keeps its memory, which grows no more.
+pause, go_on, kill = (functools.partial(_call_each, method) for method in ("suspend", "resume", "kill"))
 
 
 def prefer_as_victim(pid: int) -> None:

@@ -42,8 +42,9 @@ class Sandbox:
         inside = {name: value for name, value in env.items() if any(fnmatch.fnmatchcase(name, p) for p in told)}
         inside |= {"HOME": str(work / "home"), "TMPDIR": "/tmp", "USER": "rekindle", "LOGNAME": "rekindle"}  # noqa: S108
         words = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
-        for name in _SYSTEM:
-            words += _bind_or_link(Path(name))
+        for path in map(Path, _SYSTEM):
+            # On merged systems a link stands in the place of a top-level folder.
+            words += ["--symlink", str(path.readlink()), str(path)] if path.is_symlink() else _bind_read_only(path)
         for pattern in _SHOWN["etc"]:
             words += [word for path in sorted(Path("/etc").glob(pattern)) for word in _bind_read_only(path)]
         home = _home()
@@ -58,7 +59,10 @@ class Sandbox:
         for path in _outermost_paths([*self.shown, *shown, *_named_folders(inside)], home):
             words += _bind_read_only(path)
         words += ["--bind", str(work), str(work), "--remount-ro", "/", "--chdir", str(work)]
-        return [*_limit_files(), self.program, *words, "--", *argv], inside
+        # No file of its own, and no log it fills through us, grows past FILE_BYTES.
+        limiter = shutil.which("prlimit")
+        limit = [limiter, f"--fsize={FILE_BYTES}:{FILE_BYTES}", "--"] if limiter else []
+        return [*limit, self.program, *words, "--", *argv], inside
 
 
 def find_sandbox(
@@ -107,19 +111,6 @@ def _trouble(box: Sandbox, probe: Sequence[str], work: Path) -> str | None:
         return None
     errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return f"bubblewrap cannot work here: {errors[-1] if errors else f'exit code {done.returncode}'}"
-
-
-def _limit_files() -> list[str]:
-    """No file of its own, and no log it fills through us, grows past ``FILE_BYTES``."""
-    program = shutil.which("prlimit")
-    return [program, f"--fsize={FILE_BYTES}:{FILE_BYTES}", "--"] if program else []
-
-
-def _bind_or_link(path: Path) -> list[str]:
-    """A top-level folder, or the link that stands in its place on merged systems."""
-    if path.is_symlink():
-        return ["--symlink", str(path.readlink()), str(path)]
-    return _bind_read_only(path)
 
 
 def _bind_read_only(path: Path) -> list[str]:

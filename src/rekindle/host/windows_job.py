@@ -42,15 +42,10 @@ class ExtendedLimits(ctypes.Structure):
     ]
 
 
-def _kernel32() -> Any:
-    library = getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009 (absent elsewhere)
-    library.CreateJobObjectW.restype = ctypes.c_void_p
-    return library
-
-
 def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "tuple[subprocess.Popen[bytes], JobObject]":
     """Start suspended, put into the job, then let run: no child can slip out before the job holds it."""
-    kernel = _kernel32()
+    kernel = getattr(ctypes, "WinDLL")("kernel32")  # noqa: B009 (absent elsewhere)
+    kernel.CreateJobObjectW.restype = ctypes.c_void_p
     job = kernel.CreateJobObjectW(None, None)
     limits = ExtendedLimits()
     limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE

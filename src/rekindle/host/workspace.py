@@ -125,12 +125,7 @@ def _holder(path: Path) -> str:
 
 def workspace_at(folder: Path | None, name: str = "default") -> Workspace:
     """The workspace in ``folder``, or the user's own of that name."""
-    return Workspace(folder.absolute()) if folder is not None else default_workspace(name)
-
-
-def default_workspace(name: str = "default") -> Workspace:
-    """Where things lie when ``--workspace`` is not given."""
-    return Workspace(own_directories()[0] / name)
+    return Workspace(folder.absolute() if folder is not None else own_directories()[0] / name)
 
 
 def find_holdings() -> Iterator[Holding]:

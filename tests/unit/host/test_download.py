@@ -6,6 +6,7 @@ import hashlib
 import socket
 import ssl
 import threading
+import urllib.error
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import BadInput, Interrupted, StageFailed
-from rekindle.host.download import _describe_reason, _speed, download
+from rekindle.host.download import _speed, download, why_unreachable
 
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
 SHA = hashlib.sha256(CONTENT).hexdigest()
@@ -298,5 +299,11 @@ def test_more_than_any_source_is_not_fetched(server: Server, tmp_path: Path, mon
         ("words", "words"),
     ],
 )
-def test_why_a_place_cannot_be_reached_in_words(reason: object, words: str | None) -> None:
-    assert _describe_reason(reason, 8.0) == words
+def test_why_a_place_cannot_be_reached_in_words(
+    reason: str | Exception, words: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise urllib.error.URLError(reason)
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    assert why_unreachable("https://example.invalid") == words

@@ -12,7 +12,7 @@ import pytest
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host import made, workspace
 from rekindle.host.files import hold_lock, is_git_name, is_reserved_name
-from rekindle.host.live import LiveHost, read_registry
+from rekindle.host.live import LiveHost
 from rekindle.host.redact import all_without_secrets, without_secrets
 from rekindle.host.workspace import Workspace, remove
 from rekindle.model.holdings import Holding
@@ -147,8 +147,7 @@ def test_logs_have_names_of_their_own(tmp_path: Path) -> None:
 
 def test_the_given_workspace_or_the_user_s_own() -> None:
     assert workspace.workspace_at(Path("here")).root == Path("here").absolute()
-    assert workspace.default_workspace("mine").root.name == "mine"
-    assert workspace.workspace_at(None, "mine") == workspace.default_workspace("mine")
+    assert workspace.workspace_at(None, "mine").root == made.own_directories()[0] / "mine"
 
 
 def test_what_cannot_be_removed_whole_is_still_known_as_ours(
@@ -212,10 +211,10 @@ def test_a_key_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
         EnumValue=lambda handle, number: values[number],
         EnumKey=lambda handle, number: ("one", "two")[number],
     )
-    assert read_registry("HKLM\\X") is None or sys.platform == "win32"
+    assert LiveHost().registry("HKLM\\X") is None or sys.platform == "win32"
     monkeypatch.setitem(sys.modules, "winreg", fake)
     monkeypatch.setattr(sys, "platform", "win32")
     found = LiveHost().registry("HKLM\\Software\\X")
     assert found is not None and found.values == {"a": "text", "b": 7, "c": "x\ny"} and found.keys == ("one", "two")
     assert opened == [("lm", "Software\\X", 0, 257)]
-    assert read_registry("HKCU\\none") is None
+    assert LiveHost().registry("HKCU\\none") is None

@@ -12,7 +12,7 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.host import live
-from rekindle.host.live import LiveHost, ask_python, read_memory
+from rekindle.host.live import LiveHost, ask_python
 from rekindle.host.protocol import Completed
 
 
@@ -64,22 +64,22 @@ def test_memory_is_known_where_swap_is_not(monkeypatch: pytest.MonkeyPatch) -> N
         raise RuntimeError("PdhAddEnglishCounterW failed. Performance counters may be disabled.")
 
     monkeypatch.setattr(psutil, "swap_memory", refuse)
-    memory = read_memory()
+    memory = LiveHost().memory()
     assert memory and memory.total > 0 and memory.swap is None and memory.commit_limit is None
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(live, "_job_limit", lambda: 5)
-    windows = read_memory()
+    windows = LiveHost().memory()
     assert windows and windows.total == memory.total and windows.commit_limit is None and windows.job_limit == 5
 
 
 def test_memory_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = read_memory()
+    memory = LiveHost().memory()
     assert (
         memory and LiveHost().memory() and 0 < (memory.available or 0) <= memory.total and memory.commit_limit is None
     )
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(live, "_job_limit", lambda: 7)
-    windows = read_memory()
+    windows = LiveHost().memory()
     assert windows and windows.job_limit == 7 and windows.commit_limit == windows.total + (windows.swap or 0)
 
 
