@@ -282,7 +282,11 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
         have = actual[key]
         if (key == "version" and want is None) or (key != "version" and plan_is_for_cpu):
             continue
-        if bool(want) != bool(have) or (want and have and not _same_version(key, want, have)):
+        # Of a toolkit two numbers count, of torch all but what stands behind "+".
+        shown = [
+            (text or "").split("+")[:1] if key == "version" else (text or "").split(".")[:2] for text in (want, have)
+        ]
+        if shown[0] != shown[1]:
             flavour = flavour_name(actual["cuda"], minor(actual["rocm"]) if actual["rocm"] else None)
             raise BadInput(
                 f"{plan.project} was planned for torch {_words(planned)}, but the torch in {target.python}"
@@ -294,12 +298,6 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
     if plan_is_for_cpu and (actual["cuda"] or actual["rocm"]) and say:
         say(f"{plan.project} gets no GPU code: the plan is for the CPU, torch is {_words(actual)}")
     return Fact(name="torch", wanted=_words(planned), found=_words(actual), ok=True, where="asked of the target Python")
-
-
-def _same_version(key: str, want: str, have: str) -> bool:
-    if key == "version":
-        return want.split("+")[0] == have.split("+")[0]
-    return want.split(".")[:2] == have.split(".")[:2]
 
 
 def _words(torch: dict[str, str | None]) -> str:

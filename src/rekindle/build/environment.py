@@ -91,15 +91,14 @@ def make_environment(
     path_first: Iterable[Path | str],
     extra: Mapping[str, str],
     version: str | None,
-    epoch: int,
     project: str,
 ) -> BuildEnvironment:
     """``extra`` (launcher, jobserver) yields to the plan; CMake settings setup.py would not forward are kept apart."""
     assert plan.build is not None
     dropped = tuple(sorted(name for name in shell if is_among(name, build_names().dropped)))
-    settings = {**plan.build.cmake}
+    settings = plan.build.cmake
     chosen: dict[str, str] = {
-        "SOURCE_DATE_EPOCH": str(epoch),
+        "SOURCE_DATE_EPOCH": str(ZIP_EPOCH),
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
         "PYTHONUNBUFFERED": "1",
@@ -155,10 +154,9 @@ def render_cache_script(
     (``torch.__config__.show()``), and the flag names the very path it is to hide.
     """
     lines = ["# Written by rekindle: settings of the plan that the tree's setup.py does not pass on."]
-    for name, value in sorted(settings.items()):
-        lines.append(cache_line(name, value))
-    for option in (*([flag] if flag else ()), *more):
-        lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{option}>")')
+    lines += [cache_line(name, value) for name, value in sorted(settings.items())]
+    options = (*([flag] if flag else ()), *more)
+    lines += [f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{option}>")' for option in options]
     if flag and steady_cuda:
         lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=@{FLAG_FILE}>")')
         names = Path(__file__).with_name("steady_cuda_names.cmake").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ the wheel where PEP 770 wants it (``.dist-info/sboms``), the provenance beside i
 """
 
 import configparser
-import hashlib
+import contextlib
 import json
 import os
 import re
@@ -16,18 +16,19 @@ import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from rekindle import __version__
 from rekindle.build.environment import BuildEnvironment
 from rekindle.build.launchers import statistics
 from rekindle.build.report import write_report
 from rekindle.build.work import Work
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, StageFailed, reading
 from rekindle.formats.cyclonedx import render_bill
 from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.formats.rewrite import Rewriter, member_chunks
 from rekindle.formats.statement import hide_places, write_statement
+from rekindle.formats.wheel import WheelZip
 from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest
 from rekindle.host.redact import without_password
@@ -50,7 +51,11 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
     bill_file = statement_file = None
     with work.phase("finish"):
         if wheel is not None:
-            packages = _installed_packages(work, target)
+            packages = {}
+            # What the build environment held, asked of the interpreter itself.
+            with contextlib.suppress(BadInput):
+                contents = ask_contents(work.host, target.python)
+                packages = {package.name: package.version for package in contents.packages}
             tools = {name: text.split(" ")[0] for name, text in work.toolchain.items()}
             bill = bill_of_materials(work.tree, work.version, packages, tools)
             final = work.workspace.wheels / wheel.name
@@ -117,14 +122,6 @@ def _wheel_identity(work: Work, digest: str) -> bytes:
     fields = {"schema": 1, "plan_digest": digest}
     fields |= {"source_commit": work.tree.commit, "source_digest": work.tree.digest}
     return encode(fields | {"patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]})
-
-
-def _installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
-    """What the build environment held, asked of the interpreter itself."""
-    try:
-        return {package.name: package.version for package in ask_contents(work.host, target.python).packages}
-    except BadInput:
-        return {}
 
 
 def third_party(root: Path) -> dict[str, str]:
@@ -230,49 +227,26 @@ class Comparison(NamedTuple):
 
 def compare_wheels(ours: Path, theirs: Path) -> Comparison:
     """Members by name and content; how they are packed comes second, who built them third."""
-    try:
-        with zipfile.ZipFile(ours) as a, zipfile.ZipFile(theirs) as b:
-            left, right = _member_digests(a), _member_digests(b)
-            if left == right:
-                return Comparison("normalised", rule="packed differently: every file inside has the same bytes")
-            plain = [{k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (left, right)]
-            if plain[0] == plain[1]:
-                own = "rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
-                return Comparison("normalised", rule=f"without {own}")
-            return Comparison("different", difference=_first_difference(a, b, *plain))
-    except (zipfile.BadZipFile, OSError, RuntimeError, EOFError, NotImplementedError) as error:
-        raise BadInput(f"cannot compare {ours.name} with {theirs}: {error}") from error
+    with reading(theirs):
+        a, b = WheelZip(lambda: ours.open("rb"), ours.name), WheelZip(lambda: theirs.open("rb"), theirs.name)
+    left, right = (dict(wheel.digests(wheel.members)) for wheel in (a, b))
+    if left == right:
+        return Comparison("normalised", rule="packed differently: every file inside has the same bytes")
+    left, right = ({k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (left, right))
+    if left == right:
+        own = "rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
+        return Comparison("normalised", rule=f"without {own}")
+    name = min(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
+    if name in left and name in right:
+        with zipfile.ZipFile(ours) as one, zipfile.ZipFile(theirs) as other, one.open(name) as x, other.open(name) as y:
+            return Comparison("different", difference=f"{name} from byte {_differing_byte(x, y)} on")
+    return Comparison(
+        "different", difference=f"{name} is only in the {'rebuilt wheel' if name in left else 'original'}"
+    )
 
 
-def _member_digests(archive: zipfile.ZipFile) -> dict[str, str]:
-    digests = {}
-    for info in archive.infolist():
-        total = hashlib.sha256()
-        for chunk in member_chunks(archive, info.filename):
-            total.update(chunk)
-        digests[info.filename] = total.hexdigest()
-    return digests
-
-
-def _first_difference(a: zipfile.ZipFile, b: zipfile.ZipFile, left: dict[str, str], right: dict[str, str]) -> str:
-    for name in sorted(left.keys() | right.keys()):
-        if name not in right:
-            return f"{name} is only in the rebuilt wheel"
-        if name not in left:
-            return f"{name} is only in the original"
-        if left[name] != right[name]:
-            return _differing_byte(a, b, name)
-    return "the order of the files"
-
-
-def _differing_byte(a: zipfile.ZipFile, b: zipfile.ZipFile, name: str) -> str:
+def _differing_byte(left: IO[bytes], right: IO[bytes]) -> int:
     at = 0
-    with a.open(name) as left, b.open(name) as right:
-        while True:
-            x, y = left.read(_CHUNK), right.read(_CHUNK)
-            if x != y:
-                near = next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), min(len(x), len(y)))
-                return f"{name} from byte {at + near} on"
-            if not x:
-                return name
-            at += len(x)
+    while (x := left.read(_CHUNK)) == (y := right.read(_CHUNK)):
+        at += len(x)
+    return at + next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), min(len(x), len(y)))

@@ -88,16 +88,11 @@ class FrontEnd:
         # Our CMake and Ninja are on PATH, not packages of the target: the check of requirements would miss them.
         argv = [python, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir", str(out)]
         if self.kind == "scikit":
-            argv += ["-Cbuild-dir=build", *scikit_settings(defines or {})]
+            rows = sorted((defines or {}).items())
+            argv += ["-Cbuild-dir=build"]
+            argv += [f"-Ccmake.define.{name}={value}" for name, value in rows if name not in _NOT_DEFINED]
+            argv += [f"-Ccmake.build-type={value}" for name, value in rows if name == "CMAKE_BUILD_TYPE" and value]
         return [*argv, str(self.root)]
-
-
-def scikit_settings(defines: Mapping[str, str]) -> list[str]:
-    """CMake settings in scikit-build-core's words."""
-    settings = [f"-Ccmake.define.{name}={value}" for name, value in sorted(defines.items()) if name not in _NOT_DEFINED]
-    if kind := defines.get("CMAKE_BUILD_TYPE"):
-        settings.append(f"-Ccmake.build-type={kind}")
-    return settings
 
 
 def find_front_end(root: Path) -> FrontEnd:
@@ -119,7 +114,7 @@ def find_front_end(root: Path) -> FrontEnd:
             only = "--cmake-only" in text
             return FrontEnd(kind="cmake-setup", root=root, requires=requires, only_flag=only, backend=backend)
         if not backend:
-            serial, chooses = is_serial(text), chooses_jobs(text)
+            serial, chooses = bool(_SERIAL.search(text)), chooses_jobs(text)
             return FrontEnd(kind="setup", root=root, requires=requires, serial=serial, chooses_jobs=chooses)
     if project.is_file() and (backend or requires):
         return FrontEnd(kind="pep517", root=root, requires=requires, backend=backend or "setuptools.build_meta")
@@ -127,11 +122,6 @@ def find_front_end(root: Path) -> FrontEnd:
         f"{root} has neither setup.py nor a pyproject.toml with a build backend, so it is no tree that makes a wheel",
         remedy="give the root of a PyTorch, torchvision or torchaudio tree with --source DIR",
     )
-
-
-def is_serial(setup: str) -> bool:
-    """Whether a setup.py switches Ninja off."""
-    return bool(_SERIAL.search(setup))
 
 
 def chooses_jobs(setup: str) -> bool:

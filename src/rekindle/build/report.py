@@ -7,13 +7,13 @@ compilations that a *cache* could have kept, C++ that *precompiled headers* save
 wait for.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rekindle.build.governor import Sample
 from rekindle.build.history import ObjectCosts, kind_of
-from rekindle.formats.ninja import Edge, read_ninja_log
+from rekindle.formats.ninja import Edge, file_name, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
 from rekindle.model.build import BuildResult
@@ -32,24 +32,12 @@ _COMPILED = ("cxx", "c", "gpu")
 _PCH = "USE_PRECOMPILED_HEADERS"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A step in the time line."""
-
+class Bar(NamedTuple):
     x: float
     width: float
     y: int
     kind: str
     title: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlowStep:
-    """A step that took long."""
-
-    name: str
-    seconds: float
-    peak_mib: int | None
 
 
 def write_report(
@@ -76,7 +64,8 @@ def write_report(
         total=total,
         ticks=[(round(WIDTH * part / 5), spoken_seconds(total * part / 5)) for part in range(6)],
         width=WIDTH,
-        slow=slowest(edges, learnt),
+        slow=sorted(edges, key=lambda edge: edge.start - edge.end)[:MAX_SLOW],
+        peak=learnt.peak if learnt else lambda output: None,
         kinds=by_kind(edges),
         quicker=quicker(edges, result),
         memory=memory_lines(samples),
@@ -138,15 +127,6 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
     return bars, len(free), total / 1000, [round(offsets[run] * scale, 1) for run in sorted(offsets)][1:]
 
 
-def slowest(edges: Sequence[Edge], learnt: ObjectCosts | None) -> list[SlowStep]:
-    """The steps that took longest, with the memory they took."""
-    rows = []
-    for edge in sorted(edges, key=lambda edge: edge.start - edge.end)[:MAX_SLOW]:
-        peak = learnt.peak(edge.outputs[0]) if learnt else None
-        rows.append(SlowStep(name=edge.outputs[0], seconds=edge.seconds, peak_mib=peak >> 20 if peak else None))
-    return rows
-
-
 def by_kind(edges: Sequence[Edge]) -> list[tuple[str, int, float]]:
     """How many steps of each kind, and their seconds together; what took most first."""
     totals: dict[str, tuple[int, float]] = {}
@@ -185,7 +165,7 @@ def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
 
 def quicker(edges: Sequence[Edge], result: BuildResult) -> list[str]:
     """Sentences for the report, what saves most first."""
-    tips = [*_giants(edges), *_memory(edges, result), *_headers(edges, result), *_cache(edges, result)]
+    tips = [*_giants(edges), *_other_tips(edges, result)]
     return [text for _, text in sorted(tips, key=lambda tip: -tip[0])]
 
 
@@ -224,52 +204,34 @@ def _compilations(edges: Sequence[Edge]) -> list[Edge]:
     return [edge for edge in edges if kind_of(edge.outputs[0]) in _COMPILED]
 
 
-def _giants(edges: Sequence[Edge]) -> list[tuple[float, str]]:
+def _giants(edges: Sequence[Edge]) -> Iterator[tuple[float, str]]:
     last = max((edge.run for edge in edges), default=0)
     steps = [edge for edge in _compilations(edges) if edge.run == last]
     jobs = lanes(steps)
     if jobs < 2:
-        return []
+        return
     took = (max(edge.end for edge in steps) - min(edge.start for edge in steps)) / 1000
     idle, late = idle_tail(steps, jobs)
     saved = min(idle, took - packed_seconds(steps, jobs))
-    if saved < took * WORTH:
-        return []
-    files = [(edge.outputs[0].rsplit("/", 1)[-1].removesuffix(".o").removesuffix(".obj"), edge) for edge in late[:3]]
-    names = ", ".join(f"{file} ({edge.seconds:.0f} s)" for file, edge in files)
-    text = (
-        f"{saved:.0f} s at the end at least half of the {jobs} jobs had nothing to do while {names} ran: longest first"
-        " would have saved up to that. The next build in this workspace knows these files and starts them first."
-    )
-    return [(saved, text)]
+    if saved >= took * WORTH:
+        files = [(file_name(edge.outputs[0]).removesuffix(".o").removesuffix(".obj"), edge) for edge in late[:3]]
+        names = ", ".join(f"{file} ({edge.seconds:.0f} s)" for file, edge in files)
+        text = f"{saved:.0f} s at the end at least half of the {jobs} jobs had nothing to do while {names} ran: longest"
+        text += " first would have saved up to that. The next build in this workspace knows these files and starts them"
+        yield saved, f"{text} first."
 
 
-def _memory(edges: Sequence[Edge], result: BuildResult) -> list[tuple[float, str]]:
-    if not result.paused:
-        return []
-    most = max((edge.seconds for edge in _compilations(edges)), default=0.0)
-    return [(most, f"Compilers were paused {result.paused} times for want of memory: more memory, or less beside it.")]
-
-
-def _headers(edges: Sequence[Edge], result: BuildResult) -> list[tuple[float, str]]:
-    spent = sum(edge.seconds for edge in edges if kind_of(edge.outputs[0]) == "cxx")
-    torch = result.project == "torch"
-    if not torch or spent < CXX_SECONDS or result.environment.get(_PCH, "0") not in ("0", "OFF"):
-        return []
-    text = (
-        f"C++ took {spent / 60:.0f} min of compiling: with --set {_PCH}=1 torch's own headers are compiled once, not"
-        " for every file."
-    )
-    return [(spent / 2, text)]
-
-
-def _cache(edges: Sequence[Edge], result: BuildResult) -> list[tuple[float, str]]:
+def _other_tips(edges: Sequence[Edge], result: BuildResult) -> Iterator[tuple[float, str]]:
     steps = _compilations(edges)
+    if result.paused:
+        most = max((edge.seconds for edge in steps), default=0.0)
+        yield most, f"Compilers were paused {result.paused} times for want of memory: more memory, or less beside it."
+    spent = sum(edge.seconds for edge in edges if kind_of(edge.outputs[0]) == "cxx")
+    unset = result.environment.get(_PCH, "0") in ("0", "OFF")
+    if result.project == "torch" and spent >= CXX_SECONDS and unset:
+        text = f"C++ took {spent / 60:.0f} min of compiling: with --set {_PCH}=1 torch's own headers are compiled"
+        yield spent / 2, f"{text} once, not for every file."
     spent = sum(edge.seconds for edge in steps)
-    if result.launcher or spent < 60:
-        return []
-    text = (
-        f"{len(steps)} compilations took {spent / 60:.0f} min: with --launcher ccache the same build again, also in"
-        " another place, takes them from the cache."
-    )
-    return [(0.0, text)]
+    if not result.launcher and spent >= 60:
+        text = f"{len(steps)} compilations took {spent / 60:.0f} min: with --launcher ccache the same build again, also"
+        yield 0.0, f"{text} in another place, takes them from the cache."

@@ -13,7 +13,6 @@ from rekindle.build.assertwanted import SUMMARY_FILE, check_configuration, summa
 from rekindle.build.companion import plan_for
 from rekindle.build.environment import (
     FLAG_FILE,
-    ZIP_EPOCH,
     BuildEnvironment,
     chosen_cuda,
     driver_stub,
@@ -62,7 +61,6 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
         path_first=[*link_tools(tools, cmake, ninja), target.bin],
         extra=behind_one_name(extra, tools, scripts) if work.front.takes_cmake_settings else extra,
         version=work.version,
-        epoch=ZIP_EPOCH,
         project=work.tree.project,
     )
     env.full.update(work.launcher.private if work.launcher else {})
@@ -290,7 +288,6 @@ def render_script(order: BuildOrder) -> BuildScript:
         path_first=(),
         extra=chosen,
         version=wheel_version(plan, tree),
-        epoch=ZIP_EPOCH,
         project=tree.project,
     )
     env.chosen.update(chosen_cuda(LiveHost(), plan, {**plan.build.cmake, **plan.build.env}))

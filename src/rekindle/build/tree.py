@@ -170,11 +170,6 @@ def refuse_future(root: Path) -> None:
             )
 
 
-def free_bytes(path: Path) -> int:
-    """How much more fits."""
-    return shutil.disk_usage(path).free
-
-
 def free_files(path: Path) -> int | None:
     """How many more files fit, whatever their size; None where the file system sets no number."""
     if not hasattr(os, "statvfs"):
@@ -195,7 +190,7 @@ def refuse_few_files(build_tree: Path) -> None:
 
 def stop_before_full(build_tree: Path) -> None:
     """Called now and then while compiling: a full disk corrupts, an orderly stop does not."""
-    free = free_bytes(build_tree)
+    free = shutil.disk_usage(build_tree).free
     if free < MIN_FREE_BYTES:
         raise Interrupted(
             f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}",

@@ -141,10 +141,10 @@ class Supervisor:
         if self.farm is not None:
             counts, slots = self.farm.counts, self.farm.status.slots
             view = dataclasses.replace(view, elsewhere=counts.elsewhere, here=counts.local, slots=slots)
-        if last is None:
-            return view
-        view = dataclasses.replace(view, used=last.used, free=last.available)
-        return dataclasses.replace(view, running=last.running, allowed=last.allowed, paused=last.paused)
+        if last is not None:
+            view = dataclasses.replace(view, used=last.used, free=last.available, running=last.running)
+            view = dataclasses.replace(view, allowed=last.allowed, paused=last.paused)
+        return view
 
     def _cache_now(self) -> tuple[int | None, int | None]:
         """Asked now and then: it starts the cache's own program."""

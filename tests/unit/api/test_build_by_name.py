@@ -19,7 +19,7 @@ from rekindle.api import extensions
 from rekindle.api.build import build_script
 from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
 from rekindle.build.companion import torch_of
-from rekindle.build.frontend import BY_JOBSERVER, DRIVER, chooses_jobs, find_front_end, is_serial
+from rekindle.build.frontend import BY_JOBSERVER, DRIVER, chooses_jobs, find_front_end
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.simple_index import read_project_page, sdists_of
 from rekindle.host.live import LiveHost
@@ -249,7 +249,6 @@ def test_the_torch_of_a_python_without_importing_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("word", "serial"), [("use_ninja=False", True), ("use_ninja = False", True), ("", False)])
 def test_a_tree_that_does_without_ninja_is_known(tmp_path: Path, word: str, serial: bool) -> None:
     (tmp_path / "setup.py").write_text(f"{SETUP}x({word})\n", encoding="utf-8")
-    assert is_serial(f"BuildExtension.with_options({word})") is serial
     argv = find_front_end(tmp_path).wheel("python", tmp_path)
     assert argv[1:3] == (["-c", DRIVER] if serial else ["setup.py", "bdist_wheel"])
     assert find_front_end(tmp_path).serial is serial

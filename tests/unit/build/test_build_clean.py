@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -104,7 +105,7 @@ def test_files_from_the_future(tree: Path) -> None:
 
 def test_a_filling_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 50 << 30
-    monkeypatch.setattr("rekindle.build.tree.free_bytes", lambda _: free)
+    monkeypatch.setattr("rekindle.build.tree.shutil.disk_usage", lambda _: mock.Mock(free=free))
     stop_before_full(tmp_path)
     free = 100 << 20
     with pytest.raises(Interrupted, match="100 MiB are left"):

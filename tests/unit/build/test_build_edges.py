@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_a_version_has_eighty_letters_at_most(tmp_path: Path) -> None:
 def test_it_stops_before_no_more_files_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int | None, stops: bool
 ) -> None:
-    monkeypatch.setattr("rekindle.build.tree.free_bytes", lambda _: 50 << 30)
+    monkeypatch.setattr("rekindle.build.tree.shutil.disk_usage", lambda _: mock.Mock(free=50 << 30))
     monkeypatch.setattr("rekindle.build.tree.free_files", lambda _: files)
     if stops:
         with pytest.raises(Interrupted, match="more files fit"):
