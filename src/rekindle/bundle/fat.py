@@ -41,6 +41,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 
 _ORIGIN = ("$ORIGIN", "${ORIGIN}")
+_HIP_NOTE = "AMD device code is left whole: bundles are found by offsets that only their maker may change"
 
 
 def reaches(member: str, rpath: tuple[str, ...], where: str) -> bool:
@@ -124,13 +125,14 @@ class _Bundling:
             requires = required_packages(self.source.read(f"{self.folder}/METADATA"))
             collection = collect(wheel_libs, order.rules, order.places, exclude=order.exclude, requires=requires)
             system = next((lib.system for lib in wheel_libs.values()), "linux")
+            hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
             report = BundleReport(
                 wheel=str(order.wheel),
                 system="windows" if system == "windows" else "linux",
                 bytes_before=order.wheel.stat().st_size,
                 left=tuple(collection.left.values()),
                 missing=tuple(collection.missing.values()),
-                notes=(_hip_note(wheel_libs),) if _hip_note(wheel_libs) and order.archs else (),
+                notes=(_HIP_NOTE,) if hip and order.archs else (),
             )
             if collection.missing and not order.allow_missing:
                 first = next(iter(collection.missing.values()))
@@ -304,8 +306,3 @@ def destination(wheel_libs: dict[str, Linked], folder: str) -> str:
         if candidate in folders:
             return candidate
     return f"{folder.split('-')[0]}.libs"
-
-
-def _hip_note(wheel_libs: dict[str, Linked]) -> str:
-    hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
-    return "AMD device code is left whole: bundles are found by offsets that only their maker may change" if hip else ""

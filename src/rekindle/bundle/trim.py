@@ -58,9 +58,8 @@ def trim(path: Path, cards: Sequence[Sm], name: str) -> Trimmed:
             for container, keep in plans:
                 _rewrite(data, container, keep)
             data.flush()
-    names = {entry.name for entry in dropped}
-    saved = sum(entry.header + entry.size for entry in dropped)
-    return Trimmed(file=name, archs=tuple(sorted(names, key=_number_order)), bytes=saved)
+    archs = sorted({entry.name for entry in dropped}, key=lambda arch: (int("".join(filter(str.isdigit, arch))), arch))
+    return Trimmed(file=name, archs=tuple(archs), bytes=sum(entry.header + entry.size for entry in dropped))
 
 
 def _containers(data: mmap.mmap) -> list[Container]:
@@ -95,8 +94,3 @@ def _write_zeros(data: mmap.mmap, start: int, end: int) -> None:
     for at in range(start, end, step):
         stop = min(end, at + step)
         data[at:stop] = bytes(stop - at)
-
-
-def _number_order(name: str) -> tuple[int, str]:
-    digits = "".join(c for c in name if c.isdigit())
-    return int(digits or 0), name

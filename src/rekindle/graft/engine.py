@@ -22,7 +22,7 @@ from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import Code
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
-from rekindle.graft.library import Candidate, DeviceLibrary, GpuLibrary, Unit, Way, unit_compression
+from rekindle.graft.library import GraftCandidate, DeviceLibrary, GpuLibrary, Unit, Way, unit_compression
 from rekindle.graft.pack import read_graft, write_archive, write_graft
 from rekindle.graft.source import SourceWay, compare_code
 from rekindle.graft.wheel import apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
@@ -58,10 +58,10 @@ class FoundLibrary:
     number: int
     path: Path
     name: str
-    planned: tuple[tuple[Way, tuple[Candidate, ...]], ...]
+    planned: tuple[tuple[Way, tuple[GraftCandidate, ...]], ...]
 
     @property
-    def units(self) -> tuple[Candidate, ...]:
+    def units(self) -> tuple[GraftCandidate, ...]:
         return tuple(unit for _, units in self.planned for unit in units)
 
 
@@ -186,10 +186,10 @@ def _read_libraries(
 
 def _survey_card(
     library: DeviceLibrary, target: CardTarget, without: Sequence[str]
-) -> tuple[list[tuple[Way, tuple[Candidate, ...]]], list[UnitOutcome]]:
+) -> tuple[list[tuple[Way, tuple[GraftCandidate, ...]]], list[UnitOutcome]]:
     """What each way to a card can make that none before it could, and the state of all other units there."""
     settled: set[int] = set()
-    made: list[tuple[Way, tuple[Candidate, ...]]] = []
+    made: list[tuple[Way, tuple[GraftCandidate, ...]]] = []
     state: dict[int, UnitOutcome] = {}
     for way in target.ways:
         if len(settled) == len(library.units):

@@ -24,7 +24,7 @@ from rekindle.formats.elf_move import SectionPiece
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job
-from rekindle.graft.library import Candidate, DeviceLibrary, DeviceUnit, Way
+from rekindle.graft.library import GraftCandidate, DeviceLibrary, DeviceUnit, Way
 from rekindle.graft.source import choose_file, find_files
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Gfx
@@ -111,7 +111,7 @@ class HipLibrary(DeviceLibrary):
 
 
 @dataclass(frozen=True)
-class HipCandidate(Candidate):
+class HipCandidate(GraftCandidate):
     """A bundle and the ``origin`` of code for it: a chip of the same kind that it has, or a file. ``cuid`` and
     ``version`` (of the code object) are those of the wheel's own."""
 
@@ -128,7 +128,7 @@ class TwinWay(Way):
     facts: Facts
     kind: ClassVar[WayKind] = "twin"
 
-    def judge(self, library: HipLibrary) -> Iterator[Candidate | UnitOutcome]:
+    def judge(self, library: HipLibrary) -> Iterator[GraftCandidate | UnitOutcome]:
         for unit in library.units:
             twin = find_twin(unit.chips, self.card, self.facts)
             if not unit.chips:
@@ -167,7 +167,7 @@ class HipSourceWay(Way):
         own = (word for word in self.options if not word.startswith("-I"))
         return ("-x", "hip", "--cuda-device-only", "-O3", *own)
 
-    def judge(self, library: HipLibrary) -> Iterator[Candidate | UnitOutcome]:
+    def judge(self, library: HipLibrary) -> Iterator[GraftCandidate | UnitOutcome]:
         """The file of each bundle is told by the kernels it defines."""
         files = [path for paths in find_files([self.tree], _SUFFIXES).values() for path in paths]
         for unit in library.units:

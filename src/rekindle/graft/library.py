@@ -51,7 +51,7 @@ class Unit(DeviceUnit):
 
 
 @dataclass(frozen=True)
-class Candidate:
+class GraftCandidate:
     """A container that lacks code for ``arch``, and the ``plan`` for it in words; ``name`` is the compiler's for it."""
 
     library: str
@@ -107,10 +107,10 @@ class Way:
     def survey(self, library: Any) -> tuple[list[Any], list[UnitOutcome]]:
         """What can be made of a library, and the state of its other units."""
         rows = list(self.judge(library))
-        candidates = [row for row in rows if isinstance(row, Candidate)]
+        candidates = [row for row in rows if isinstance(row, GraftCandidate)]
         return candidates, [row for row in rows if isinstance(row, UnitOutcome)]
 
-    def judge(self, library: Any) -> Iterable[Candidate | UnitOutcome]:
+    def judge(self, library: Any) -> Iterable[GraftCandidate | UnitOutcome]:
         """Its units in order."""
         raise NotImplementedError
 

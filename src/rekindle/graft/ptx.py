@@ -13,7 +13,7 @@ from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job
-from rekindle.graft.library import Candidate, GpuLibrary, Way
+from rekindle.graft.library import GraftCandidate, GpuLibrary, Way
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome, WayKind
@@ -21,7 +21,7 @@ from rekindle.model.toml import read_beside
 
 
 @dataclass(frozen=True)
-class PtxUnit(Candidate):
+class PtxUnit(GraftCandidate):
     """A container that has PTX for the card: the ``entry`` to compile."""
 
     entry: Entry
@@ -46,7 +46,7 @@ class PtxWay(Way):
     def flags(self) -> tuple[str, ...]:
         return (f"ptxas -arch={self.arch}",)
 
-    def judge(self, library: GpuLibrary) -> Iterator[Candidate | UnitOutcome]:
+    def judge(self, library: GpuLibrary) -> Iterator[GraftCandidate | UnitOutcome]:
         for unit in library.units:
             module = library.module(unit)
             name = module.source if module else None

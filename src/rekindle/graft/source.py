@@ -21,7 +21,7 @@ from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import CACHED, MODULE_ID, Job
-from rekindle.graft.library import Candidate, GpuLibrary, Way
+from rekindle.graft.library import GraftCandidate, GpuLibrary, Way
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof, WayKind
@@ -38,7 +38,7 @@ _MOST_FLAGS = 1 << 14
 
 
 @dataclass(frozen=True)
-class SourceUnit(Candidate):
+class SourceUnit(GraftCandidate):
     """A container and the ``file`` it is compiled from; ``arch_list`` is what its release was compiled for."""
 
     module: ModuleId
@@ -103,7 +103,7 @@ class SourceWay(Way):
     def flags(self) -> tuple[str, ...]:
         return tuple(flag for flag in self.gather().common_flags if not flag.startswith("-I"))
 
-    def judge(self, library: GpuLibrary) -> Iterator[Candidate | UnitOutcome]:
+    def judge(self, library: GpuLibrary) -> Iterator[GraftCandidate | UnitOutcome]:
         files = None if self.unseen else kernel_files(self.gather())
         for unit in library.units:
             runs = [entry for entry in unit.sass if sass_runs(entry.arch, self.card, None, self.facts) is not False]

@@ -45,12 +45,15 @@ def gather(
             "glibc": asking.submit(lambda: find_libc(host)[1] if host.system == "linux" else ABSENT),
         }
         groups = [asking.submit(_accelerators, host), asking.submit(_python, host, interpreter)]
+    # Of the system's libraries those count that take the place of a submodule; a submodule fits its tree.
+    rows = {row.name: row for row in parts_for(version) if is_ours(root, row.folder)}
     facts: dict[str, str | None] = {
         "version": version,
         "os": host.system,
         "arch": host.machine,
         "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
-        **_from_the_system(host, root, version),
+        "fmt": system_version(host, rows["fmt"]) if "fmt" in rows else ABSENT,
+        "cpuinfo": system_kind(host, rows["cpuinfo"]) if "cpuinfo" in rows else ABSENT,
         **{key: answer.result() for key, answer in answers.items()},
     }
     for group in groups:
@@ -58,15 +61,6 @@ def gather(
     facts.update({key: value for key, value in from_plan(plan).items() if value is not None})
     facts.update({key: value for key, value in (given or {}).items() if value is not None})
     return Context(facts, root)
-
-
-def _from_the_system(host: Host, root: Path, version: str) -> dict[str, str | None]:
-    """What is known of system libraries that take the place of submodules; a submodule fits its tree."""
-    rows = {row.name: row for row in parts_for(version) if is_ours(root, row.folder)}
-    return {
-        "fmt": system_version(host, rows["fmt"]) if "fmt" in rows else ABSENT,
-        "cpuinfo": system_kind(host, rows["cpuinfo"]) if "cpuinfo" in rows else ABSENT,
-    }
 
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:
@@ -151,10 +145,9 @@ def _python(host: Host, python: str | None) -> dict[str, str | None]:
 def _just_below(version: str) -> str:
     """A version that "<version" admits: 74 → 73.999."""
     parts = [int(part) for part in version.split(".")]
-    for index in range(len(parts) - 1, -1, -1):
-        if parts[index] > 0:
-            return ".".join(map(str, [*parts[:index], parts[index] - 1, 999]))
-    return "0"
+    while parts and not parts[-1]:
+        parts.pop()
+    return ".".join(map(str, [*parts[:-1], parts[-1] - 1, 999])) if parts else "0"
 
 
 def choose_for(
@@ -174,10 +167,8 @@ def choose_for(
                 remedy=f"did you mean {near[0]}?" if near else "'rekindle source status -v' lists them",
             )
     return tuple(
-        Choice(choice.patch, "needed", "named")
-        if choice.patch.id in only
-        else Choice(choice.patch, "not-needed", "not named")
-        for choice in choices
+        Choice(patch, "needed", "named") if patch.id in only else Choice(patch, "not-needed", "not named")
+        for patch in patches
     )
 
 

@@ -7,6 +7,8 @@ machine's entries with "deb" turned into "deb-src" and the suite we need. apt ch
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -23,16 +25,11 @@ _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?
 
 def source_entries(apt: Path, suite: str) -> list[str]:
     """deb-src stanzas for ``suite`` on every archive the machine uses; updates and security are left out."""
-    stanzas: list[str] = []
-    for file in sorted([apt / "sources.list", *(apt / "sources.list.d").glob("*")]):
-        if file.suffix == ".sources":
-            entries = _from_stanzas(file.read_text(encoding="utf-8", errors="replace"), suite)
-        elif file.is_file() and (file.suffix == ".list" or file.name == "sources.list"):
-            entries = _from_lines(file.read_text(encoding="utf-8", errors="replace"), suite)
-        else:
-            continue
-        stanzas += [entry for entry in entries if entry not in stanzas]
-    return stanzas
+    readers = {".sources": _from_stanzas, ".list": _from_lines}
+    files = sorted([apt / "sources.list", *(apt / "sources.list.d").glob("*")])
+    known = ((file, readers[file.suffix]) for file in files if file.suffix in readers and file.is_file())
+    entries = (each for file, read in known for each in read(file.read_text("utf-8", "replace"), suite))
+    return list(dict.fromkeys(entries))
 
 
 def fetch_file(
@@ -132,18 +129,15 @@ def _apt(argv: list[str], folder: Path, progress: Progress) -> None:
         raise CommandFailed(("apt-get", *argv[-3:]), ended.code, errors or lines)
 
 
-def _from_lines(text: str, suite: str) -> list[str]:
-    stanzas = []
+def _from_lines(text: str, suite: str) -> Iterator[str]:
     for line in text.splitlines():
         match = _ONE_LINE.match(line.split("#")[0].strip())
         if match and _is_main(match["uri"], match["suite"], match["components"]):
             options = dict(word.partition("=")[::2] for word in (match["options"] or "").split())
-            stanzas.append(_stanza(match["uri"], suite, options.get("signed-by")))
-    return stanzas
+            yield _stanza(match["uri"], suite, options.get("signed-by"))
 
 
-def _from_stanzas(text: str, suite: str) -> list[str]:
-    stanzas = []
+def _from_stanzas(text: str, suite: str) -> Iterator[str]:
     for block in re.split(r"\n\s*\n", text):
         lines = [line for line in block.strip().splitlines() if not line.startswith("#")]
         fields = HeaderParser().parsestr("\n".join(lines))
@@ -151,8 +145,7 @@ def _from_stanzas(text: str, suite: str) -> list[str]:
             continue
         for uri in fields.get("uris", "").split():
             if any(_is_main(uri, name, fields.get("components", "")) for name in fields.get("suites", "").split()):
-                stanzas.append(_stanza(uri, suite, fields.get("signed-by")))
-    return stanzas
+                yield _stanza(uri, suite, fields.get("signed-by"))
 
 
 def _is_main(uri: str, suite: str, components: str) -> bool:
@@ -165,28 +158,25 @@ def _stanza(uri: str, suite: str, signed_by: str | None) -> str:
     return "\n".join([*lines, f"Signed-By: {signed_by}"] if signed_by else lines)
 
 
+@dataclass
 class Packaging:
     """Fetched at the first question, kept in the cache; ``archive`` is a packaging tarball that is there already."""
 
-    def __init__(self, release: str, cache: Path, progress: Progress, archive: Path | None = None) -> None:
-        self._release = release
-        self._cache = cache
-        self._progress = progress
-        self._archive = archive
-        self._root: tuple[Path, str] | None = None
+    release: str
+    cache: Path
+    progress: Progress
+    archive: Path | None = None
 
     def folder(self, name: str) -> tuple[Path, str]:
         """Where the headers of ``name`` lie, and where they are from."""
-        row = supplement_for("torch", self._release)
+        row = supplement_for("torch", self.release)
         if row is None or name not in row.folders:
-            raise BadInput(f"no package is known that holds {name} for torch {self._release}", remedy="fetch with git")
-        if self._root is None:
-            archive = self._archive or fetch_file(row, self._cache / "debian", ".debian.tar.*", progress=self._progress)
-            place = self._cache / "packaging" / sha256_of(archive)[:16]
-            if not place.is_dir():
-                unpack(archive, place, progress=self._progress)
-            self._root = place, archive.name
-        root, origin = self._root
+            raise BadInput(f"no package is known that holds {name} for torch {self.release}", remedy="fetch with git")
+        if self.archive is None:
+            self.archive = fetch_file(row, self.cache / "debian", ".debian.tar.*", progress=self.progress)
+        root, origin = self.cache / "packaging" / sha256_of(self.archive)[:16], self.archive.name
+        if not root.is_dir():
+            unpack(self.archive, root, progress=self.progress)
         headers = (root / row.folders[name]).resolve()
         if not headers.is_dir() or not headers.is_relative_to(root.resolve()):
             raise BadInput(f"{origin} has no {row.folders[name]}", remedy="fetch with git")

@@ -66,7 +66,7 @@ def find_calls(content: bytes, names: frozenset[str]) -> Iterator[Call]:
     call: tuple[str, int, list[Word]] | None = None
     depth = 0
     for match in _TOKEN.finditer(content):
-        kind = next(name for name in _KINDS if match[name] is not None)
+        kind = match.lastgroup
         if kind in ("space", "comment", "bracket_comment"):
             continue
         if kind in ("quoted", "bracket"):
@@ -84,9 +84,6 @@ def find_calls(content: bytes, names: frozenset[str]) -> Iterator[Call]:
         elif call is not None and kind in ("word", "quoted", "bracket"):
             call[2].append(Word(match[0], match.start(), kind == "word"))
         pending = match
-
-
-_KINDS = ("bracket_comment", "comment", "bracket", "quoted", "open", "close", "space", "word", "other")
 
 
 FLOOR = "3.5"  # measured with CMake 4.4: "Compatibility with CMake < 3.5 has been removed"

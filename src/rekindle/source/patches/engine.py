@@ -77,16 +77,11 @@ def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -
     """Where the hunk fits, of several places the one nearest to where it is expected, and in which form."""
     expected = _index(hunk) + shift
     for candidate in (hunk, _with_crlf(hunk)) if crlf else (hunk,):
-        last = len(lines) - len(candidate.before)
-        for at in sorted(range(floor, last + 1), key=lambda index: abs(index - expected)):
-            if _matches(candidate, lines, at):
+        size = len(candidate.before)
+        for at in sorted(range(floor, len(lines) - size + 1), key=lambda index: abs(index - expected)):
+            if tuple(lines[at : at + size]) == candidate.before:
                 return at, candidate
     return None, hunk
-
-
-def _matches(hunk: Hunk, lines: list[bytes], at: int) -> bool:
-    size = len(hunk.before)
-    return not size or (lines[at] == hunk.before[0] and tuple(lines[at : at + size]) == hunk.before)
 
 
 def _with_crlf(hunk: Hunk) -> Hunk:

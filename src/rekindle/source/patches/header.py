@@ -13,10 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
 from rekindle.errors import BadInput
 from rekindle.host.files import read_head
 from rekindle.model.document import plain_utf8, read_bounded
-from rekindle.model.version import matches
 from rekindle.source.patches.diff import FileDiff, read_diff
 from rekindle.source.paths import check_relative
 
@@ -173,10 +175,6 @@ NAMED = ("os", "backend", "arch", "cpuinfo", "place")
 KEYS = (*VERSIONED, *NAMED, "compiler", "file")
 MAX_FILE_BYTES = 8 << 20
 
-# What is written so means the same to PEP 440 and to us; anything else (2.15.0a0+git) is read by PEP 440 alone.
-_PLAIN = re.compile(r"\d+(?:\.\d+)*")
-_PLAIN_RANGE = re.compile(r"(?:>=|<=|>|<|==|!=)\s*\d+(?:\.\d+)*(?:\s*,\s*(?:>=|<=|>|<|==|!=)\s*\d+(?:\.\d+)*)*")
-
 Verdict = Literal["needed", "not-needed", "unknown"]
 
 
@@ -258,7 +256,10 @@ def read_condition(line: str, *, origin: str) -> Condition:
     for piece in text.split("|"):
         name, _, versions = ("", "", piece.strip()) if key in VERSIONED else piece.strip().partition(" ")
         versions = "" if versions.strip() == "*" else versions.strip()
-        _check_range(versions, origin)
+        try:
+            SpecifierSet(versions)
+        except InvalidSpecifier as error:
+            raise BadInput(f"{origin}: {versions!r} is no version range (such as >=4, <4.2)") from error
         alternatives.append((name, versions))
     return Condition(key, text, tuple(alternatives))
 
@@ -282,24 +283,8 @@ def holds(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> 
     return verdict, why
 
 
-def _check_range(versions: str, origin: str) -> None:
-    if not versions or _PLAIN_RANGE.fullmatch(versions):
-        return
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        SpecifierSet(versions)
-    except InvalidSpecifier as error:
-        raise BadInput(f"{origin}: {versions!r} is no version range (such as >=4, <4.2)") from error
-
-
 def _within(number: str, versions: str) -> bool | None:
-    """Is it in the range? None if it is no version. PEP 440 is only loaded where it says something else than we do."""
-    if _PLAIN.fullmatch(number) and _PLAIN_RANGE.fullmatch(versions):
-        return matches(number, versions)
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
-
+    """Is it in the range? None if it is no version."""
     try:
         return SpecifierSet(versions).contains(Version(number), prereleases=True)
     except InvalidVersion:
