@@ -22,7 +22,7 @@ from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import Code
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
-from rekindle.graft.library import GraftCandidate, DeviceLibrary, GpuLibrary, Unit, Way, unit_compression
+from rekindle.graft.library import DeviceLibrary, GpuLibrary, GraftCandidate, Unit, Way, unit_compression
 from rekindle.graft.pack import read_graft, write_archive, write_graft
 from rekindle.graft.source import SourceWay, compare_code
 from rekindle.graft.wheel import apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off

@@ -24,7 +24,7 @@ from rekindle.formats.elf_move import SectionPiece
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job
-from rekindle.graft.library import GraftCandidate, DeviceLibrary, DeviceUnit, Way
+from rekindle.graft.library import DeviceLibrary, DeviceUnit, GraftCandidate, Way
 from rekindle.graft.source import choose_file, find_files
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Gfx

@@ -13,7 +13,7 @@ from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job
-from rekindle.graft.library import GraftCandidate, GpuLibrary, Way
+from rekindle.graft.library import GpuLibrary, GraftCandidate, Way
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome, WayKind

@@ -21,7 +21,7 @@ from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import CACHED, MODULE_ID, Job
-from rekindle.graft.library import GraftCandidate, GpuLibrary, Way
+from rekindle.graft.library import GpuLibrary, GraftCandidate, Way
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof, WayKind
