@@ -52,12 +52,9 @@ def summary_lines(lines: Iterable[str]) -> list[str]:
     return block
 
 
-def read_summary(lines: Iterable[str]) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for line in lines:
-        if match := _SUMMARY.match(line):
-            values.setdefault(match[1].strip(), match[2].strip())
-    return values
+def read_summary(lines: Sequence[str]) -> dict[str, str]:
+    """The first of several lines counts."""
+    return {match[1].strip(): match[2].strip() for line in reversed(lines) if (match := _SUMMARY.match(line))}
 
 
 def planned_settings(plan: Plan) -> dict[str, str]:
@@ -118,18 +115,9 @@ def _compare_targets(plan: Plan, build_tree: Path) -> Fact:
     for edge in read_build_ninja(build_tree / "build.ninja"):
         command = edge.variables.get("COMMAND", "")
         targets |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script_text(command, build_tree)}")
-    planned = {_target_name(arch) for arch in plan.arch_list}
-    listed = "; ".join(plan.arch_list)
     if not targets:
-        return Fact(name="arch list", wanted=listed, where="no GPU flags in build.ninja")
-    machine_code = {target for target in targets if not target.startswith("compute_")}
-    return Fact(
-        name="arch list",
-        wanted=listed,
-        found="; ".join(sorted(targets)),
-        ok=planned <= machine_code and _family(machine_code) <= _family(planned),
-        where="flags in build.ninja",
-    )
+        return Fact(name="arch list", wanted="; ".join(plan.arch_list), where="no GPU flags in build.ninja")
+    return _target_fact("arch list", plan, targets, "flags in build.ninja")
 
 
 def _script_text(command: str, build_tree: Path) -> str:
@@ -168,11 +156,16 @@ def _family(targets: set[str]) -> set[str]:
 
 def built_targets(plan: Plan, targets: set[str]) -> Fact:
     """The planned architectures against the machine code a wheel really holds."""
+    return _target_fact("code in the wheel", plan, targets, "read from the wheel")
+
+
+def _target_fact(name: str, plan: Plan, targets: set[str], where: str) -> Fact:
     planned = {_target_name(arch) for arch in plan.arch_list}
+    code = {target for target in targets if not target.startswith("compute_")}
     return Fact(
-        name="code in the wheel",
+        name=name,
         wanted="; ".join(plan.arch_list),
         found="; ".join(sorted(targets)) or None,
-        ok=planned <= targets and _family({target.split(":")[0] for target in targets}) <= _family(planned),
-        where="read from the wheel",
+        ok=planned <= code and _family({target.split(":")[0] for target in code}) <= _family(planned),
+        where=where,
     )

@@ -5,6 +5,7 @@ Ninja prints ``FAILED: [code=N] outputs``, then the command, then what the comma
 never come between, so the first such block is the whole story of one failed command.
 """
 
+import contextlib
 import platform
 import re
 import shlex
@@ -216,13 +217,8 @@ def render_bug_report(failure: BuildFailure) -> str:
     form = Path(__file__).with_name("bug_report.md.jinja").read_text(encoding="utf-8")
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     report = jinja2.Template(form, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    text = report.render(failure=failure, version=__version__, system=system, log=_log_tail(failure.log))
-    return redactor_here().text(text)
-
-
-def _log_tail(log: str | None) -> list[str]:
-    try:
-        text = Path(log or "").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    return [without_times(line)[:1000] for line in text.splitlines()[-TAIL_LINES:]]
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        lines = Path(failure.log or "").read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
+    log = [without_times(line)[:1000] for line in lines]
+    return redactor_here().text(report.render(failure=failure, version=__version__, system=system, log=log))

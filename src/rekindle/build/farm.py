@@ -72,17 +72,12 @@ class FarmWork:
 
     @property
     def jobs(self) -> int:
-        """How many may run at once, now."""
         return farm_jobs(FarmStatus() if self.stopped else self.status)
 
     @property
     def stopped(self) -> bool:
         """Is the farm left alone for the rest of this build?"""
         return (self.folder / "stop").exists()
-
-    def stop(self) -> None:
-        """Compile everything here from now on."""
-        (self.folder / "stop").touch()
 
     def look(self) -> None:
         """Ask once, take the jobs that there are, and say what has changed."""
@@ -99,7 +94,7 @@ class FarmWork:
             self._announced.discard("none")
         undone = max(counts.returned, len(self.lines("failed")))
         if undone >= HOPELESS and not counts.elsewhere and not self.stopped:
-            self.stop()
+            (self.folder / "stop").touch()
             reason = next((line.partition("\t")[2] for line in self.lines("failed")), "") or "see its log"
             undone_words = f"{undone} compilations came back undone and none was done ({reason})"
             self._say_once("hopeless", f"{undone_words}: the farm is left alone")
@@ -214,17 +209,14 @@ def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[Far
     failed: Counter[tuple[str, str]] = Counter()
     for job in compilations:
         where = "cache" if job.from_cache else "unknown" if job.where is None else job.where or "here"
-        key = job.language or _language_of(job.object), farm.name_of(where)
+        by_name = "CUDA" if ".cu." in job.object else "C/C++" if job.object.endswith((".o", ".obj")) else "others"
+        key = job.language or by_name, farm.name_of(where)
         objects[key] += 1
         failed[key] += job.result == "compile failed"
     return tuple(
         FarmRow(language=language, where=where, objects=count, failed=failed[language, where])
         for (language, where), count in sorted(objects.items(), key=lambda row: (-row[1], row[0]))
     )
-
-
-def _language_of(name: str) -> str:
-    return "CUDA" if ".cu." in name else "C/C++" if name.endswith((".o", ".obj")) else "others"
 
 
 @contextlib.contextmanager

@@ -190,19 +190,14 @@ def provenance(
     )
 
 
-def dist_info_of(names: list[str]) -> str:
-    folders = {name.split("/", 1)[0] for name in names if name.split("/", 1)[0].endswith(".dist-info")}
-    if len(folders) != 1:
-        raise StageFailed(f"the wheel has {len(folders)} .dist-info folders instead of one")
-    return folders.pop()
-
-
 def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, bytes]) -> None:
     """``add`` maps names inside ``.dist-info`` to contents. ``target`` appears whole or not at all."""
     with whole_file(target) as part:
         with zipfile.ZipFile(source) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as new:
             infos = {info.filename: info for info in old.infolist() if not info.is_dir()}
-            folder = dist_info_of(list(infos))
+            folder, *others = {top for name in infos if (top := name.split("/", 1)[0]).endswith(".dist-info")} or ("",)
+            if others or not folder:
+                raise StageFailed(f"the wheel has {len(others) + bool(folder)} .dist-info folders instead of one")
             extra = {f"{folder}/{name}": content for name, content in add.items()}
             stale = {f"{folder}/{name}" for name in ("RECORD", "RECORD.jws", "RECORD.p7s")}
             writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)

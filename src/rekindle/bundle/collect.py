@@ -92,15 +92,12 @@ def collect(
             raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
         native = read_native(path)
         waiting += [(need, name, "") for need in (native.wishes if native else ())]
-        waiting += [(other, f"{name} (opened while running)", key) for other in _companion_names(path, patterns)]
+        # The names under which a library opens its companions: their sonames, from beside it.
+        files = [file for pattern in patterns for file in sorted(path.parent.glob(pattern))]
+        others = ((file, read_native(file)) for file in files if file.resolve() != path.resolve())
+        opened = dict.fromkeys(native.soname or file.name for file, native in others if native)
+        waiting += [(other, f"{name} (opened while running)", key) for other in opened]
     return result
-
-
-def _companion_names(path: Path, patterns: tuple[str, ...]) -> list[str]:
-    """The names under which a library opens its companions: their sonames, from beside it."""
-    files = [file for pattern in patterns for file in sorted(path.parent.glob(pattern))]
-    others = ((file, read_native(file)) for file in files if file.resolve() != path.resolve())
-    return list(dict.fromkeys(native.soname or file.name for file, native in others if native))
 
 
 def _find_library(name: str, places: Sequence[Path], machines: set[str]) -> Path | None:

@@ -203,13 +203,10 @@ def _first_statement(source: bytes) -> int | None:
             break
         first = number + 1
     lines = source.splitlines(keepends=True)
-    last = body[first - 1].end_lineno or 0 if first else _count_comments(lines)
+    # An encoding must stay in the first two lines: what is blank or a comment at the top stays above.
+    bare = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in lines)
+    top = next((number for number, line in enumerate(bare) if line and not line.startswith(b"#")), len(lines))
+    last = body[first - 1].end_lineno or 0 if first else top
     if first < len(body) and body[first].lineno <= last:
         return None  # two statements on one line
     return sum(map(len, lines[:last]))
-
-
-def _count_comments(lines: list[bytes]) -> int:
-    """How many lines at the top are blank or comments: an encoding must stay in the first two."""
-    bare = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in lines)
-    return next((number for number, line in enumerate(bare) if line and not line.startswith(b"#")), len(lines))

@@ -307,24 +307,15 @@ def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]
     return tuple(ways.values())
 
 
-def _host_flags(libraries: Iterable[FoundLibrary]) -> dict[str, int]:
-    """By library, the flags of an entry it has: they name the system that its host code is for."""
-    units = [(library.name, unit.unit) for library in libraries for unit in library.units]
-    return {name: unit.container.entries[0].flags for name, unit in units if isinstance(unit, Unit)}
-
-
-def _choose_storage(libraries: Iterable[FoundLibrary]) -> str:
-    """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
-    units = [unit.unit for library in libraries for unit in library.units]
-    ways = {unit_compression(unit) for unit in units if isinstance(unit, Unit)}
-    return "zstd" if ways == {"zstd"} else "none"
-
-
 def _write_result(
     order: GraftOrder, code: Code, report: GraftReport, progress: Progress, libraries: Sequence[FoundLibrary]
 ) -> GraftReport:
-    used, compression, hosts = _used_ways(libraries, code), _choose_storage(libraries), _host_flags(libraries)
-    version = report.version or ""
+    used, version = _used_ways(libraries, code), report.version or ""
+    fat = [(library.name, unit.unit) for library in libraries for unit in library.units if isinstance(unit.unit, Unit)]
+    # By library, the flags of an entry it has: they name the system that its host code is for.
+    hosts = {name: unit.container.entries[0].flags for name, unit in fat}
+    # zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool.
+    storage = "zstd" if {unit_compression(unit) for _, unit in fat} == {"zstd"} else "none"
     archs = sorted({arch for images in code.values() for arch in images})
     making = Making(
         way=used[-1].kind,
@@ -339,20 +330,10 @@ def _write_result(
     name = grafted_name(order.wheel.name, version)
     draft = order.work / (name.removesuffix(".whl") + SUFFIX)
     progress.stage("pack", draft.name)
-    left = tuple(outcome for outcome in report.units if outcome.state in ("left-out", "refused"))
-    write_graft(
-        draft,
-        order.wheel,
-        report.wheel_sha256,
-        code,
-        making,
-        version=version,
-        left_out=left,
-        libraries=order.libraries,
-        compression=compression,
-        hosts=hosts,
-    )
+    digest, left = report.wheel_sha256, tuple(row for row in report.units if row.state in ("left-out", "refused"))
+    write_graft(draft, order.wheel, digest, code, making, version=version, compression=storage, hosts=hosts)
     graft, entries = read_graft(draft)
+    graft = msgspec.structs.replace(graft, left_out=left, libraries=order.libraries)
     # Applied in any case: a graft file that cannot be applied is worth nothing.
     applied = apply_graft(order.wheel, graft, entries, order.out or order.work / "proof", progress)
     record = applied.record_sha256 if order.device_library.repeatable else None

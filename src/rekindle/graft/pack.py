@@ -24,7 +24,7 @@ from rekindle.graft import Code
 from rekindle.host.files import whole_file
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
 from rekindle.model.document import decode, encode
-from rekindle.model.graft import GraftFile, LibraryBeside, Making, NewEntry, UnitOutcome
+from rekindle.model.graft import GraftFile, Making, NewEntry
 
 MANIFEST = "graft.json"
 MAX_MANIFEST = 32 << 20
@@ -73,13 +73,11 @@ def write_graft(
     made: Making,
     *,
     version: str,
-    left_out: tuple[UnitOutcome, ...] = (),
-    libraries: tuple[LibraryBeside, ...] = (),
     compression: str = "none",
     hosts: Mapping[str, int] | None = None,
 ) -> None:
     """The graft file for ``wheel``. ``hosts``: by library, the flags of an entry it has, which name the host's system
-    (Windows' libraries are written here, too). What applying it gives is added later."""
+    (Windows' libraries are written here, too). What it left out and what applying it gives is added later."""
     name, *_ = parse_wheel_filename(wheel.name)
     holders = sorted({library for library, _ in code})
     rows: list[NewEntry] = []
@@ -109,8 +107,6 @@ def write_graft(
         version=version,
         made=made,
         entries=tuple(rows),
-        left_out=left_out,
-        libraries=libraries,
     )
     write_archive(target, graft, members)
 

@@ -111,15 +111,12 @@ def render_capture(record: Record) -> str:
         parts.append(f"\n[[run]]\n{render_table({**outcome, 'out': run.out or None, 'err': run.err or None})}")
     for path, raw in record.files.items():
         if raw is not None:
-            parts.append(f"\n[[file]]\n{render_table({'path': path, **_content(raw)})}")
+            try:
+                content = {"text": raw.decode("utf-8")}
+            except UnicodeDecodeError:
+                content = {"base64": base64.b64encode(raw).decode("ascii")}
+            parts.append(f"\n[[file]]\n{render_table({'path': path, **content})}")
     return "".join(parts)
-
-
-def _content(raw: bytes) -> dict[str, str]:
-    try:
-        return {"text": raw.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(raw).decode("ascii")}
 
 
 def read_capture(directory: Path) -> Record:

@@ -62,8 +62,10 @@ def _limits(fs: Path) -> list[MemoryNow]:
         if limit is None:
             continue
         name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
-        count = text_of(read(f"{place}/{name}")).strip()
-        used = (int(count) if count.isdigit() else 0) - _reclaimable(text_of(read(f"{place}/memory.stat")), prefix)
+        count, counts = text_of(read(f"{place}/{name}")).strip(), key_values(text_of(read(f"{place}/memory.stat")), " ")
+        inactive, active = (int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active"))
+        # File pages can be dropped; of the recently used ones count half, since dropping them costs time.
+        used = (int(count) if count.isdigit() else 0) - (inactive + active // 2)
         limits.append(
             MemoryNow(
                 total=limit,
@@ -83,13 +85,6 @@ def _reader(fs: Path) -> Read:
             return None
 
     return read
-
-
-def _reclaimable(stat: str, prefix: str) -> int:
-    """File pages can be dropped; of the recently used ones count half, since dropping them costs time."""
-    counts = key_values(stat, " ")
-    inactive, active = (int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active"))
-    return inactive + active // 2
 
 
 def _pressure(raw: bytes | None) -> float:

@@ -112,17 +112,13 @@ class Redactor:
         clean.cpuid = record.cpuid
         # By its name too: a token alone looks like nothing.
         clean.env = {name: self.text(f"{name}={value}").partition("=")[2] for name, value in record.env.items()}
-        clean.files = {
-            self.text(path): None if raw is None else self.data(_prune(path, raw)) for path, raw in record.files.items()
-        }
+        files = dict(record.files)
+        if raw := files.get("/proc/self/mountinfo"):
+            # The list of mounts names private places; only the control groups in it are anybody's business.
+            kept = [line for line in raw.splitlines(keepends=True) if b" - cgroup" in line]
+            files["/proc/self/mountinfo"] = b"".join(kept)
+        clean.files = {self.text(path): None if raw is None else self.data(raw) for path, raw in files.items()}
         return clean
-
-
-def _prune(path: str, raw: bytes) -> bytes:
-    """The list of mounts names private places; only the control groups in it are anybody's business."""
-    if path != "/proc/self/mountinfo":
-        return raw
-    return b"".join(line for line in raw.splitlines(keepends=True) if b" - cgroup" in line)
 
 
 def redactor_for(env: Mapping[str, str], host_name: str) -> Redactor:

@@ -211,7 +211,8 @@ def remove(holding: Holding) -> str | None:
         return "it was not made by rekindle"
     if not path.resolve().is_relative_to(root.resolve()):
         return "it leads out of its workspace"
-    if _is_in_use(path):
+    running = (sys.prefix, __file__, os.environ.get("VIRTUAL_ENV") or sys.prefix)
+    if any(Path(place).resolve().is_relative_to(path.resolve()) for place in running):
         return "this rekindle, or the environment that is active, runs from it"
     try:
         locked = holding.kind in ("workspace", "wheelhouse") or holding.workspace is not None
@@ -239,9 +240,3 @@ def _remove_tree(path: Path, *, keep_lock: bool) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink()
-
-
-def _is_in_use(path: Path) -> bool:
-    target = path.resolve()
-    running = (sys.prefix, __file__, os.environ.get("VIRTUAL_ENV") or sys.prefix)
-    return any(Path(place).resolve().is_relative_to(target) for place in running)

@@ -186,9 +186,9 @@ def _numbers(version: bytes) -> tuple[int, ...]:
 
 
 def _is_third_party_test(path: Path) -> bool:
-    parts = [part.lower() for part in path.parts[:-1]]
-    first = next((number for number, part in enumerate(parts) if part in _THIRD_PARTIES), None)
-    return first is not None and any(part in _TEST_FOLDERS for part in parts[first + 1 :])
+    parts = iter([part.lower() for part in path.parts[:-1]])
+    # The second goes on behind the first.
+    return any(part in _THIRD_PARTIES for part in parts) and any(part in _TEST_FOLDERS for part in parts)
 
 
 def _read(path: Path) -> bytes | None:

@@ -77,7 +77,7 @@ def test_jobs_follow_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     client.now = FarmStatus(scheduler="s", servers=1, slots=4)
     work.look()
     assert governor.max_jobs == 6 and (work.servers, work.slots) == (2, 12)
-    work.stop()
+    (work.folder / "stop").touch()
     work.look()
     assert governor.max_jobs == 2
 

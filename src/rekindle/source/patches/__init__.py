@@ -74,7 +74,10 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
         if git.present and git.head() is not None:
             git.tag(BASE_TAG)
         if plan.taken:
-            _keep(root, plan.taken)
+            # The patch files themselves, so that a later rekindle with other patches can still take them out.
+            with journal.writing(root):
+                for patch in plan.taken:
+                    write_atomically(journal.folder(root) / "patches" / f"{patch.id}.patch", patch.raw)
             record = engine.carry_out(root, plan, record)
     done = [msgspec.structs.replace(each, state="applied") if each.state == "clean" else each for each in plan.patches]
     shown = _describe(root, project, version, record, done)
@@ -159,10 +162,3 @@ def _describe(
         hipified=record.hipified,
         diff_command=git_line(git, "diff", "--submodule=diff", BASE_TAG) if has_git and record.files else None,
     )
-
-
-def _keep(root: Path, patches: Sequence[Patch]) -> None:
-    """Keep the patch files themselves, so that a later rekindle with other patches can still take them out."""
-    with journal.writing(root):
-        for patch in patches:
-            write_atomically(journal.folder(root) / "patches" / f"{patch.id}.patch", patch.raw)
