@@ -55,8 +55,6 @@ _PROBE = (
 
 
 class Extension(NamedTuple):
-    """What a tree calls itself."""
-
     name: str
     version: str
 

@@ -27,7 +27,6 @@ class CompilerJob:
 
     @property
     def growth(self) -> int:
-        """What it will still take."""
         return max(0, self.expected - self.rss)
 
 

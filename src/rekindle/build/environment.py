@@ -54,12 +54,10 @@ class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def build_names() -> BuildNames:
-    """The table beside this file."""
     return read_beside(__file__, "build_names.toml", BuildNames)
 
 
 def is_among(name: str, patterns: Iterable[str]) -> bool:
-    """Does one of the patterns fit the name?"""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -83,12 +83,10 @@ class FailedCommand(NamedTuple):
 
     @property
     def printed(self) -> list[str]:
-        """What the command itself printed."""
         return self.lines[2:]
 
 
 def failed_blocks(lines: Sequence[str]) -> list[FailedCommand]:
-    """Each command Ninja reports as failed."""
     blocks: list[FailedCommand] = []
     inside = False
     for number, line in enumerate(lines):
@@ -103,7 +101,6 @@ def failed_blocks(lines: Sequence[str]) -> list[FailedCommand]:
 
 
 def failed_commands(log: BuildLog) -> list[FailedCommand]:
-    """The commands that failed since the last command was started."""
     return failed_blocks(_last_run_lines(log))
 
 
@@ -119,7 +116,6 @@ def killed_for_memory(log: BuildLog, by_us: Sequence[str]) -> list[str]:
 
 
 def _last_run_lines(log: BuildLog) -> list[str]:
-    """Lines since the last command was started."""
     lines = list(log.recent)
     for at in range(len(lines) - 1, -1, -1):
         if lines[at].startswith("$ cd "):

@@ -76,7 +76,6 @@ class FarmWork:
 
     @property
     def stopped(self) -> bool:
-        """Is the farm left alone for the rest of this build?"""
         return (self.folder / "stop").exists()
 
     def look(self) -> None:
@@ -187,7 +186,6 @@ class FarmWork:
             write_atomically(self.place.distrusted, encode(known))
 
     def use(self, compilers: Mapping[str, str]) -> FarmUse:
-        """How the farm was used, for the report."""
         return FarmUse(
             scheduler=self.farm.scheduler,
             servers=self.servers,

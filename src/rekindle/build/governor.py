@@ -103,7 +103,6 @@ class Governor:
         return decision
 
     def look(self, root: int) -> float:
-        """One tick; the seconds until the next."""
         self.tick(root)
         return self.interval
 
@@ -250,7 +249,6 @@ def is_driver(name: str) -> bool:
 
 
 def _output_of(pid: int) -> str:
-    """The object a job makes, from its command line."""
     match = _OUTPUT.search(" ".join(processes.command_line(pid)))
     return match[1].strip("\"'") if match else ""
 

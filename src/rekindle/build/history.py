@@ -41,7 +41,6 @@ class _UsualSeconds(Document, frozen=True, kw_only=True):
 
 
 def kind_of(output: str) -> str:
-    """The kind of step that makes ``output``, by its name."""
     low = output.lower()
     if any(mark in low for mark in (".cu.o", ".hip.o", "_generated_", ".cu.obj")):
         return "gpu"
@@ -77,12 +76,10 @@ class ObjectCosts:
         return int(statistics.median(peaks))
 
     def peak(self, output: str) -> int | None:
-        """The most memory it ever took; None where that is not known."""
         row = self._objects.get(output)
         return row[0] if row else None
 
     def larger_than(self, size: int) -> list[str]:
-        """Objects whose compilers took more bytes than that."""
         return [output for output, (peak, _) in self._objects.items() if peak > size]
 
     def seconds(self, output: str) -> float | None:
@@ -102,12 +99,10 @@ class ObjectCosts:
         self._by_kind.setdefault(kind_of(output), []).append(peak)
 
     def history(self) -> History:
-        """All of it, to be kept."""
         return History(objects=dict(sorted(self._objects.items())))
 
     @property
     def known(self) -> int:
-        """Of how many objects something is known."""
         return len(self._objects)
 
 
@@ -117,7 +112,6 @@ def load_history(path: Path) -> ObjectCosts:
 
 
 def save_history(path: Path, learnt: ObjectCosts) -> None:
-    """For the next build."""
     write_atomically(path, encode(learnt.history()))
 
 

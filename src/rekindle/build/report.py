@@ -43,7 +43,6 @@ class Bar(NamedTuple):
 def write_report(
     path: Path, result: BuildResult, build_tree: Path, samples: Sequence[Sample], learnt: ObjectCosts | None
 ) -> None:
-    """Everything in one self-contained file."""
     import jinja2
 
     edges = read_ninja_log(build_tree / ".ninja_log")
@@ -170,7 +169,6 @@ def quicker(edges: Sequence[Edge], result: BuildResult) -> list[str]:
 
 
 def lanes(edges: Sequence[Edge]) -> int:
-    """How many steps ran at once at the most."""
     moments = sorted([(edge.start, 1) for edge in edges] + [(edge.end, -1) for edge in edges])
     most = now = 0
     for _, change in moments:

@@ -227,7 +227,6 @@ class ConfigureWatch:
         self._done = False
 
     def line(self, line: str) -> None:
-        """Take notice of one line."""
         if self._done:
             return
         self._lines.append(line)

@@ -71,11 +71,9 @@ class Supervisor:
 
     @property
     def killed_by_us(self) -> list[str]:
-        """What the governor ended for want of memory."""
         return self.governor.killed if self.governor is not None else []
 
     def run_alone(self, outputs: list[str]) -> None:
-        """One job at a time until these are made."""
         self.alone = set(outputs)
         if self.governor is not None:
             self.governor.solo = True
@@ -115,7 +113,6 @@ class Supervisor:
         show_build(self.progress, self.view())
 
     def view(self) -> BuildView:
-        """The build as it is now."""
         elapsed = time.monotonic() - self._begun
         last = self.governor.samples[-1] if self.governor is not None and self.governor.samples else None
         jobs = tuple(

@@ -38,7 +38,6 @@ class Collection:
 
 
 def read_native(path: Path) -> Linked | None:
-    """None for what is no library."""
     with map_binary(path) as binary:
         if binary is None:
             return None

@@ -278,7 +278,6 @@ class _Bundling:
             out.copy(info)
 
     def _trim(self, copy: Path, name: str) -> bool:
-        """Is the library smaller now?"""
         if not self.order.archs:
             return False
         row = trim(copy, self.order.archs, name)

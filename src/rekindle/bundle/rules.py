@@ -20,8 +20,6 @@ from rekindle.model.toml import read_beside
 
 
 class LeaveRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Libraries that stay outside."""
-
     system: str
     why: str
     source: str
@@ -40,8 +38,6 @@ class RuntimeLoad(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Under which licence libraries come."""
-
     names: tuple[str, ...]
     name: str
     spdx: str
@@ -77,7 +73,6 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def load_rules() -> Rules:
-    """The rules that come with Rekindle."""
     return read_beside(__file__, "rules.toml", Rules)
 
 

@@ -100,12 +100,10 @@ class GraftOrder:
 
     @property
     def archs(self) -> tuple[str, ...]:
-        """What is compiled for, each once."""
         return tuple(dict.fromkeys(str(target.arch) for target in self.targets))
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """Every way of every card."""
         return tuple(way for target in self.targets for way in target.ways)
 
 

@@ -65,5 +65,4 @@ def take_include(wheel: WheelZip, folder: Path, progress: Progress) -> Path:
 
 
 def has_header(folders: tuple[Path, ...], header: str) -> bool:
-    """Is the header in one of these include folders?"""
     return any((folder / header).is_file() for folder in folders)

@@ -46,13 +46,10 @@ class HipUnit(DeviceUnit):
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """What it has code for."""
         return tuple(each.target for each in self.bundle.objects if each.target and each.size)
 
 
 class HipLibrary(DeviceLibrary):
-    """A library with AMD's code."""
-
     sections = (".hip_fatbin",)
     align: ClassVar[int] = offload.ALIGN
     # A compressed bundle is compressed again when a graft is applied, and each zstd does that its own way.
@@ -77,7 +74,6 @@ class HipLibrary(DeviceLibrary):
         )
 
     def code_object(self, unit: HipUnit, chip: str) -> bytes:
-        """The code object of a bundle for one of the chips it has."""
         objects = offload.read_objects(self._data, unit.bundle, self.name)
         return next(objects[each.id] for each in unit.bundle.objects if each.target == chip)
 

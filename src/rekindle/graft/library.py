@@ -42,7 +42,6 @@ class Unit(DeviceUnit):
 
     @property
     def sass(self) -> tuple[Entry, ...]:
-        """Its machine code."""
         return tuple(entry for entry in self.container.entries if entry.kind == "sass")
 
     @property
@@ -78,7 +77,6 @@ class GraftCandidate:
         return f"cubin/{number}-{self.unit.number}.{self.arch}.cubin"
 
     def outcome(self, state: State, why: str | None) -> UnitOutcome:
-        """What became of it."""
         return UnitOutcome(
             library=self.library,
             container=self.unit.number,
@@ -175,7 +173,6 @@ class DeviceLibrary:
         raise NotImplementedError
 
     def outcome(self, unit: DeviceUnit, state: State, why: str, name: str | None = None) -> UnitOutcome:
-        """The state of a unit that nothing is compiled for, and why."""
         return UnitOutcome(library=self.name, container=unit.number, unit=name, state=state, why=why)
 
     @functools.cached_property
@@ -242,8 +239,6 @@ class DeviceLibrary:
 
 
 class GpuLibrary(DeviceLibrary):
-    """A library with CUDA code: its containers are fat binaries."""
-
     sections = (".nv_fatbin", ".nv_fatb")
 
     @functools.cached_property
@@ -257,13 +252,11 @@ class GpuLibrary(DeviceLibrary):
         )
 
     def image(self, entry: Entry) -> bytes:
-        """An entry's image, decompressed."""
         content = read_image(self._data, entry, self.name)
         release(self._data, entry.offset, entry.header + entry.size)
         return content
 
     def options(self, entry: Entry) -> tuple[str, ...]:
-        """What ptxas was told of an entry's PTX."""
         return read_options(self._data, entry)
 
     def face(self, entry: Entry) -> Face:

@@ -140,7 +140,6 @@ def nvidia_order(
 
 
 def _judge_libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
-    """What the closed libraries of a torch wheel do on the cards."""
     name, version, *_ = file.split("-")
     if name != "torch":
         return ()
@@ -217,7 +216,6 @@ def amd_order(
 
 
 def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:
-    """hipcc or ROCm's clang, and its version."""
     inside = [folder / place for place in ("bin/hipcc", "llvm/bin/clang++", "lib/llvm/bin/clang++")] if folder else []
     paths = [str(path.absolute()) for path in inside if host.glob(str(path))]
     if not folder:

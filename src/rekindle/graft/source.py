@@ -64,7 +64,6 @@ class Sources:
 
     @property
     def common_flags(self) -> tuple[str, ...]:
-        """What every unit of the release is compiled with."""
         include = [self.tree / folder for folder in self.recipe.include]
         include += [self.include, self.include / "torch/csrc/api/include", *self.headers]
         # The wheel's own flags come last: they win over the recipe's.
@@ -73,7 +72,6 @@ class Sources:
         return (*(f"-I{path}" for path in include), *options, f"-std={self.recipe.standard}", "-w")
 
     def part_flags(self, file: Path) -> tuple[str, ...]:
-        """What the units of one folder need more."""
         flags: list[str] = []
         for part in self.recipe.parts:
             if file.is_relative_to(self.tree / part.folder):
@@ -207,7 +205,6 @@ class FlagSearch:
 
 
 def unit_name(path: Path) -> str:
-    """A file as the compiler names it in its module id."""
     return re.sub(r"\W", "_", path.name)
 
 

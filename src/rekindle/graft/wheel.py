@@ -90,7 +90,6 @@ def wheel_cuda(wheel: WheelZip, package: str = "torch") -> str | None:
 
 
 def grafted_name(name: str, version: str) -> str:
-    """The file name of the grafted wheel."""
     head, _, *rest = name.split("-")
     return "-".join([head, version, *rest])
 

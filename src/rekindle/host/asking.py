@@ -54,7 +54,6 @@ class Asking:
         self.env: Mapping[str, str] = _WatchedEnv(host.env, self.record.env)
 
     def gap(self, what: str, why: str) -> None:
-        """Note what could not be learned."""
         self.gaps.append(Gap(what=what, why=" ".join(why.split())[:300]))
 
     def left(self, at_most: float) -> float:

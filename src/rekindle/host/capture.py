@@ -78,7 +78,6 @@ def write_capture(record: Record, directory: Path) -> Path:
 
 
 def render_capture(record: Record) -> str:
-    """The text of ``capture.toml``."""
     head = {name: getattr(record, name) for name in ("system", "machine", "cores", "hwcap")}
     parts = [render_table({"schema": SCHEMA, **head})]
     if record.paths:
@@ -267,5 +266,4 @@ def _matches(part: str, pattern: str) -> bool:
 
 
 def load_recorded(directory: Path) -> RecordedHost:
-    """The machine of a capture."""
     return RecordedHost(read_capture(directory))

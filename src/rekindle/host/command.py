@@ -71,7 +71,6 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process and everything it started."""
     if sys.platform == "win32":
         import psutil
 

@@ -120,7 +120,6 @@ class Git:
         return done.out
 
     def head(self) -> str | None:
-        """The commit that is checked out; None before the first."""
         done = self.ask("rev-parse", "HEAD")
         return done.out.strip() or None if done.ok else None
 

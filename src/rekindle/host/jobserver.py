@@ -83,7 +83,6 @@ class Jobserver:
 
     @property
     def level(self) -> int:
-        """What was asked for."""
         with self._lock:
             return self._circulating - self._waiting
 

@@ -30,7 +30,6 @@ class PublicKey:
     _key: Any
 
     def signed(self, signature: bytes, message: bytes) -> bool:
-        """Did this key sign the message?"""
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -96,7 +95,6 @@ def trust(path: Path, name: str | None = None, folder: Path | None = None) -> Pu
 
 
 def trusted_keys(folder: Path | None = None) -> tuple[PublicKey, ...]:
-    """Every public key in the folder."""
     place = folder or key_folder()
     return tuple(read_public(path) for path in sorted(place.glob("*.pub"))) if place.is_dir() else ()
 
@@ -107,7 +105,6 @@ def believed_keys(files: Iterable[Path] = ()) -> tuple[PublicKey, ...]:
 
 
 def read_public(path: Path) -> PublicKey:
-    """Somebody's key, from its file."""
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

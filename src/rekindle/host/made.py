@@ -134,13 +134,11 @@ def noted_folders() -> Iterator[NotedFolder]:
 
 
 def forget(folder: Path) -> None:
-    """Take a folder off the list."""
     with contextlib.suppress(OSError):
         _note_of(folder).unlink(missing_ok=True)
 
 
 def list_folder() -> Path:
-    """Where the list of folders lies, one file for each."""
     return own_directories()[0] / "places"
 
 

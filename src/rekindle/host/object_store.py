@@ -141,7 +141,6 @@ class ObjectStore:
             self._client.delete_object(**self._object(name))
 
     def close(self) -> None:
-        """Give the connections back."""
         self._client.close()
 
     def _parts(self, name: str, upload: str) -> dict[int, str] | None:

@@ -29,7 +29,6 @@ class Proc:
 
 
 def tree_of(root: int) -> list[Proc]:
-    """Every live process below ``root``."""
     first = _children(str(root)) if sys.platform == "linux" else None
     if first is None:
         return _tree_by_psutil(root)
@@ -45,7 +44,6 @@ def tree_of(root: int) -> list[Proc]:
 
 
 def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
-    """Every process below one of them."""
     processes: list[Proc] = []
     waiting = [root]
     while waiting:
@@ -56,7 +54,6 @@ def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
 
 
 def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
-    """The children of each."""
     children: dict[int, list[Proc]] = {}
     for process in processes:
         children.setdefault(process.parent, []).append(process)
@@ -142,7 +139,6 @@ def process_mark(pid: int) -> str | None:
 
 
 def command_line(pid: int) -> list[str]:
-    """The words it was started with; none where they cannot be read."""
     import psutil
 
     with contextlib.suppress(psutil.Error):

@@ -23,7 +23,6 @@ _TABLE = read_beside(__file__, "redact.toml", dict[str, Any])
 
 
 def _compile_rules(rows: Iterable[Mapping[str, str]]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Patterns, and what stands there instead."""
     return tuple((re.compile(_expand_parts(row["pattern"])), row["new"]) for row in rows)
 
 
@@ -122,13 +121,11 @@ class Redactor:
 
 
 def redactor_for(env: Mapping[str, str], host_name: str) -> Redactor:
-    """For the person who runs this."""
     home = env.get("HOME") or env.get("USERPROFILE") or ""
     return Redactor(user=env.get("USER") or env.get("USERNAME") or "", home=home, host=host_name)
 
 
 def redactor_here() -> Redactor:
-    """For the person who runs this process."""
     import getpass
 
     try:

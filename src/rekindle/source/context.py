@@ -33,7 +33,6 @@ def gather(
     python: str | None = None,
     given: Mapping[str, str | None] | None = None,
 ) -> Context:
-    """The context of a build on this machine."""
     from concurrent.futures import ThreadPoolExecutor
 
     interpreter = python or usual_python(host)
@@ -64,7 +63,6 @@ def gather(
 
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:
-    """What a plan fixes."""
     if plan is None:
         return {}
     if plan.answer != "build" or plan.build is None:

@@ -76,7 +76,6 @@ def stage(git: Git, paths: Iterable[str]) -> None:
 
 
 def has_tag(git: Git, name: str) -> bool:
-    """Is there a tag of that name?"""
     return git.ask("rev-parse", "-q", "--verify", f"refs/tags/{name}").ok
 
 

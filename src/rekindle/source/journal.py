@@ -61,7 +61,6 @@ def write_record(root: Path, record: TreeRecord) -> None:
 
 @contextlib.contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """One change at a time per tree."""
     busy, remedy = f"another Rekindle is changing {root} right now", "wait for it to end, then try again"
     with contextlib.ExitStack() as held:
         with writing(root):

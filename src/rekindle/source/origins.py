@@ -57,7 +57,6 @@ class Origins(Part, frozen=True, kw_only=True):
 
 
 def load_origins() -> Origins:
-    """Where sources come from."""
     return read_beside(__file__, "origins.toml", Origins)
 
 

@@ -37,7 +37,6 @@ _OLD_MARKS = {"torchaudio": ("version.txt", "setup.py", "torchaudio/__init__.py"
 
 
 def find_project(root: Path) -> str | None:
-    """Whose sources these are, by the files that no other project has."""
     for marks in (MARKS, _OLD_MARKS):
         for project, files in marks.items():
             if all((root / file).is_file() for file in files):
@@ -173,7 +172,6 @@ def is_empty(folder: Path) -> bool:
 
 
 def is_ours(root: Path, path: str) -> bool:
-    """A stand-in of ours, not the third party itself."""
     listing = root / path / "CMakeLists.txt"
     return listing.is_file() and OURS.encode() in read_head(listing, 400)
 

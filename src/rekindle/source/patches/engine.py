@@ -26,8 +26,6 @@ from rekindle.source.paths import inside
 
 
 class Choice(NamedTuple):
-    """A patch, whether this build needs it, and the condition that decided."""
-
     patch: Patch
     verdict: Verdict
     why: str
@@ -64,7 +62,6 @@ def apply_diff(diff: FileDiff, content: bytes | None) -> bytes | None:
 
 
 def uses_crlf(content: bytes) -> bool:
-    """True where most lines end in CRLF."""
     return content.count(b"\r\n") * 2 > content.count(b"\n")
 
 

@@ -190,7 +190,6 @@ class Context:
     root: Path | None = None
 
     def get(self, key: str) -> str | None:
-        """What is known of it; None where nobody said."""
         value = self.facts.get(key)
         if value is None and key == "place" and self.root is not None:
             return "blanks" if " " in str(self.root.absolute()) else "plain"
