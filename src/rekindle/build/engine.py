@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.build import companion, finish, steps
+from rekindle.build import tree as state
 from rekindle.build.environment import BuildEnvironment, chosen_cuda, headers_beside_torch, toolkit_places
 from rekindle.build.failure import BuildLog
 from rekindle.build.farm import opened_cache, opened_farm, remove_objects
@@ -19,18 +20,6 @@ from rekindle.build.governor import elastic_jobs
 from rekindle.build.launchers import count_from_here, opened_launcher
 from rekindle.build.request import check_inputs
 from rekindle.build.trace import write_trace
-from rekindle.build.tree import (
-    TreeState,
-    clean,
-    differences,
-    load_state,
-    refuse_few_files,
-    refuse_other_plan,
-    remove_empty_outputs,
-    save_state,
-    settings_of,
-    sources_changed,
-)
 from rekindle.build.work import Work
 from rekindle.formats.ninja import has_objects
 from rekindle.host.files import hold_lock, sha256_of
@@ -171,14 +160,14 @@ def _run_phases(work: Work, python: str) -> BuildResult:
     torch = pin = named = None
     if compiles_against_torch(plan.project) and not options.as_is:
         torch = companion.torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
-    now = TreeState(
+    now = state.TreeState(
         project=work.tree.project,
         version=work.version,
-        settings=settings_of(plan),
+        settings=state.settings_of(plan),
         source_digest=None if work.editable else work.tree.digest,
     )
     before = _earlier_state(work, now)
-    refuse_few_files(build_tree)
+    state.refuse_few_files(build_tree)
     with work.phase("environment", f"Python {interpreter.version}"):
         target = _target_python(work, interpreter, torch)
         cmake = cmake or find_cmake(work.host, str(target.bin / "cmake"))
@@ -221,7 +210,7 @@ def _run_phases(work: Work, python: str) -> BuildResult:
     if work.farm:
         work.farm.end()
         work.compilers = {tool.path: sha256_of(Path(os.path.realpath(tool.path))) for tool in compilers}
-    save_state(build_tree, msgspec.structs.replace(configured, running=False))
+    state.save_state(build_tree, msgspec.structs.replace(configured, running=False))
     return finish.finish(work, wheel, env, target)
 
 
@@ -238,29 +227,29 @@ def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> T
     return prepare_target(work.host, interpreter, folder, packages, dict(work.host.env), work.log.write)
 
 
-def _earlier_state(work: Work, now: TreeState) -> TreeState | None:
+def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:
     """The state that an earlier run left, after its tree was repaired; None where this is the first."""
     tree = work.front.build_tree
     if work.options.clean:
         with work.phase("clean", str(tree)):
-            clean(tree)
+            state.clean(tree)
             tree.mkdir(exist_ok=True)
         return None
-    before = load_state(tree)
+    before = state.load_state(tree)
     if before is None:
         return None
-    if before.runs and (changed := differences(before, now)):
+    if before.runs and (changed := state.differences(before, now)):
         if has_objects(tree):
-            refuse_other_plan(before, now, tree)
+            state.refuse_other_plan(before, now, tree)
         # Nothing was compiled yet, so nothing is lost by configuring afresh.
         work.note(f"configuring anew: {changed[0]}")
-        clean(tree)
+        state.clean(tree)
         tree.mkdir(exist_ok=True)
         return None
-    if before.runs and sources_changed(before, now):
+    if before.runs and state.sources_changed(before, now):
         work.note("the sources have changed since the last run: what depends on the changed files is compiled again")
     if before.running:
-        empty = remove_empty_outputs(tree)
+        empty = state.remove_empty_outputs(tree)
         work.log.write("rekindle: the last run did not end; continuing it")
         if empty:
             work.note(f"{len(empty)} outputs were empty after the last run and are made again")

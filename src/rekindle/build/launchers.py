@@ -38,7 +38,7 @@ class Launcher:
     env: dict[str, str] = field(default_factory=dict)
     private: Mapping[str, str] = field(default_factory=dict)
     jobs: int | None = None
-    before: dict[str, int] = field(default_factory=dict)
+    before: dict[str, tuple[int, int]] = field(default_factory=dict)
     client: SccacheClient | None = None
     scripts: Mapping[str, str] = field(default_factory=dict)
 
@@ -147,20 +147,20 @@ def count_from_here(host: Host, launcher: Launcher) -> Launcher:
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     """What the cache did during this build, in words; empty where it does not count."""
     after = _launcher_counts(host, launcher.name, launcher.path, {**launcher.env, **launcher.private})
-    change = {key: after[key] - launcher.before.get(key, 0) for key in after}
-    hits, misses = change.get("hits", 0), change.get("misses", 0)
     if not after:
         return {"launcher": launcher.name}
-    if "sent" in change:
-        return {"launcher": launcher.name, "compiled elsewhere": str(change["sent"])}
-    languages = _ccache_languages(host, launcher) if launcher.name == "ccache" else _sccache_languages(change)
-    if launcher.name == "ccache" and languages:
+    begun = {language: launcher.before.get(language, (0, 0)) for language in after}
+    counts = {name: (good - begun[name][0], every - begun[name][1]) for name, (good, every) in after.items()}
+    if launcher.name == "icecc":
+        return {"launcher": launcher.name, "compiled elsewhere": str(counts[""][0])}
+    if launcher.name == "ccache":
         # Its log is of this build alone; its counters are those of the cache the shell names, which may be another.
-        hits = sum(good for good, _ in languages.values())
-        misses = sum(every for _, every in languages.values()) - hits
-    rate = f"{100 * hits / (hits + misses):.0f} %" if hits + misses else "no compilations"
-    figures = {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
-    return figures | {f"hits, {name}": f"{good} of {every}" for name, (good, every) in sorted(languages.items())}
+        counts = _ccache_languages(host, launcher) or counts
+    hits, total = (sum(column) for column in zip(*counts.values(), strict=True))
+    rate = f"{100 * hits / total:.0f} %" if total else "no compilations"
+    figures = {"launcher": launcher.name, "hits": str(hits), "misses": str(total - hits), "hit rate": rate}
+    rows = sorted((name, of) for name, of in counts.items() if name and of[1])
+    return figures | {f"hits, {name}": f"{good} of {every}" for name, (good, every) in rows}
 
 
 def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, int]]:
@@ -177,32 +177,22 @@ def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, in
     return counts
 
 
-def _sccache_languages(change: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """The same from sccache's counters, which are kept by language."""
-    names = {key.partition(": ")[2] for key, count in change.items() if ": " in key and count}
-    return {
-        name: (change.get(f"hits: {name}", 0), change.get(f"hits: {name}", 0) + change.get(f"misses: {name}", 0))
-        for name in names
-    }
-
-
-def _launcher_counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, int]:
+def _launcher_counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Hits and compilations since ever, by language ("": not told apart); of icecc, what it sent out."""
     if name == "ccache":
         reply = host.run([path, "--print-stats"], timeout=20.0, env=env)
         lines = dict(line.split("\t", 1) for line in reply.out.splitlines() if "\t" in line) if reply.ok else {}
         hits = sum(int(lines.get(key, 0)) for key in ("direct_cache_hit", "preprocessed_cache_hit"))
-        return {"hits": hits, "misses": int(lines.get("cache_miss", 0))} if lines else {}
+        return {"": (hits, hits + int(lines.get("cache_miss", 0)))} if lines else {}
     if name == "sccache":
         reply = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
-        counts = read_counts(reply.out)
-        if counts is None:
+        if (counts := read_counts(reply.out)) is None:
             return {}
-        split = {f"hits: {name}": each.cached for name, each in counts.languages.items() if each.cached}
-        split |= {f"misses: {name}": each.compiled for name, each in counts.languages.items() if each.compiled}
-        return {"hits": counts.cached, "misses": sum(each.compiled for each in counts.languages.values())} | split
+        rows = {name: (each.cached, each.cached + each.compiled) for name, each in counts.languages.items()}
+        return {"": (0, 0), **rows}
     if name == "icecc":
         log = host.read(env["ICECC_LOGFILE"], limit=256 << 20) or b""
-        return {"sent": log.count(b"</send compile_file")}
+        return {"": (log.count(b"</send compile_file"), 0)}
     return {}
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rekindle.build.governor import Sample
 from rekindle.build.history import ObjectCosts, kind_of
+from rekindle.build.trace import take_row
 from rekindle.formats.ninja import Edge, file_name, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
@@ -104,15 +105,12 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
     # Only what is wide enough to see, the longest first to survive the limit.
     longest = sorted(edges, key=lambda edge: edge.start - edge.end)[:MAX_BARS]
     bars: list[Bar] = []
-    free: list[int] = []
+    free: list[float] = []
     for edge in sorted(longest, key=lambda edge: (offsets[edge.run] + edge.start, edge.end)):
         begin, end = offsets[edge.run] + edge.start, offsets[edge.run] + edge.end
-        lane = next((number for number, until in enumerate(free) if until <= begin), len(free))
-        if lane == len(free):
-            if lane >= MAX_LANES:
-                continue
-            free.append(0)
-        free[lane] = end
+        if len(free) >= MAX_LANES and min(free) > begin:
+            continue
+        lane = take_row(free, begin, end)
         name = edge.outputs[0]
         bars.append(
             Bar(

@@ -77,14 +77,18 @@ def step_events(edges: Sequence[tuple[float, Edge]], where: Mapping[str, str]) -
     free: list[float] = []
     for run, edge in sorted(edges, key=lambda pair: pair[0] + pair[1].start / 1000):
         begun, name = run + edge.start / 1000, edge.outputs[0]
-        row = next((number for number, until in enumerate(free) if until <= begun), len(free))
-        if row == len(free):
-            free.append(0.0)
-        free[row] = begun + edge.seconds
+        row = take_row(free, begun, begun + edge.seconds)
         short = file_name(name)
         details = {"output": name} | ({"where": where[short]} if short in where else {})
         events.append(_span_event(short, kind_of(name), STEPS, row + 1, begun, edge.seconds, details))
     return events
+
+
+def take_row(free: list[float], begin: float, end: float) -> int:
+    """The first row that is free at ``begin``, taken until ``end``; ``free``: from when on each is."""
+    row = next((number for number, until in enumerate(free) if until <= begin), len(free))
+    free[row : row + 1] = [end]
+    return row
 
 
 def _process_event(process: int, name: str) -> dict[str, Any]:

@@ -16,16 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from rekindle.bundle import rules
 from rekindle.bundle.collect import BroughtLibrary, Collection, collect, fold, read_native
 from rekindle.bundle.dlls import Placement, place_dlls
-from rekindle.bundle.rules import (
-    Rules,
-    bill_of_materials,
-    licence_files,
-    required_packages,
-    with_build_tag,
-    without_vendor_packages,
-)
 from rekindle.bundle.trim import trim
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, StageFailed
@@ -78,7 +71,7 @@ class BundleOrder:
     wheel: Path
     out: Path
     places: Sequence[Path]
-    rules: Rules
+    rules: rules.Rules
     set_path: Callable[[Path, str], None]
     archs: tuple[Sm, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -122,7 +115,7 @@ class _Bundling:
             self.shop = Path(shop)
             wheel_libs = self._read_libraries()
             self.progress.stage("find", "what the wheel lacks")
-            requires = required_packages(self.source.read(f"{self.folder}/METADATA"))
+            requires = rules.required_packages(self.source.read(f"{self.folder}/METADATA"))
             collection = collect(wheel_libs, order.rules, order.places, exclude=order.exclude, requires=requires)
             system = next((lib.system for lib in wheel_libs.values()), "linux")
             hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
@@ -157,8 +150,9 @@ class _Bundling:
             return Placement(names=names, folders=dict.fromkeys(names, (self.where,)))
         version = self.folder.removesuffix(".dist-info").rpartition("-")[2]
         salt = ",".join(map(str, self.order.archs))
-        rules, home = self.order.rules, self.where
-        return place_dlls(wheel_libs, collection, rules, self.source, home=home, version=version, salt=salt)
+        return place_dlls(
+            wheel_libs, collection, self.order.rules, self.source, home=self.where, version=version, salt=salt
+        )
 
     def _refuse_small_disk(self, collection: Collection) -> None:
         """The least it takes: the wheel once more, and one library at a time in passing. How well the brought libraries
@@ -287,14 +281,14 @@ class _Bundling:
 
     def _write_metadata(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
         metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")
-        text = without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
+        text = rules.without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
         out.add(f"{self.folder}/METADATA", [text.encode("utf-8", "surrogateescape")])
         wheel = self.source.read(f"{self.folder}/WHEEL").decode("utf-8")
-        out.add(f"{self.folder}/WHEEL", [with_build_tag(wheel, self.tag).encode()])
+        out.add(f"{self.folder}/WHEEL", [rules.with_build_tag(wheel, self.tag).encode()])
         if brought:
-            bill = bill_of_materials(self.target_name, brought, self.order.rules)
+            bill = rules.bill_of_materials(self.target_name, brought, self.order.rules)
             out.add(f"{self.folder}/sboms/rekindle-bundle.cdx.json", [bill])
-            for name, path in licence_files([path for _, path in brought]).items():
+            for name, path in rules.licence_files([path for _, path in brought]).items():
                 out.add(f"{self.folder}/licenses/bundled/{name}", file_chunks(path))
 
 

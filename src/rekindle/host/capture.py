@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
-from rekindle.model.toml import render_table, render_value, toml_key
+from rekindle.model.toml import render_table, toml_key
 
 SCHEMA = 1
 _MAX_BYTES = 16 << 20
 _SLASHES = re.compile(r"[/\\]")
+_TABLES_BY_PLACE = ("disks", "pythons", "torches", "registry")
+_TABLES = ("about", "env", "programs", "links", "access", "memory", "disks", "cpuid", "nvml", *_TABLES_BY_PLACE[1:])
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -79,32 +81,16 @@ def write_capture(record: Record, directory: Path) -> Path:
 
 def render_capture(record: Record) -> str:
     head = {name: getattr(record, name) for name in ("system", "machine", "cores", "hwcap")}
-    parts = [render_table({"schema": SCHEMA, **head})]
-    if record.paths:
-        parts.append(f"paths = {render_value(sorted(record.paths))}\n")
-
-    def table(name: str, values: Mapping[str, Any]) -> None:
-        if values:
-            parts.append(f"\n[{name}]\n{render_table(values)}")
-
-    table("about", record.about)
-    table("env", record.env)
-    table("programs", {name: list(places) for name, places in record.programs.items() if places})
-    table("links", record.links)
-    table("access", record.access)
-    table("memory", asdict(record.memory) if record.memory else {})
-    for path, disk in record.disks.items():
-        table(f"disks.{toml_key(path)}", asdict(disk) if disk else {})
+    parts = [render_table({"schema": SCHEMA, **head, "paths": sorted(record.paths) or None})]
+    plain = msgspec.to_builtins(replace(record, cpuid=None, files={}))
+    plain["programs"] = {name: places for name, places in plain["programs"].items() if places}
     if record.cpuid:
         leaves = [[*where, *registers] for where, registers in record.cpuid.leaves.items()]
-        table("cpuid", {"xcr0": record.cpuid.xcr0, "leaves": leaves})
-    table("nvml", record.nvml or {})
-    for kind, answers in (("pythons", record.pythons), ("torches", record.torches)):
-        for path, answer in answers.items():
-            table(f"{kind}.{toml_key(path)}", answer or {})
-    for name, key in record.registry.items():
-        if key is not None:
-            table(f"registry.{toml_key(name)}", {"values": dict(key.values), "keys": list(key.keys)})
+        plain["cpuid"] = {"xcr0": record.cpuid.xcr0, "leaves": leaves}
+    for name in _TABLES:
+        by_place = {f"{name}.{toml_key(path)}": answer for path, answer in (plain[name] or {}).items()}
+        tables = by_place if name in _TABLES_BY_PLACE else {name: plain[name]}
+        parts += [f"\n[{title}]\n{render_table(values)}" for title, values in tables.items() if values]
     for run in record.runs:
         outcome = {"argv": list(run.argv), "code": run.code, "timed_out": run.timed_out or None}
         parts.append(f"\n[[run]]\n{render_table({**outcome, 'out': run.out or None, 'err': run.err or None})}")

@@ -10,8 +10,8 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,8 +40,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """An argument and where it stands; ``plain`` where it is neither quoted nor bracketed."""
 
     text: bytes
@@ -49,8 +48,7 @@ class Word:
     plain: bool = True
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """A command invocation. ``words`` is empty where the command was seen inside a string (``in_string``)."""
 
     name: str

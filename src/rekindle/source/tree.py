@@ -37,11 +37,8 @@ _OLD_MARKS = {"torchaudio": ("version.txt", "setup.py", "torchaudio/__init__.py"
 
 
 def find_project(root: Path) -> str | None:
-    for marks in (MARKS, _OLD_MARKS):
-        for project, files in marks.items():
-            if all((root / file).is_file() for file in files):
-                return project
-    return None
+    marks = (*MARKS.items(), *_OLD_MARKS.items())
+    return next((name for name, files in marks if all((root / file).is_file() for file in files)), None)
 
 
 def recognise(root: Path) -> tuple[str, str]:

@@ -226,6 +226,6 @@ def test_what_a_worker_got_wrong_is_made_again_without_the_farm(
 
 def test_the_state_says_that_it_runs_no_more(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved: list[TreeState] = []
-    monkeypatch.setattr(engine, "save_state", lambda tree, state: saved.append(state))
+    monkeypatch.setattr("rekindle.build.tree.save_state", lambda tree, state: saved.append(state))
     run(world, tmp_path)
     assert [state.running for state in saved] == [False] and saved[0].project == "spark"
