@@ -49,14 +49,10 @@ class BuildLog:
         self.recent: deque[str] = deque(maxlen=keep)
         self.write(f"rekindle build, {datetime.now(UTC).isoformat(timespec='seconds')}")
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._begun
-
     def write(self, line: str) -> None:
         self.recent.append(line)
         self.lines += 1
-        self._file.write(f"[{self.seconds:9.2f}] {line}\n")
+        self._file.write(f"[{time.monotonic() - self._begun:9.2f}] {line}\n")
 
     def command(self, argv: tuple[str, ...] | list[str], cwd: Path) -> None:
         self.write(f"$ cd {shlex.quote(str(cwd))} && {shlex.join(argv)}")

@@ -101,10 +101,6 @@ class ObjectCosts:
     def history(self) -> History:
         return History(objects=dict(sorted(self._objects.items())))
 
-    @property
-    def known(self) -> int:
-        return len(self._objects)
-
 
 def load_history(path: Path) -> ObjectCosts:
     """A history that cannot be read is no history."""

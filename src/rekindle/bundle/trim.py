@@ -29,7 +29,10 @@ _HEADER_AT = 6  # of the u16 header size
 
 
 def wanted_entries(entries: Sequence[Entry], cards: Sequence[Sm]) -> list[Entry]:
-    """What some wanted card can run, or the smallest if nothing can. PTX is kept for cards without machine code."""
+    """What some wanted card can run, or the smallest if nothing can; all where one is not known. PTX is kept for cards
+    without machine code."""
+    if not entries or any(entry.kind not in ("sass", "ptx") for entry in entries):
+        return list(entries)
     keep: set[int] = set()
     facts = load_facts()
     for card in cards:
@@ -51,7 +54,7 @@ def trim(path: Path, cards: Sequence[Sm], name: str) -> Trimmed:
             return Trimmed(file=name, kept_whole="it is empty")
         with mmap.mmap(file.fileno(), 0) as data:
             try:
-                plans = [(container, _entries_to_keep(container, cards)) for container in _containers(data)]
+                plans = [(container, wanted_entries(container.entries, cards)) for container in _containers(data)]
             except (Malformed, BadInput) as error:
                 return Trimmed(file=name, kept_whole=error.message)
             dropped = [entry for container, keep in plans for entry in container.entries if entry not in keep]
@@ -67,11 +70,6 @@ def _containers(data: mmap.mmap) -> list[Container]:
     sections = [section for section in binary.sections if section.name in SECTIONS] if binary else []
     spans = [binary.content(section) for section in sections]  # type: ignore[union-attr, arg-type]
     return [container for start, size in spans for container in read_containers(data, start, size)]
-
-
-def _entries_to_keep(container: Container, cards: Sequence[Sm]) -> list[Entry]:
-    is_known = all(entry.kind in ("sass", "ptx") for entry in container.entries)
-    return wanted_entries(container.entries, cards) if container.entries and is_known else list(container.entries)
 
 
 def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:

@@ -165,7 +165,11 @@ def _read_libraries(
             if _VENDOR.search(name):
                 notes.append(f"{name} is NVIDIA's own library and stays as it is")
                 continue
-            path = _extract_library(order.work / digest[:16], archive, name, checked.members[name].size, number)
+            path = order.work / digest[:16] / f"{number}.so"
+            # One that an earlier run extracted whole is taken as it is.
+            if not (path.is_file() and path.stat().st_size == checked.members[name].size):
+                with whole_file(path) as part:
+                    extract(archive, name, part)
             try:
                 with order.device_library(path, name) as library:
                     if not library.units:
@@ -232,15 +236,6 @@ def _prove_recipe(order: GraftOrder, libraries: Sequence[FoundLibrary], progress
                     else:
                         rows.append(compare_code(unit, (folder / cubin).read_bytes(), library.image(official)))
     return tuple(rows)
-
-
-def _extract_library(folder: Path, archive: zipfile.ZipFile, name: str, size: int, number: int) -> Path:
-    """A library of the wheel as a file; one that an earlier run extracted whole is taken as it is."""
-    path = folder / f"{number}.so"
-    if not (path.is_file() and path.stat().st_size == size):
-        with whole_file(path) as part:
-            extract(archive, name, part)
-    return path
 
 
 def _compile(

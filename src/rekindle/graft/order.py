@@ -96,6 +96,10 @@ def nvidia_order(
     """What NVIDIA cards get, and by which toolkit: from the wheel's PTX, then from the kernel files of its release."""
     facts = load_facts()
     name = order.wheel.name
+    libraries: tuple[LibraryBeside, ...] = ()
+    if name.startswith("torch-"):
+        requires = [value for header, value in opened.headers("METADATA") if header == "Requires-Dist"]
+        libraries = judge_closed_libraries(requires, name.split("-")[1], tuple(cards.values()), facts)
     recipe = wheel_recipe(name, facts)
     cuda = wheel_cuda(opened, name.split("-")[0])
     tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
@@ -134,17 +138,9 @@ def nvidia_order(
             for (card, sm), arch in zip(cards.items(), archs, strict=True)
         ),
         tools=tools,
-        libraries=_judge_libraries(opened, name, tuple(cards.values()), facts),
+        libraries=libraries,
         notes=notes,
     )
-
-
-def _judge_libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
-    name, version, *_ = file.split("-")
-    if name != "torch":
-        return ()
-    requires = [value for name, value in opened.headers("METADATA") if name == "Requires-Dist"]
-    return judge_closed_libraries(requires, version, cards, facts)
 
 
 def wheel_recipe(wheel: str, facts: Facts) -> GraftRecipe | None:

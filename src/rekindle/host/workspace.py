@@ -164,10 +164,13 @@ def _make_holding(
     kind: HoldingKind, path: Path, now: float, *, workspace: Path | None = None, note: str | None = None
 ) -> Holding:
     name = str(path.relative_to(workspace)) if workspace else str(path)
-    age = max(0.0, now - _last_change(path, now))
-    inside = str(workspace) if workspace else None
-    size, seconds = disk_bytes(path), round(age)
-    return Holding(kind=kind, name=name, path=str(path), bytes=size, age_seconds=seconds, workspace=inside, note=note)
+    times: list[float] = []
+    with contextlib.suppress(OSError):
+        times.append(path.lstat().st_mtime)
+        times += [entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(path)]
+    age = round(max(0.0, now - max(times, default=now)))
+    size, inside = disk_bytes(path), str(workspace) if workspace else None
+    return Holding(kind=kind, name=name, path=str(path), bytes=size, age_seconds=age, workspace=inside, note=note)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -175,14 +178,6 @@ def _folders(folder: Path) -> list[Path]:
         return sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:
         return []
-
-
-def _last_change(path: Path, default: float) -> float:
-    times = []
-    with contextlib.suppress(OSError):
-        times.append(path.lstat().st_mtime)
-        times += [entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(path)]
-    return max(times, default=default)
 
 
 def disk_bytes(root: Path) -> int:

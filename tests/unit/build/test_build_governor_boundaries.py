@@ -220,7 +220,7 @@ def test_what_ended_is_learnt_with_its_peak_and_time(world: World) -> None:
     world.jobs()
     one.tick(0)
     assert (learnt.peak("7.cpp.o"), learnt.seconds("7.cpp.o")) == (450 * MIB, 12.0)
-    assert learnt.known == 1  # one said no object, one never took any memory
+    assert len(learnt.history().objects) == 1  # one said no object, one never took any memory
     assert one.peak_bytes == 600 * MIB
 
 

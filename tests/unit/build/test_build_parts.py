@@ -151,7 +151,7 @@ def test_learning(tmp_path: Path) -> None:
     save_history(tmp_path / "h.json", learnt)
     assert load_history(tmp_path / "h.json").seconds("a.cpp.o") == 1.0
     (tmp_path / "h.json").write_text("{")
-    assert load_history(tmp_path / "h.json").known == 0
+    assert load_history(tmp_path / "h.json").history().objects == {}
 
 
 def test_estimate_takes_the_larger_of_work_and_critical_path() -> None:
