@@ -83,13 +83,7 @@ class BuildEnvironment:
 
 
 def make_environment(
-    plan: Plan,
-    shell: Mapping[str, str],
-    *,
-    path_first: Iterable[Path | str],
-    extra: Mapping[str, str],
-    version: str | None,
-    project: str,
+    plan: Plan, shell: Mapping[str, str], *, path_first: Iterable[Path | str], extra: Mapping[str, str], version: str
 ) -> BuildEnvironment:
     """``extra`` (launcher, jobserver) yields to the plan; CMake settings setup.py would not forward are kept apart."""
     assert plan.build is not None
@@ -106,10 +100,10 @@ def make_environment(
         **{name: value for name, value in settings.items() if is_forwarded(name)},
         **plan.build.env,
     }
-    if version and project in VERSION_VARIABLES:
+    if version and plan.project in VERSION_VARIABLES:
         # The plan may name the upstream version; what we build must be told apart from an official wheel.
-        chosen[VERSION_VARIABLES[project]] = version
-        if project == "torch":
+        chosen[VERSION_VARIABLES[plan.project]] = version
+        if plan.project == "torch":
             chosen.setdefault("PYTORCH_BUILD_NUMBER", "1")
     full = {name: value for name, value in shell.items() if name not in dropped}
     full.update(chosen)

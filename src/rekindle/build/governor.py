@@ -305,23 +305,19 @@ def elastic_jobs(
     """The jobs of one build. ``farm`` is how many jobs other machines take."""
     most, budget = options.jobs or farm or cores(), options.memory_bytes
     shared = os.environ.get(SHARED_JOBSERVER) if options.jobs is None and options.farm is None else None
-    if ninja.release >= JOBSERVER_NINJA and not shared:
+    knows = ninja.release >= JOBSERVER_NINJA
+    if knows and not shared:
         with governed_jobs(history, key, most, budget) as jobs:
             yield jobs
         return
     with _kept_history(history) as learnt:
-        if shared and ninja.release >= JOBSERVER_NINJA:
-            # Somebody above runs several builds and governs all their compilers: only watch and learn here.
-            governor = Governor(None, learnt, max_jobs=most, watch_only=True)
+        # Who shares a jobserver runs several builds and governs all their compilers: only watch and learn here.
+        governor = Governor(None, learnt, max_jobs=most, budget=budget, watch_only=knows)
+        if knows and shared:
             yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=most)
             return
         memory = read_memory()
         typical = learnt.typical() if options.farm is None else CLIENT_BYTES
         count = fixed_jobs(most, budget or (memory.available if memory else None), typical)
-        yield Jobs(
-            governor=Governor(None, learnt, max_jobs=most, budget=budget),
-            learnt=learnt,
-            env=dict.fromkeys(FIXED, str(count)),
-            max_jobs=count,
-            note=f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead",
-        )
+        note = f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead"
+        yield Jobs(governor=governor, learnt=learnt, env=dict.fromkeys(FIXED, str(count)), max_jobs=count, note=note)

@@ -61,7 +61,6 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
         path_first=[*link_tools(tools, cmake, ninja), target.bin],
         extra=behind_one_name(extra, tools, scripts) if work.front.takes_cmake_settings else extra,
         version=work.version,
-        project=work.tree.project,
     )
     env.full.update(work.launcher.private if work.launcher else {})
     if work.tree.project == "torch" and work.plan.build is not None:
@@ -281,14 +280,7 @@ def render_script(order: BuildOrder) -> BuildScript:
     # What the user chose beyond the plan, by the names that CMake and setup.py know.
     jobs, launcher = order.options.jobs, order.options.launcher
     chosen = ({"MAX_JOBS": str(jobs)} if jobs else {}) | (before_each_compiler(launcher, launcher) if launcher else {})
-    env = make_environment(
-        plan,
-        {},
-        path_first=(),
-        extra=chosen,
-        version=wheel_version(plan, tree),
-        project=tree.project,
-    )
+    env = make_environment(plan, {}, path_first=(), extra=chosen, version=wheel_version(plan, tree))
     env.chosen.update(chosen_cuda(LiveHost(), plan, {**plan.build.cmake, **plan.build.env}))
     packages = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
     if compiles_against_torch(plan.project):

@@ -4,6 +4,7 @@ The new wheel lies beside its final name until it is complete, and the given one
 bounded: libraries pass through temporary files, one at a time.
 """
 
+import itertools
 import posixpath
 import re
 import shutil
@@ -39,12 +40,8 @@ _HIP_NOTE = "AMD device code is left whole: bundles are found by offsets that on
 
 def reaches(member: str, rpath: tuple[str, ...], where: str) -> bool:
     """Is ``where`` searched for ``member`` before any directory outside the wheel?"""
-    for entry in rpath:
-        if not entry.startswith(_ORIGIN):
-            return False
-        if _resolve_entry(member, entry) == where:
-            return True
-    return False
+    own = itertools.takewhile(lambda entry: entry.startswith(_ORIGIN), rpath)
+    return any(_resolve_entry(member, entry) == where for entry in own)
 
 
 def new_path(member: str, rpath: tuple[str, ...], where: str) -> str:

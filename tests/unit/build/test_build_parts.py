@@ -56,7 +56,7 @@ def test_the_shell_cannot_change_the_build() -> None:
     shell = {"PATH": "/bin", "USE_CUDA": "0", "CFLAGS": "-O9", "MAX_JOBS": "99", "HOME": "/h", "CMAKE_ARGS": "x"}
     made = make_environment(
         plan(env={"USE_CUDA": "1"}, cmake={"CMAKE_BUILD_TYPE": "Release", "CAFFE2_X": "1"}),
-        shell, path_first=["/first"], extra={}, version="2.0.1+x", project="torch",
+        shell, path_first=["/first"], extra={}, version="2.0.1+x",
     )  # fmt: skip
     assert made.full["USE_CUDA"] == "1"
     assert not {"CFLAGS", "MAX_JOBS", "CMAKE_ARGS"} & made.full.keys()
