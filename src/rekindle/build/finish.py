@@ -195,9 +195,10 @@ def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, by
     with whole_file(target) as part:
         with zipfile.ZipFile(source) as old, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as new:
             infos = {info.filename: info for info in old.infolist() if not info.is_dir()}
-            folder, *others = {top for name in infos if (top := name.split("/", 1)[0]).endswith(".dist-info")} or ("",)
-            if others or not folder:
-                raise StageFailed(f"the wheel has {len(others) + bool(folder)} .dist-info folders instead of one")
+            folders = {top for name in infos if (top := name.split("/", 1)[0]).endswith(".dist-info")}
+            if len(folders) != 1:
+                raise StageFailed(f"the wheel has {len(folders)} .dist-info folders instead of one")
+            (folder,) = folders
             extra = {f"{folder}/{name}": content for name, content in add.items()}
             stale = {f"{folder}/{name}" for name in ("RECORD", "RECORD.jws", "RECORD.p7s")}
             writer = Rewriter(old, new, folder, stamp=time.gmtime(max(epoch, 315532800))[:6], fresh=True)
@@ -242,6 +243,6 @@ def compare_wheels(ours: Path, theirs: Path) -> Comparison:
 
 def _differing_byte(left: IO[bytes], right: IO[bytes]) -> int:
     at = 0
-    while (x := left.read(_CHUNK)) == (y := right.read(_CHUNK)):
+    while (x := left.read(_CHUNK)) == (y := right.read(_CHUNK)) and x:
         at += len(x)
     return at + next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), min(len(x), len(y)))

@@ -68,23 +68,16 @@ class GraftCandidate:
     def official(self) -> Entry | None:
         """The wheel's own machine code to hold it against: the most alike, else the nearest. None: PTX alone, of which
         the driver would take whatever it gives."""
-        return next((each for each in self.unit.sass if each.arch == self.like), None) or nearest(
-            self.unit.sass, self.arch
-        )
+        entries = self.unit.sass
+        return next((entry for entry in entries if entry.arch == self.like), None) or nearest(entries, self.arch)
 
     def output(self, number: int) -> str:
         """The file that holds what is made; ``number`` tells libraries apart."""
         return f"cubin/{number}-{self.unit.number}.{self.arch}.cubin"
 
     def outcome(self, state: State, why: str | None) -> UnitOutcome:
-        return UnitOutcome(
-            library=self.library,
-            container=self.unit.number,
-            unit=self.name,
-            state=state,
-            arch=str(self.arch),
-            why=why,
-        )
+        number, arch = self.unit.number, str(self.arch)
+        return UnitOutcome(library=self.library, container=number, unit=self.name, state=state, arch=arch, why=why)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +102,7 @@ class Way:
         return candidates, [row for row in rows if isinstance(row, UnitOutcome)]
 
     def judge(self, library: Any) -> Iterable[GraftCandidate | UnitOutcome]:
-        """Its units in order."""
+        """Of each of its units what can be made, or how it stands."""
         raise NotImplementedError
 
     def jobs(self, folder: Path, number: int, library: Any, units: Any) -> list[Job]:
