@@ -201,15 +201,15 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     True
     """
     from rekindle.host.object_store import ObjectStore, read_credentials, read_place
-    from rekindle.index.publishing import StoreTarget, memory_path, send_house, sync_house
+    from rekindle.index.publishing import FolderTarget, StoreTarget, memory_path, send_house
 
     house = _existing_house(root)
     if not target.startswith("s3:"):
-        return sync_house(house, Path(target), progress or Silent())
+        return send_house(house, FolderTarget(Path(target), house), progress or Silent())
     place = read_place(target, endpoint)
     store = ObjectStore(place, read_credentials())
     memory = memory_path(house.site, str(place), place.endpoint)
-    return send_house(house, StoreTarget(store, memory), str(place), progress or Silent())
+    return send_house(house, StoreTarget(store, memory), progress or Silent())
 
 
 def index_yank(root: str, file: str, reason: str | None) -> Yanked:

@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -28,37 +27,14 @@ from rekindle.model.wheelhouse import Synced, WheelCatalogue
 MEMORY = ".rekindle-sync.json"
 
 
-class PublishingTarget(Protocol):
-    """Where files go. ``put`` says how many bytes it sent: 0 where the file was there already."""
-
-    def open(self) -> None:
-        """Before the first file."""
-
-    def put(self, item: "Item") -> int:
-        """One file."""
-
-    def remove_stale(self, keep: set[str]) -> list[str]:
-        """Remove the pages that are not in ``keep``; returns their names."""
-
-    def close(self) -> None:
-        """After the last file, also of a run that was cut short."""
-
-
-def sync_house(house: Wheelhouse, target: Path, progress: Progress) -> Synced:
-    """Bring the directory ``target`` up to date with the built site of ``house``."""
-    if target.resolve() == house.root.resolve() or house.root.resolve() in target.resolve().parents:
-        raise BadInput(f"{target} lies in the wheelhouse itself", remedy="give another directory")
-    return send_house(house, FolderTarget(target), str(target), progress)
-
-
-def send_house(house: Wheelhouse, target: PublishingTarget, name: str, progress: Progress) -> Synced:
-    """Bring any target up to date with the built site of ``house``."""
+def send_house(house: Wheelhouse, target: "FolderTarget | StoreTarget", progress: Progress) -> Synced:
+    """Bring a target up to date with the built site of ``house``."""
     if not (house.root / "simple" / "index.html").is_file():
         raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
     sent = kept = bytes_sent = 0
     remedy = "make room or check the permissions; the same command goes on where this one stopped"
     try:
-        with tell_os_errors(f"cannot bring {name} up to date", remedy=remedy), house.lock("index sync"):
+        with tell_os_errors(f"cannot bring {target} up to date", remedy=remedy), house.lock("index sync"):
             target.open()
             # In the order in which they may appear elsewhere.
             items = [*_wheel_items(house), *_page_items(house)]
@@ -67,60 +43,58 @@ def send_house(house: Wheelhouse, target: PublishingTarget, name: str, progress:
                 stored = target.put(item)
                 sent, kept = sent + bool(stored), kept + (not stored)
                 bytes_sent += stored
+            # Pages of what is gone. Wheels stay: somebody may have posted their link.
             removed = target.remove_stale({item.name for item in items})
     finally:
         # Also after an interruption: it saves reading what is there already.
         with contextlib.suppress(OSError):
             target.close()
-    return Synced(root=str(house.root), target=name, sent=sent, kept=kept, bytes=bytes_sent, removed=tuple(removed))
+    return Synced(
+        root=str(house.root), target=str(target), sent=sent, kept=kept, bytes=bytes_sent, removed=tuple(removed)
+    )
 
 
 class FolderTarget:
     """A directory. What was written there (digest, size, time) is remembered in it, so that it need not be read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, house: Wheelhouse) -> None:
+        if house.root.resolve() in (folder.resolve(), *folder.resolve().parents):
+            raise BadInput(f"{folder} lies in the wheelhouse itself", remedy="give another directory")
         self._folder = folder
         self._memory = load_kept(folder / MEMORY, dict[str, tuple[str, int, int]]) or {}
 
+    def __str__(self) -> str:
+        return str(self._folder)
+
     def open(self) -> None:
-        """Make it."""
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, item: "Item") -> int:
-        """Copy one file, unless it is there."""
-        return _copy_item(item, self._folder / item.name, self._memory)
+        """Copy one file, unless it is there; the bytes written."""
+        place, expected = self._folder / item.name, item.sha256 or sha256_of(item.path)
+        with contextlib.suppress(OSError):
+            state = place.stat()
+            known = (expected, state.st_size, state.st_mtime_ns)
+            same = self._memory.get(item.name) == known
+            if same or (state.st_size == item.path.stat().st_size and sha256_of(place) == expected):
+                self._memory[item.name] = known
+                return 0
+        with whole_file(place) as part:
+            digest, size = copy_whole(item.path, part, Silent())
+            if digest != expected:
+                raise other_content(item, digest, expected)
+        state = place.stat()
+        self._memory[item.name] = (expected, state.st_size, state.st_mtime_ns)
+        return size
 
     def remove_stale(self, keep: set[str]) -> list[str]:
-        """Pages of what is gone. Wheels stay: somebody may have posted their link."""
         gone = [item for name in PAGES for item in files_below(self._folder, name) if item.name not in keep]
         for item in gone:
             item.path.unlink(missing_ok=True)
         return [item.name for item in gone]
 
     def close(self) -> None:
-        """Keep what is remembered."""
         write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
-
-
-def _copy_item(item: "Item", place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
-    """The bytes written, 0 where the file is there already. ``memory``: digest, size and time of what was written."""
-    expected = item.sha256 or sha256_of(item.path)
-    with contextlib.suppress(OSError):
-        state = place.stat()
-        stamp = (state.st_size, state.st_mtime_ns)
-        written = memory.get(item.name)
-        if written is not None and written[1:] == stamp and written[0] == expected:
-            return 0
-        if state.st_size == item.path.stat().st_size and sha256_of(place) == expected:
-            memory[item.name] = (expected, *stamp)
-            return 0
-    with whole_file(place) as part:
-        digest, size = copy_whole(item.path, part, Silent())
-        if digest != expected:
-            raise other_content(item, digest, expected)
-    state = place.stat()
-    memory[item.name] = (expected, state.st_size, state.st_mtime_ns)
-    return size
 
 
 PAGES = ("wheel", "simple", "variant")
@@ -151,15 +125,11 @@ def is_page(name: str) -> bool:
 def _wheel_items(house: Wheelhouse) -> Iterator[Item]:
     """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
     for row in load(house.root / "catalogue.json", WheelCatalogue).wheels:
-        place = house.root / row.url
-        yield Item(name=row.url, path=place, sha256=row.sha256)
-        yield Item(
-            name=f"{row.url}.metadata", path=place.with_name(f"{place.name}.metadata"), sha256=row.metadata_sha256
-        )
-        if row.provenance:
-            yield Item(name=f"{row.url}.provenance", path=place.with_name(f"{place.name}.provenance"))
-        if (shared := place.with_name(f"{place.name}{RECORDS}")).is_file():
-            yield Item(name=f"{row.url}{RECORDS}", path=shared)
+        beside = {"": row.sha256, ".metadata": row.metadata_sha256}
+        beside |= {".provenance": None} if row.provenance else {}
+        beside |= {RECORDS: None} if (house.root / f"{row.url}{RECORDS}").is_file() else {}
+        for ending, sha256 in beside.items():
+            yield Item(name=f"{row.url}{ending}", path=house.root / f"{row.url}{ending}", sha256=sha256)
     yield from files_below(house.root, "variants")
     yield from files_below(house.root, "grafts")
 
@@ -167,11 +137,8 @@ def _wheel_items(house: Wheelhouse) -> Iterator[Item]:
 def _page_items(house: Wheelhouse) -> Iterator[Item]:
     """Pages of single things before the lists that lead to them; the signed list and the front page last."""
     pages = [item for name in PAGES for item in files_below(house.root, name)]
-    lists = {
-        name for part in PAGES for name in (f"{part}/index.html", f"{part}/index.json", f"{part}/simple/index.html")
-    }
-    yield from (item for item in pages if item.name not in lists)
-    yield from (item for item in pages if item.name in lists)
+    lists = {f"{part}/{name}" for part in PAGES for name in ("index.html", "index.json", "simple/index.html")}
+    yield from sorted(pages, key=lambda item: item.name in lists)
     for name in ("catalogue.json", LIST, LIST_FILE, "index.html"):
         if (house.root / name).is_file():
             yield Item(name=name, path=house.root / name)
@@ -203,8 +170,10 @@ class StoreTarget:
         self._memory = load_kept(memory, _SentFiles) or _SentFiles()
         self._there: dict[str, tuple[str, int]] = {}
 
+    def __str__(self) -> str:
+        return str(self._store.place)
+
     def open(self) -> None:
-        """Ask what is there."""
         self._there = self._store.objects()
 
     def put(self, item: Item) -> int:
@@ -242,7 +211,6 @@ class StoreTarget:
         self._save_memory()
 
     def remove_stale(self, keep: set[str]) -> list[str]:
-        """Pages of what is gone. Wheels stay: somebody may have posted their link."""
         names = {name for item in keep for name in names_of(item)}
         gone = sorted(name for name in self._there if is_page(name) and name not in names)
         for name in gone:
@@ -251,7 +219,6 @@ class StoreTarget:
         return gone
 
     def close(self) -> None:
-        """Keep what is remembered, give the connections back."""
         self._save_memory()
         self._store.close()
 

@@ -9,6 +9,7 @@ loop, its settings and its own advisories, for a server that only reads files.
 
 import contextlib
 import email.utils
+import io
 import os
 import re
 import socket
@@ -18,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
@@ -64,54 +64,44 @@ class Handler(BaseHTTPRequestHandler):
         return whole
 
     def do_GET(self) -> None:
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(body=False)
-
-    def _answer(self, *, body: bool) -> None:
         self.server.requests += 1
-        parts = split_path(self.path)
-        root = self.server.house.root
-        path = None if parts is None else root.joinpath(*parts) if parts else root / "index.html"
-        kind: str | None = None
-        if parts and path and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
+        parts, root = split_path(self.path), self.server.house.root
+        path = None if parts is None else root.joinpath(*(parts or ["index.html"]))
+        form: str | None = None
+        if path and parts and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
             if not urlsplit(self.path).path.endswith("/"):
-                self._send_empty(HTTPStatus.MOVED_PERMANENTLY, "Location", "/" + "/".join(parts) + "/")
+                self._send_head(HTTPStatus.MOVED_PERMANENTLY, {"Location": f"/{'/'.join(parts)}/"}, 0)
                 return
-            kind = choose_form(self.headers.get("Accept")) if parts[0] != "wheel" else None
-            path = path / ("index.json" if kind == JSON else "index.html")
-        elif parts == [] and path and not path.is_file():
+            form = choose_form(self.headers.get("Accept")) if parts[0] != "wheel" else None
+            path = path / ("index.json" if form == JSON else "index.html")
+        elif path and not parts and not path.is_file():
             # Whoever types the bare address is a person.
             page = "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/"
-            self._send_empty(HTTPStatus.FOUND, "Location", page)
+            self._send_head(HTTPStatus.FOUND, {"Location": page}, 0)
             return
-        file = self._open(path)
-        if file is None:
-            text = b"404 Not Found\n"
-            headers = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(text))}
-            self._send_head(HTTPStatus.NOT_FOUND, headers)
-            self.wfile.write(text if body else b"")
+        try:
+            # Only what really lies inside the wheelhouse, whatever links say.
+            if path is None or not path.resolve().is_relative_to(root.resolve()) or not path.is_file():
+                raise FileNotFoundError(self.path)
+            file = path.open("rb")
+        except OSError:
+            self._send_head(HTTPStatus.NOT_FOUND, {"Content-Type": "text/plain; charset=utf-8"}, 14)
+            self._send_bytes(io.BytesIO(b"404 Not Found\n"), range(14))
             return
         with file:
-            self._send_file(file, kind or content_type(path.name if path else ""), body, vary=kind is not None)
+            self._send_file(file, form or content_type(path.name), {"Vary": "Accept"} if form else {})
 
-    def _open(self, path: Path | None) -> BinaryIO | None:
-        """Only what really lies inside the wheelhouse, whatever links say."""
-        with contextlib.suppress(OSError):
-            if path and path.resolve().is_relative_to(self.server.house.root.resolve()) and path.is_file():
-                return path.open("rb")
-        return None
+    do_HEAD = do_GET
 
-    def _send_file(self, file: BinaryIO, kind: str, body: bool, vary: bool) -> None:
+    def _send_file(self, file: BinaryIO, kind: str, headers: Mapping[str, str]) -> None:
         stat = os.fstat(file.fileno())
         etag = f'"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"'
         known = {
+            **headers,
             "ETag": etag,
             "Last-Modified": email.utils.formatdate(stat.st_mtime, usegmt=True),
             "Accept-Ranges": "bytes",
             "Cache-Control": "no-cache",
-            **({"Vary": "Accept"} if vary else {}),
         }
         if same_tag(self.headers.get("If-None-Match"), etag):
             self._send_head(HTTPStatus.NOT_MODIFIED, known)
@@ -119,16 +109,18 @@ class Handler(BaseHTTPRequestHandler):
         asked = self.headers.get("Range") if self.headers.get("If-Range") in (None, etag) else None
         span = parse_range(asked, stat.st_size)
         if span is not None and not span:
-            self._send_empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "Content-Range", f"bytes */{stat.st_size}")
+            headers = {"Content-Range": f"bytes */{stat.st_size}"}
+            self._send_head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, headers, 0)
             return
         sent = span or range(stat.st_size)
         part = {"Content-Range": f"bytes {sent.start}-{sent.stop - 1}/{stat.st_size}"} if span else {}
         status = HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK
-        self._send_head(status, {"Content-Type": kind, "Content-Length": str(len(sent)), **part, **known})
-        if body:
-            self._send_bytes(file, sent)
+        self._send_head(status, {"Content-Type": kind, **part, **known}, len(sent))
+        self._send_bytes(file, sent)
 
     def _send_bytes(self, file: BinaryIO, span: range) -> None:
+        if self.command == "HEAD":
+            return
         file.seek(span.start)
         left = len(span)
         self.server.connections.answers(self.connection, left)
@@ -138,10 +130,12 @@ class Handler(BaseHTTPRequestHandler):
         if left:  # the file shrank under us: the promised length cannot be kept
             self.close_connection = True
 
-    def _send_head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+    def _send_head(self, status: HTTPStatus, headers: Mapping[str, str], length: int | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
         self.end_headers()
 
     def end_headers(self) -> None:
@@ -151,9 +145,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
-
-    def _send_empty(self, status: HTTPStatus, header: str, value: str) -> None:
-        self._send_head(status, {header: value, "Content-Length": "0"})
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: a log of strangers' strings on the terminal helps nobody."""
@@ -227,27 +218,24 @@ def split_path(target: str) -> list[str] | None:
     return None
 
 
+_FORMS = {
+    **{form: form for form in (JSON, HTML, _PLAIN_HTML)},
+    "application/vnd.pypi.simple.latest+json": JSON,
+    "application/vnd.pypi.simple.latest+html": HTML,
+    "text/html": _PLAIN_HTML,
+    "*/*": _PLAIN_HTML,
+}
+
+
 def choose_form(accept: str | None) -> str:
     """PEP 691: JSON only for those who prefer it in so many words."""
-    meant = {
-        "application/vnd.pypi.simple.latest+json": JSON,
-        "application/vnd.pypi.simple.latest+html": HTML,
-        "text/html": _PLAIN_HTML,
-        "*/*": _PLAIN_HTML,
-    }
     best, best_quality = _PLAIN_HTML, 0.0
     for item in (accept or "").split(","):
         kind, *parameters = (piece.strip() for piece in item.split(";"))
-        quality = 1.0
-        for parameter in parameters:
-            if parameter.startswith("q="):
-                try:
-                    quality = float(parameter[2:])
-                except ValueError:
-                    quality = 0.0
-        kind = meant.get(kind, kind)
-        if kind in (JSON, HTML, _PLAIN_HTML) and quality > best_quality:
-            best, best_quality = kind, quality
+        told = next((parameter[2:] for parameter in reversed(parameters) if parameter.startswith("q=")), "1")
+        quality = float(told) if re.fullmatch(r"[0-9]*\.?[0-9]+|[0-9]+\.", told) else 0.0
+        if kind in _FORMS and quality > best_quality:
+            best, best_quality = _FORMS[kind], quality
     return best
 
 
@@ -261,9 +249,10 @@ SLOWEST_BYTES_PER_SECOND = 64 << 10
 
 @dataclass
 class _Connection:
+    """``waiting``: for a request's head, whose deadline also says since when."""
+
     client: str
     deadline: float
-    since: float
     waiting: bool = True
 
 
@@ -276,26 +265,22 @@ class OpenConnections:
 
     def enter(self, connection: socket.socket, client: str) -> bool:
         """Let a connection in, if need be instead of an idle one; False where all others are being served."""
-        now = time.monotonic()
         with self._lock:
             same = [other for other, peer in self._open.items() if peer.client == client]
-            crowd = same if len(same) >= MAX_PER_CLIENT else list(self._open)
-            if len(crowd) >= (MAX_PER_CLIENT if crowd is same else MAX_CONNECTIONS):
+            if len(same) >= MAX_PER_CLIENT or len(self._open) >= MAX_CONNECTIONS:
+                crowd = same if len(same) >= MAX_PER_CLIENT else self._open
                 idle = [other for other in crowd if self._open[other].waiting]
                 if not idle:
                     return False
-                oldest = min(idle, key=lambda other: self._open[other].since)
-                del self._open[oldest]
-                _hang_up(oldest)
-            self._open[connection] = _Connection(client, now + HEAD_SECONDS, now)
+                self._hang_up(min(idle, key=lambda other: self._open[other].deadline))
+            self._open[connection] = _Connection(client, time.monotonic() + HEAD_SECONDS)
         return True
 
     def awaits(self, connection: socket.socket) -> None:
         """A new request may come on this connection: from now on its head is waited for."""
-        now = time.monotonic()
         with self._lock:
             if peer := self._open.get(connection):
-                peer.deadline, peer.since, peer.waiting = now + HEAD_SECONDS, now, True
+                peer.deadline, peer.waiting = time.monotonic() + HEAD_SECONDS, True
 
     def answers(self, connection: socket.socket, size: int = 0) -> None:
         """The request is complete; its answer has so many bytes."""
@@ -314,14 +299,13 @@ class OpenConnections:
         now = time.monotonic()
         with self._lock:
             for connection in [each for each, peer in self._open.items() if peer.deadline < now]:
-                del self._open[connection]
-                _hang_up(connection)
+                self._hang_up(connection)
 
-
-def _hang_up(connection: socket.socket) -> None:
-    # Shut down, not closed: the thread that reads from it wakes up and closes it itself.
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+    def _hang_up(self, connection: socket.socket) -> None:
+        del self._open[connection]
+        # Shut down, not closed: the thread that reads from it wakes up and closes it itself.
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")

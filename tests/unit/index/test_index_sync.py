@@ -10,8 +10,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.index import publishing as sync
-from rekindle.index.publishing import Item
+from rekindle.index.publishing import FolderTarget, Item
 from tiny_wheels import make_wheel
 
 
@@ -55,21 +54,21 @@ def test_cut_at_any_file_no_page_names_what_is_missing_and_the_next_run_goes_on(
     house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     total = api.index_sync(str(house), str(tmp_path / "whole")).sent
-    real = sync._copy_item
+    real = FolderTarget.put
     for cut in range(0, total, 3):
         target, calls = tmp_path / f"cut {cut}", 0
 
-        def dying(item: Item, place: Path, memory: dict[str, tuple[str, int, int]], *, cut: int = cut) -> int:
+        def dying(target: FolderTarget, item: Item, *, cut: int = cut) -> int:
             nonlocal calls
             if calls == cut:
                 raise KeyboardInterrupt
             calls += 1
-            return real(item, place, memory)
+            return real(target, item)
 
-        monkeypatch.setattr(sync, "_copy_item", dying)
+        monkeypatch.setattr(FolderTarget, "put", dying)
         with pytest.raises(KeyboardInterrupt):
             api.index_sync(str(house), str(target))
-        monkeypatch.setattr(sync, "_copy_item", real)
+        monkeypatch.setattr(FolderTarget, "put", real)
         missing = {place for place in named(target) if not Path(place).is_file()}
         assert not [place for place in missing if place.endswith((".whl", ".metadata", ".json"))], f"cut at {cut}"
         rest = api.index_sync(str(house), str(target))
