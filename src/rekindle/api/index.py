@@ -65,7 +65,7 @@ def index_add(
     """
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
-    house = Wheelhouse(Path(root))
+    house, listener = Wheelhouse(Path(root)), progress or Silent()
     given = load(Path(report), WheelReport) if report else None
     given_records, given_proofs = split_proofs(proofs)
     proven = tuple(load(proof, VerifyReport) for proof in given_proofs)
@@ -75,15 +75,15 @@ def index_add(
             from rekindle.graft.pack import read_graft
 
             # Checked whole; it needs none of the wheels here.
-            with receive_graft(house, wheel, progress) as (copy, sha256):
+            with receive_graft(house, wheel, listener) as (copy, sha256, _):
                 done.append(admit_graft(house, copy, sha256, read_graft(copy)[0]))
             continue
-        with receive(house, wheel, progress=progress) as incoming:
+        with receive(house, wheel, listener) as incoming:
             check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
             if given is not None:
                 check_report(given, incoming.read.name, incoming.bytes)
-            seen = given or (_inspect_copy(incoming.path, wheel.name, progress) if look_inside else None)
+            seen = given or (_inspect_copy(incoming.path, wheel.name, listener) if look_inside else None)
             statement, why_not = find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
             evidence = Evidence(
                 report=seen,
@@ -100,10 +100,9 @@ def index_add(
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {pasted(str(root))}")
 
 
-def _inspect_copy(path: Path, name: str, progress: Progress | None) -> WheelReport:
+def _inspect_copy(path: Path, name: str, listener: Progress) -> WheelReport:
     from rekindle.api.inspect import inspect
 
-    listener = progress or Silent()
     listener.stage("inspect", name)
     # The report speaks of the wheel, not of the copy it was read from.
     return msgspec.structs.replace(inspect(str(path), progress=listener), target=name)

@@ -89,7 +89,7 @@ def _machine(ask: Ask) -> Machine:
     machine = machine_from_flags(
         gpu=[ask.gpu],
         os=place.system,
-        arch=place.arch,
+        arch=place.machine,
         cpu=ask.cpu or None,
         python=ask.python or None,
         driver=ask.spoken_driver,

@@ -28,7 +28,7 @@ from rekindle.formats.rewrite import Rewriter
 from rekindle.formats.statement import IN_TOTO, provenance_object, read_statement, seal, write_statement
 from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.keys import PrivateKey
-from rekindle.index.pages.fields import is_proven
+from rekindle.index.pages.fields import version_key
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.arch import Sm, parse_sm
@@ -61,15 +61,17 @@ def build_variants(
     built: list[VariantRow] = []
     taken: dict[str, str] = {}
     labels: dict[tuple[str, str, str], Properties] = {}
+    nameless = [row for row in rows if not version_key(row.version)[0]]
+    left = [f"{row.file}: its record says {row.version!r}, which is no version" for row in nameless]
     # Of wheels that differ only in their local version the newest wins, so look at it first.
-    left = [f"{row.file}: its record says {row.version!r}, which is no version" for row in rows if not _is_release(row)]
-    for row in sorted(filter(_is_release, rows), key=lambda each: (each.project, Version(each.version)), reverse=True):
-        if row.yanked is not None:
+    for row in sorted(rows, key=lambda each: (each.project, version_key(each.version)), reverse=True):
+        if row in nameless or row.yanked is not None:
             continue
         variants = variants_of(row, facts)
         if not variants:
             left.append(f"{row.file}: {_why_no_variant(row)}")
-        for variant in (_with_own_label(candidate, row, labels) for candidate in variants):
+        for candidate in variants:
+            variant = _with_own_label(candidate, row, labels)
             file = variant_file(row.file, variant.label)
             if file in taken:
                 left.append(f"{row.file}: {taken[file]} already is the variant {variant.label} of this release")
@@ -83,13 +85,6 @@ def build_variants(
                 built.append(_refresh_variant(house, row, Variant("", {}), plain, signer))
     _remove_unoffered(house, {(made.project, made.file) for made in built})
     return built, left
-
-
-def _is_release(row: WheelRow) -> bool:
-    try:
-        return bool(Version(row.version))
-    except ValueError:  # also a number of more digits than Python reads
-        return False
 
 
 def _with_own_label(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], Properties]) -> Variant:
@@ -120,35 +115,20 @@ def _refresh_variant(
     kept = load_kept(record, VariantRecord)
     origin = _origin_files(house, row)
     digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
-    wanted: dict[str, Any] = {"plain_sha256": row.sha256, "origin": digest}
-    wanted |= {"label": variant.label, "properties": variant.properties}
+    wanted: dict[str, Any] = {"plain_sha256": row.sha256, "origin": digest, **shared_fields(variant, VariantRecord)}
     same = kept is not None and all(getattr(kept, name) == value for name, value in wanted.items())
     if kept is None or not same or not place.is_file():
         record.unlink(missing_ok=True)
         content = write_variant(house.wheel(row.project, row.file), place, variant, origin)
         write_atomically(place.with_name(f"{file}.metadata"), content)
-        kept = VariantRecord(
-            **wanted,
-            sha256=sha256_of(place),
-            bytes=place.stat().st_size,
-            metadata_sha256=hashlib.sha256(content).hexdigest(),
-        )
+        written = {"sha256": sha256_of(place), "bytes": place.stat().st_size}
+        kept = VariantRecord(**wanted, **written, metadata_sha256=hashlib.sha256(content).hexdigest())
         # Written last: a kill before this makes the wheel again.
         write_atomically(record, encode(kept))
-    variant_row = VariantRow(
-        **shared_fields(row, VariantRow)
-        | shared_fields(kept, VariantRow)
-        | {
-            "file": file,
-            "url": f"{FOLDER}/{row.project}/{file}",
-            "version": Version(row.version).public,
-            "plain": row.file,
-            "provenance": None,
-            "proven": is_proven(row),
-            "note": variant.note,
-        }
-    )
-    if keep_statement(place, variant_row, row.sha256, origin.get("variant_of.provenance"), signer):
+    own = {"file": file, "url": f"{FOLDER}/{row.project}/{file}", "plain": row.file, "note": variant.note}
+    own |= {"version": Version(row.version).public, "provenance": None}
+    variant_row = VariantRow(**shared_fields(row, VariantRow) | shared_fields(kept, VariantRow) | own)
+    if _keep_statement(place, variant_row, row.sha256, origin.get("variant_of.provenance"), signer):
         variant_row = msgspec.structs.replace(variant_row, provenance=f"{variant_row.url}.provenance")
     return variant_row
 
@@ -240,43 +220,36 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
     return metadata
 
 
-def statement(row: VariantRow, plain_sha256: str, plain_statement: bytes | None) -> bytes:
-    """What is said of a variant's own bytes: the statement about the plain wheel says nothing of them. It leads back to
-    that one by digest, so that the chain from the installed file to the build has no gap."""
-    materials: list[dict[str, Any]] = [{"uri": row.plain, "digest": {"sha256": plain_sha256}}]
-    if plain_statement is not None:
-        digest = hashlib.sha256(plain_statement).hexdigest()
-        materials.append({"uri": f"{row.plain}.provenance", "digest": {"sha256": digest}})
-    return write_statement(
-        [(row.file, row.sha256)],
-        kind="rekindle/variant/v1",
-        asked={"label": row.label, "plain": row.plain},
-        settings={"properties": row.properties},
-        materials=materials,
-        tools={"rekindle": __version__},
-    )
-
-
-def keep_statement(
+def _keep_statement(
     place: Path, row: VariantRow, plain_sha256: str, plain_statement: bytes | None, signer: PrivateKey | None
 ) -> bool:
     """Is there, afterwards, a statement beside the wheel ``place`` that is about exactly these bytes?
 
-    Without a key the one that is there stays, if it still speaks of them.
+    The statement about the plain wheel says nothing of them; this one leads back to it by digest, so that the chain
+    from the installed file to the build has no gap. Without a key the one that is there stays, if it speaks of them.
     """
     path = place.with_name(f"{place.name}.provenance")
     old = path.read_bytes() if path.is_file() else None
     if signer is not None:
-        envelope = seal(IN_TOTO, statement(row, plain_sha256, plain_statement), signer.id, signer.sign)
-        signed = provenance_object(envelope, path.name)
+        materials: list[dict[str, Any]] = [{"uri": row.plain, "digest": {"sha256": plain_sha256}}]
+        if plain_statement is not None:
+            digest = hashlib.sha256(plain_statement).hexdigest()
+            materials.append({"uri": f"{row.plain}.provenance", "digest": {"sha256": digest}})
+        said = write_statement(
+            [(row.file, row.sha256)],
+            kind="rekindle/variant/v1",
+            asked={"label": row.label, "plain": row.plain},
+            settings={"properties": row.properties},
+            materials=materials,
+            tools={"rekindle": __version__},
+        )
+        signed = provenance_object(seal(IN_TOTO, said, signer.id, signer.sign), path.name)
         if signed != old:
             write_atomically(path, signed)
         return True
-    if old is None:
-        return False
     with contextlib.suppress(BadInput):
-        if read_statement(old, row.file).subjects == {row.file: row.sha256}:
-            return True
+        if old is None or read_statement(old, row.file).subjects == {row.file: row.sha256}:
+            return old is not None
     path.unlink()
     return False
 
@@ -321,31 +294,19 @@ def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
     ptx = sorted({sm for sm in map(parse_sm, row.ptx) if not sm.suffix})
     variants = []
     new, old = [sm for sm in sass if sm >= first], [sm for sm in sass if sm < first]
+    nvidia = {"cuda_version_lower_bound": [lower]}
     targets = [f"{sm.number}_real" for sm in new] + [f"{sm.number}_virtual" for sm in ptx if sm >= first]
     if targets:
-        variants.append(Variant(_make_label(row, new), _make_properties(lower, None, targets)))
+        variants.append(Variant(_make_label(row, new), {"nvidia": {**nvidia, "sm_arch": targets}}))
     if old:
-        ends = [end for sm in old if (end := last_cuda(sm, side, facts))]
-        upper = _next_minor(max(ends, key=key)) if ends else None
+        if ends := [end for sm in old if (end := last_cuda(sm, side, facts))]:
+            # An upper bound is exclusive: the first version that is too new.
+            major, last = max(ends, key=key).split(".")[:2]
+            nvidia["cuda_version_upper_bound"] = [f"{major}.{int(last) + 1}"]
         names = " ".join(map(str, old))
         note = f"{names}: bound by the driver alone; installers see no compute capability below {first.dotted}"
-        variants.append(Variant(_make_label(row, old), _make_properties(lower, upper, []), note))
+        variants.append(Variant(_make_label(row, old), {"nvidia": nvidia}, note))
     return tuple(variants)
-
-
-def _make_properties(lower: str, upper: str | None, archs: list[str]) -> Properties:
-    nvidia = {"cuda_version_lower_bound": [lower]}
-    if upper:
-        nvidia["cuda_version_upper_bound"] = [upper]
-    if archs:
-        nvidia["sm_arch"] = archs
-    return {"nvidia": nvidia}
-
-
-def _next_minor(cuda: str) -> str:
-    """An upper bound is exclusive: the first version that is too new."""
-    major, minor = cuda.split(".")[:2]
-    return f"{major}.{int(minor) + 1}"
 
 
 def _make_label(row: WheelRow, archs: list[Sm]) -> str:

@@ -60,6 +60,11 @@ class RowProof(Part, frozen=True, kw_only=True):
     skipped: int
     environment: dict[str, str] = {}
 
+    @property
+    def good(self) -> bool:
+        """Did it prove anything?"""
+        return self.passed > 0 and not self.failed
+
 
 class OfferedWheel(Part, frozen=True, kw_only=True):
     """A wheel that the index offers."""
@@ -96,6 +101,11 @@ class WheelRow(OfferedWheel, frozen=True, kw_only=True):
     provenance: bool = False
     # Shared records that no key believed by the house signed: shown, and no proof.
     hearsay: tuple[RowProof, ...] = ()
+
+    @property
+    def proven(self) -> bool:
+        """Did some proof hold?"""
+        return any(proof.good for proof in self.proofs)
 
 
 class VariantRow(OfferedWheel, frozen=True, kw_only=True):

@@ -163,9 +163,9 @@ def test_a_full_disk_leaves_the_house_as_it_was(house: Path, tmp_path: Path, mon
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    for place in ("copy_whole", "write_atomically"):
+    for place in ("store.copy_whole", "grafts.write_atomically"):
         with monkeypatch.context() as patch, pytest.raises(BadInput, match="No space left"):
-            patch.setattr(f"rekindle.index.wheelhouse.grafts.{place}", full)
+            patch.setattr(f"rekindle.index.wheelhouse.{place}", full)
             api.index_add(str(house), [str(file)])
         assert (house / "grafts/index.json").read_bytes() == before
         assert not list((house / ".incoming").iterdir())

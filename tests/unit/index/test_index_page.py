@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -64,15 +65,30 @@ SAMPLE = [
 ]
 
 
+def read(grid: Grid, part: int) -> Any:
+    """A part with the parts it is made of, as the page's script reads it."""
+    value = grid.parts[part]
+    return [read(grid, item) for item in value] if isinstance(value, list) else value
+
+
+def find(grid: Grid, ask: Ask) -> dict[str, Any]:
+    """What the page shows for a question: the fields of the plan, as its JSON has them."""
+    if ask.driver:
+        index = [answer for first, answer in grid.drivers[ask.place][ask.gpu] if key(first) <= key(ask.driver)][-1]
+    else:
+        index = grid.cells[ask.place][ask.cpu][PYTHONS.index(ask.python)][grid.gpus.index(ask.gpu)]
+    return {name: read(grid, part) for name, part in zip(FIELDS, grid.answers[index], strict=True)}
+
+
 @pytest.mark.parametrize(("name", "ask"), SAMPLE)
 def test_page_equals_command_line(grid: Grid, name: str | None, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     place = next(place for place in PLACES if place.id == ask.place)
-    argv = ["plan", "--json", "--gpu", name or ask.gpu, "--os", place.system, "--arch", place.arch]
+    argv = ["plan", "--json", "--gpu", name or ask.gpu, "--os", place.system, "--arch", place.machine]
     argv += ["--cpu", ask.cpu] if ask.cpu else []
     argv += ["--python", ask.python] if ask.python else []
     main(argv)
     told = json.loads(capsys.readouterr().out)
-    shown = json.loads(_named(json.dumps(grid.find(ask), ensure_ascii=False), name, ask.gpu))
+    shown = json.loads(_named(json.dumps(find(grid, ask), ensure_ascii=False), name, ask.gpu))
     build = told.get("build") or {}
     for field in FIELDS:
         expected = build.get(field) if field in ("losses", "minutes", "disk_gib", "memory_gib") else told[field]
@@ -95,13 +111,13 @@ def test_every_card_gets_the_planners_answer_under_its_own_name() -> None:
     shown, told = Grid(tuple(one_chip)), Grid(tuple(one_chip))
     for ask in sorted(asks, key=lambda ask: list(one_chip).index(ask.gpu)):
         place = next(place for place in PLACES if place.id == ask.place)
-        machine = api.machine_from_flags(gpu=[one_chip[ask.gpu]], os=place.system, arch=place.arch)
+        machine = api.machine_from_flags(gpu=[one_chip[ask.gpu]], os=place.system, arch=place.machine)
         assert str(machine.gpus[0].arch) == ask.gpu
         shown.put(ask, ask_planner([ask])[0])
         told.put(ask, page_answer(api.plan(machine, wheelhouses=()), ask))
-        text = json.dumps(shown.find(ask), ensure_ascii=False)
+        text = json.dumps(find(shown, ask), ensure_ascii=False)
         name = str(machine.gpus[0].name)
-        assert json.loads(_named(text, name, ask.gpu)) == json.loads(json.dumps(told.find(ask))), (ask, name)
+        assert json.loads(_named(text, name, ask.gpu)) == json.loads(json.dumps(find(told, ask))), (ask, name)
 
 
 @pytest.mark.parametrize(("gpu", "place"), [("sm_35", "linux"), ("sm_75", "windows"), ("sm_90", "linux-arm")])
@@ -116,12 +132,12 @@ def test_every_driver_gets_the_planners_answer(gpu: str, place: str) -> None:
         parts = [int(part) for part in first.split(".")]
         before = ".".join(map(str, (parts[0] - 1, 999, 99)))
         for driver in (before, first, f"{first}.1"):
-            machine = api.machine_from_flags(gpu=[gpu], os=where.system, arch=where.arch, driver=driver)
+            machine = api.machine_from_flags(gpu=[gpu], os=where.system, arch=where.machine, driver=driver)
             told, ask = Grid((gpu,)), Ask(gpu=gpu, place=place, cpu="", python="")
             told.put(ask, page_answer(api.plan(machine, wheelhouses=()), ask))
-            shown = grid.find(replace(ask, driver=driver))
+            shown = find(grid, replace(ask, driver=driver))
             text = _named(json.dumps(shown, ensure_ascii=False), None, gpu).replace(DRIVER, driver)
-            assert json.loads(text) == json.loads(json.dumps(told.find(ask))), driver
+            assert json.loads(text) == json.loads(json.dumps(find(told, ask))), driver
 
 
 @pytest.mark.parametrize("gpu", ["sm_35", "sm_61", "sm_75", "sm_120"])
@@ -161,10 +177,10 @@ def _named(text: str, name: str | None, arch: str) -> str:
 def test_companions_stand_beside_the_answer_as_the_command_line_tells_them(
     grid: Grid, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = {name: (answer, which) for name, answer, which in grid.read(grid.beside["linux"][GPUS.index("sm_120")])}
+    told = {name: (answer, which) for name, answer, which in read(grid, grid.beside["linux"][GPUS.index("sm_120")])}
     assert set(told) == set(load_facts().beside.package)
     asked = [name for name in ("xformers", "flash-attn-3", "bitsandbytes", "faiss-gpu") if name in told]
-    torch = grid.find(Ask(gpu="sm_120", place="linux", cpu="", python=""))["torch"]
+    torch = find(grid, Ask(gpu="sm_120", place="linux", cpu="", python=""))["torch"]
     argv = ["plan", "--json", "--gpu", "sm_120", "--os", "linux", "--torch", torch, "--with", ",".join(asked)]
     main(argv)
     for one in json.loads(capsys.readouterr().out)["companions"]:
@@ -182,7 +198,7 @@ def test_a_grid_reads_back_what_was_put() -> None:
     plan = Plan(answer="none", because=(Reason(code="x", text="y", source=None),), commands=("a", "b"))
     ask = Ask(gpu="none", place="linux", cpu="", python="3.9")
     grid.put(ask, page_answer(plan, ask))
-    found = grid.find(Ask(gpu="none", place="linux", cpu="", python="3.9"))
+    found = find(grid, Ask(gpu="none", place="linux", cpu="", python="3.9"))
     assert found["commands"] == ["a", "b"]
     assert found["because"] == [{"code": "x", "text": "y", "source": None, "handled": False}]
     with pytest.raises(ValueError, match="in order"):

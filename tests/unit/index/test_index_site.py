@@ -14,7 +14,6 @@ import needs
 from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.index.pages import site
-from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import decode
 from rekindle.model.wheelhouse import WheelCatalogue
 from tiny_wheels import make_wheel
@@ -162,10 +161,9 @@ def test_a_damaged_memory_costs_only_time(root: Path) -> None:
 
 
 def test_rows_follow_their_records(root: Path) -> None:
-    from rekindle.index.wheelhouse.rows import load_rows
+    from rekindle.index.wheelhouse.catalogue import load_wheels
 
-    house = Wheelhouse(root)
-    load_rows(house)
+    load_wheels(str(root))
     api.index_yank(str(root), "tiny-1.0-py3-none-any.whl", "old")
-    assert [row.yanked for row in load_rows(house) if row.version == "1.0" and row.project == "tiny"] == ["old"]
-    assert msgspec.json.encode(load_rows(house))
+    assert [row.yanked for row in load_wheels(str(root)) if row.version == "1.0" and row.project == "tiny"] == ["old"]
+    assert msgspec.json.encode(load_wheels(str(root)))

@@ -14,7 +14,7 @@ from packaging.version import Version
 import needs
 from rekindle import api
 from rekindle.index.pages.fields import columns_of, field_rows, file_line, spoken_python, standing, version_key
-from rekindle.index.pages.wheel_pages import project_page, projects_page, style, wheel_page
+from rekindle.index.pages.wheel_pages import assets, project_page, projects_page, wheel_page
 from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
 from rekindle.model.page import report_style
@@ -145,7 +145,7 @@ def test_the_verdict_comes_first(changes: dict[str, object], verdict: str, mark:
 
 
 def test_one_face() -> None:
-    assert style().decode() == report_style()
+    assert assets()["style.css"].decode() == report_style()
     for page in (wheel_page(ROW), project_page("torch", [piece_of(ROW, (0, 0, 0))]), projects_page({"torch": 1})):
         shown = page.decode()
         assert 'class="brand"' in shown and "style.css" in shown and "<style" not in shown

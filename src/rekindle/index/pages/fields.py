@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from packaging.version import Version
@@ -30,17 +30,12 @@ KINDS = {
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "macos": "macOS", "any": "any system"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Field:
-    """What is known of one architecture: a kind of :data:`KINDS`, in words."""
+class Field(NamedTuple):
+    """What is known of one architecture: a kind of :data:`KINDS` with its sign, in words."""
 
     kind: str
+    sign: str
     says: str
-
-    @property
-    def sign(self) -> str:
-        """The kind's sign."""
-        return KINDS[self.kind][0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +83,17 @@ def field_rows(rows: Sequence[WheelRow], columns: Sequence[str]) -> list[FieldRo
 def _make_field(wheels: Sequence[WheelRow], arch: str) -> Field:
     kinds = {row.file: standing(row, arch) for row in wheels}
     best = next(kind for kind in KINDS if kind in kinds.values())
-    words = KINDS[best][1]
+    sign, words = KINDS[best]
     if len(set(kinds.values())) > 1:
         words += " (" + ", ".join(dict.fromkeys(_spoken_system(row) for row in wheels if kinds[row.file] == best)) + ")"
-    return Field(kind=best, says=words)
+    return Field(best, sign, words)
 
 
 def standing(row: WheelRow, arch: str) -> str:
     """h: a proof on such a card; f: only failed ones; s: code that it runs was read in the file; j: PTX only;
     u: not known; n: no code."""
     tried = [proof for proof in row.proofs if arch in archs_in(proof.environment)]
-    if any(proof.passed and not proof.failed for proof in tried):
+    if any(proof.good for proof in tried):
         return "h"
     if any(proof.failed for proof in tried):
         return "f"
@@ -127,14 +122,13 @@ def archs_in(environment: Mapping[str, str]) -> set[str]:
 def products_of(columns: Iterable[str], most: int = 6) -> list[tuple[str, str]]:
     """What people call the cards of each architecture."""
     facts = load_facts()
-    names: dict[str, list[str]] = {}
-    for chips in (facts.nvidia.chip, facts.amd.chip):
-        for chip in chips.values():
-            names.setdefault(str(chip.arch), []).extend(chip.products)
+    names: dict[str, dict[str, None]] = {}
+    for chip in (*facts.nvidia.chip.values(), *facts.amd.chip.values()):
+        names.setdefault(str(chip.arch), {}).update(dict.fromkeys(chip.products))
     out = []
     for name in columns:
         # The first of each chip's list in turn would be fairer; what matters is that a name is recognised.
-        known = list(dict.fromkeys(names.get(name, [])))
+        known = list(names.get(name, ()))
         more = f" and {len(known) - most} more" if len(known) > most else ""
         out.append((name, ", ".join(known[:most]) + more if known else "no product known"))
     return out
@@ -170,11 +164,6 @@ def version_key(text: str) -> tuple[bool, Any]:
         return False, text
 
 
-def is_proven(row: WheelRow) -> bool:
-    """Did some proof hold?"""
-    return any(proof.passed and not proof.failed for proof in row.proofs)
-
-
 def file_line(row: WheelRow) -> str:
     """One row of a table, escaped."""
     gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
@@ -185,7 +174,7 @@ def file_line(row: WheelRow) -> str:
 def _proof_cell(row: WheelRow) -> str:
     if not row.proofs:
         return "untried" if row.inspected else "not read"
-    good = [proof for proof in row.proofs if proof.passed and not proof.failed]
+    good = [proof for proof in row.proofs if proof.good]
     if not good:
         return '<span class="bad">failed</span>'
     cards = sorted({name for proof in good for name in archs_in(proof.environment) if name.startswith(("sm_", "gfx"))})

@@ -21,7 +21,6 @@ from rekindle.model.arch import Gfx, Sm, Xe, parse_gpu_arch, parse_sm
 from rekindle.model.document import json_form
 from rekindle.model.facts import ChipRow
 from rekindle.model.plan import Plan
-from rekindle.model.version import key
 
 # Names no product and no driver has; printable, so that they can be seen if they ever leak.
 NAME = "⟦card⟧"
@@ -35,23 +34,27 @@ FIELDS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """An operating system and processor family that the page offers; ``cpus`` are the choices that matter there."""
 
     id: str
     label: str
     system: str
-    arch: str
+    machine: str
     cpus: tuple[str, ...] = ("",)
+
+    @property
+    def side(self) -> Side:
+        """Whose drivers count."""
+        return "windows" if self.system == "windows" else "linux"
 
 
 # CPUs with AVX2 and FMA all get the same answer; of the older ones each kind that differs is asked for.
 OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "penryn", "core2", "k8")
 PLACES = (
-    Place(id="linux", label="Linux x86-64", system="linux", arch="x86_64", cpus=("", *OLD_CPUS)),
-    Place(id="windows", label="Windows x86-64", system="windows", arch="x86_64", cpus=("", *OLD_CPUS)),
-    Place(id="linux-arm", label="Linux ARM64", system="linux", arch="aarch64"),
+    Place(id="linux", label="Linux x86-64", system="linux", machine="x86_64", cpus=("", *OLD_CPUS)),
+    Place(id="windows", label="Windows x86-64", system="windows", machine="x86_64", cpus=("", *OLD_CPUS)),
+    Place(id="linux-arm", label="Linux ARM64", system="linux", machine="aarch64"),
 )
 
 
@@ -107,14 +110,6 @@ class Grid:
         if not ask.cpu and not ask.python:
             self.beside.setdefault(ask.place, []).append(self._field(answer.beside))
 
-    def find(self, ask: Ask) -> dict[str, Any]:
-        """What the page shows for a question: the fields of the plan, as its JSON has them."""
-        if ask.driver:
-            index = [answer for first, answer in self.drivers[ask.place][ask.gpu] if key(first) <= key(ask.driver)][-1]
-        else:
-            index = self.cells[ask.place][ask.cpu][PYTHONS.index(ask.python)][self.gpus.index(ask.gpu)]
-        return {name: self.read(part) for name, part in zip(FIELDS, self.answers[index], strict=True)}
-
     def _answer(self, answer: PageAnswer) -> int:
         parts = tuple(map(self._field, answer.fields))
         if parts not in self._answer_of:
@@ -137,11 +132,6 @@ class Grid:
             self.parts.append(value)
         return self._part_of[encoded]
 
-    def read(self, part: int) -> Any:
-        """A part with the parts it is made of."""
-        value = self.parts[part]
-        return [self.read(item) for item in value] if isinstance(value, list) else value
-
 
 def questions(gpus: Iterable[str]) -> list[Ask]:
     """All of them, in the order a grid wants."""
@@ -161,7 +151,7 @@ def driver_questions(gpus: Iterable[str], facts: Facts) -> list[Ask]:
         for place in PLACES
         for gpu in gpus
         if gpu.startswith("sm_")
-        for driver in distinct_drivers(parse_sm(gpu), "windows" if place.system == "windows" else "linux", facts)
+        for driver in distinct_drivers(parse_sm(gpu), place.side, facts)
     ]
 
 
@@ -171,10 +161,9 @@ def driver_spans(gpus: Iterable[str], facts: Facts) -> dict[str, dict[str, Any]]
     """
     spans: dict[str, dict[str, Any]] = {}
     for place in PLACES:
-        side: Side = "windows" if place.system == "windows" else "linux"
-        cards = {gpu: card_drivers(parse_sm(gpu), side, facts) for gpu in gpus if gpu.startswith("sm_")}
+        cards = {gpu: card_drivers(parse_sm(gpu), place.side, facts) for gpu in gpus if gpu.startswith("sm_")}
         # A bare branch would mean the newest of it.
-        own = {kit: f"{toolkit_driver(kit, side, facts).own or 999999}.0" for kit in facts.toolkits}
+        own = {kit: f"{toolkit_driver(kit, place.side, facts).own or 999999}.0" for kit in facts.toolkits}
         spans[place.id] = {
             "kits": own,
             "cards": {gpu: [f"{row.first or 0}.0", row.below] for gpu, row in cards.items()},
@@ -247,8 +236,7 @@ def processors(facts: Facts) -> list[list[str]]:
 
 def grid_data(grid: Grid, facts: Facts) -> dict[str, Any]:
     """What the page's script reads of a grid."""
-    places = [{"id": p.id, "label": p.label, "system": p.system, "machine": p.arch, "cpus": p.cpus} for p in PLACES]
-    axes = {"places": places, "cpus": processors(facts), "oldCpus": OLD_CPUS, "pythons": PYTHONS, "archs": grid.gpus}
+    axes = {"places": PLACES, "cpus": processors(facts), "oldCpus": OLD_CPUS, "pythons": PYTHONS, "archs": grid.gpus}
     open_names = {"name": NAME, "driver": DRIVER, "fields": FIELDS}
     held = {name: getattr(grid, name) for name in ("parts", "answers", "cells", "beside", "drivers")}
     return axes | open_names | held | {"spans": driver_spans(grid.gpus, facts)}

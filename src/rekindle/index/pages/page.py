@@ -61,8 +61,7 @@ def _shelve_wheels(rows: Sequence[WheelRow], kinds: Sequence[int]) -> dict[str, 
         shape["code"] = [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx]
         number = shapes.setdefault(msgspec.json.encode(shape), len(shapes))
         project = projects.setdefault(row.project, len(projects))
-        good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
-        wheels.append([row.file, project, row.bytes, row.sha256, number, good])
+        wheels.append([row.file, project, row.bytes, row.sha256, number, sum(proof.good for proof in row.proofs)])
     return {"projects": list(projects), "shapes": [msgspec.Raw(shape) for shape in shapes], "rows": wheels}
 
 

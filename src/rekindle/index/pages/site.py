@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,17 +24,16 @@ from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.pages import simple
-from rekindle.index.pages.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
+from rekindle.index.pages.wheel_pages import assets, edition, project_page, projects_page, wheel_page
 from rekindle.index.wheelhouse.grafts import load_grafts
-from rekindle.index.wheelhouse.rows import Piece, load_pieces, load_rows, nest_links, piece_of_file, piece_of_variant
+from rekindle.index.wheelhouse.rows import Piece, load_pieces, nest_links, piece_of_file, piece_of_variant, rows_of
 from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import GraftRow, SiteBuilt, VariantRow
 
 PUBLIC = ("simple", "catalogue.json", "variant", "wheel")
-_MANIFEST = "manifest.json"
-_SHOWN = "shown.json"
+_Write = Callable[[Path, bytes], None]
 
 
 def build_site(
@@ -51,15 +50,14 @@ def build_site(
     progress.stage("index", str(house.root))
     remedy = "the site that was there is unchanged; make room or check the directory's permissions"
     with tell_os_errors(f"cannot write the site in {house.root}", remedy=remedy), house.lock("index build"):
-        pieces = load_pieces(house)
-        grafts = load_grafts(str(house.root))
+        pieces, grafts = load_pieces(house), load_grafts(str(house.root))
         projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
         chosen, variant_rows, left_out = _choose_variants(house, projects, variants, signer, progress)
         hidden = _HiddenCopy() if _links_work(house) else None
         target = house.site / ("b" if _current_copy(house) == "a" else "a") if hidden else house.root
         write = hidden or write_atomically
         written = _refresh_pages(target, projects, write, progress)
-        show_wheels(target, projects, write, grafts)
+        _show_wheels(target, projects, write, grafts)
         if chosen:
             _refresh_pages(target / "variant", chosen, write, progress)
         if hidden:
@@ -97,7 +95,8 @@ def _choose_variants(
         return {}, [], []
     from rekindle.index.variants import FOLDER, build_variants, release_files
 
-    rows, left_out = build_variants(house, load_rows(house), facts, progress, signer)
+    pieces = (piece for group in projects.values() for piece in group)
+    rows, left_out = build_variants(house, rows_of(pieces), facts, progress, signer)
     having = {row.project for row in rows if row.label}
     chosen = {name: [nest_links(piece) for piece in group] for name, group in projects.items() if name not in having}
     for row in rows:
@@ -131,82 +130,68 @@ class _HiddenCopy:
                 os.fsync(file.fileno())
 
 
-def _refresh_pages(
-    target: Path, projects: dict[str, list[Piece]], write: Callable[[Path, bytes], None], progress: Progress
-) -> int:
-    manifest = target / _MANIFEST
-    old = load_kept(manifest, dict[str, str]) or {}
-    if not old and (target / "simple").exists():
-        shutil.rmtree(target / "simple")
-    digests = {
-        name: hashlib.sha256(b"".join(piece.digest for piece in group)).hexdigest() for name, group in projects.items()
-    }
-    manifest.unlink(missing_ok=True)
-    pages = target / "simple"
-    written = 0
-    for number, (name, digest) in enumerate(digests.items()):
-        if old.get(name) == digest:
-            continue
-        group = projects[name]
-        write(pages / name / "index.html", simple.project_html(name, (piece.link for piece in group)))
-        files = (piece.simple for piece in group)
-        write(pages / name / "index.json", simple.project_json(name, (piece.version for piece in group), files))
-        written += 1
-        progress.step(number, len(digests), name)
-    write(pages / "index.html", simple.root_html(projects))
-    write(pages / "index.json", simple.root_json(projects))
-    for name in old.keys() - digests.keys():
-        shutil.rmtree(pages / name, ignore_errors=True)
-    write(target / "catalogue.json", _render_catalogue(projects))
-    write(manifest, msgspec.json.encode(digests))
+@contextlib.contextmanager
+def _pages_noted(folder: Path, note: Path, write: _Write) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """What the pages in ``folder`` were made of before, and, to be filled in, what they are made of now. Whoever is
+    killed meanwhile leaves no note, and without one all pages are made anew."""
+    old, now = load_kept(note, dict[str, str]) or {}, dict[str, str]()
+    if not old and folder.exists():
+        shutil.rmtree(folder)
+    note.unlink(missing_ok=True)
+    yield old, now
+    write(note, msgspec.json.encode(now))
+
+
+def _refresh_pages(target: Path, projects: dict[str, list[Piece]], write: _Write, progress: Progress) -> int:
+    pages, written = target / "simple", 0
+    with _pages_noted(pages, target / "manifest.json", write) as (old, now):
+        for number, (name, group) in enumerate(projects.items()):
+            now[name] = hashlib.sha256(b"".join(piece.digest for piece in group)).hexdigest()
+            if old.get(name) == now[name]:
+                continue
+            write(pages / name / "index.html", simple.project_html(name, (piece.link for piece in group)))
+            files = (piece.simple for piece in group)
+            write(pages / name / "index.json", simple.project_json(name, (piece.version for piece in group), files))
+            written += 1
+            progress.step(number, len(projects), name)
+        write(pages / "index.html", simple.root_html(projects))
+        write(pages / "index.json", simple.root_json(projects))
+        for name in old.keys() - now.keys():
+            shutil.rmtree(pages / name, ignore_errors=True)
+        # A :class:`WheelCatalogue`, joined from what each piece already holds.
+        generated = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        rows = b",".join(piece.row for group in projects.values() for piece in group if piece.row)
+        head = f'{{"schema":{SCHEMA},"generated":"{generated}","wheels":['
+        write(target / "catalogue.json", head.encode() + rows + b"]}\n")
     return written
 
 
-def show_wheels(
-    target: Path,
-    projects: dict[str, list[Piece]],
-    write: Callable[[Path, bytes], None],
-    grafts: Sequence[GraftRow] = (),
-) -> int:
+def _show_wheels(target: Path, projects: dict[str, list[Piece]], write: _Write, grafts: Sequence[GraftRow]) -> None:
     """``wheel/``: a page per wheel, a list per project, one of all projects and ``grafts``; only what changed since
     this copy was written is."""
-    memory, folder = target / _SHOWN, target / "wheel"
-    old = load_kept(memory, dict[str, str]) or {}
-    if not old and folder.exists():
-        shutil.rmtree(folder)
-    memory.unlink(missing_ok=True)
-    this = edition()
-    now = {"": this}
-    changed: set[str] = set()
-    for name, group in projects.items():
-        for piece in group:
-            page = f"{name}/{piece.file}.html"
-            now[page] = piece.digest.hex()
-            if old.get(page) != now[page] or old.get("") != this:
-                (row,) = rows_of([piece])
-                write(folder / page, wheel_page(row))
-                changed.add(name)
-    gone = old.keys() - now.keys()
-    for page in gone:
-        (folder / page).unlink(missing_ok=True)
-    for name in changed | {page.split("/")[0] for page in gone}:
-        if name in projects:
-            write(folder / name / "index.html", project_page(name, projects[name]))
-        else:
-            shutil.rmtree(folder / name, ignore_errors=True)
-    write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}, grafts))
-    if old.get("") != this:
-        write(folder / "style.css", style())
-        write(folder / "house.js", script())
-    write(memory, msgspec.json.encode(now))
-    return len(changed)
-
-
-def _render_catalogue(projects: dict[str, list[Piece]]) -> bytes:
-    """A :class:`rekindle.model.wheelhouse.Catalogue`, joined from what each piece already holds."""
-    generated = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    rows = b",".join(piece.row for group in projects.values() for piece in group if piece.row)
-    return f'{{"schema":{SCHEMA},"generated":"{generated}","wheels":['.encode() + rows + b"]}\n"
+    folder = target / "wheel"
+    with _pages_noted(folder, target / "shown.json", write) as (old, now):
+        now[""] = edition()
+        same_look = old.get("") == now[""]
+        changed: set[str] = set()
+        for name, group in projects.items():
+            for piece in group:
+                page = f"{name}/{piece.file}.html"
+                now[page] = piece.digest.hex()
+                if not same_look or old.get(page) != now[page]:
+                    write(folder / page, wheel_page(*rows_of([piece])))
+                    changed.add(name)
+        for page in old.keys() - now.keys():
+            (folder / page).unlink(missing_ok=True)
+            changed.add(page.split("/")[0])
+        for name in changed:
+            if name in projects:
+                write(folder / name / "index.html", project_page(name, projects[name]))
+            else:
+                shutil.rmtree(folder / name, ignore_errors=True)
+        write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}, grafts))
+        for name, content in () if same_look else assets().items():
+            write(folder / name, content)
 
 
 def _current_copy(house: Wheelhouse) -> str | None:

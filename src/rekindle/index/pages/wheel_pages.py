@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import msgspec
 from markupsafe import Markup
 
 from rekindle import __version__
 from rekindle.index.pages import fields
-from rekindle.index.wheelhouse.rows import Piece
+from rekindle.index.wheelhouse.rows import Piece, rows_of
 from rekindle.model.page import header, page, report_style
 from rekindle.model.wheelhouse import GraftRow, WheelRow
 
@@ -59,7 +58,7 @@ def _verdict(row: WheelRow) -> tuple[str, bool | None]:
     """The short answer to "can I trust it?"."""
     if row.yanked is not None:
         return f"withdrawn{', ' + row.yanked if row.yanked else ''}", False
-    good = [proof for proof in row.proofs if proof.passed and not proof.failed]
+    good = [proof for proof in row.proofs if proof.good]
     if good:
         cards = [
             [value.split(",")[0].strip() for name, value in proof.environment.items() if name.startswith("gpu")]
@@ -105,19 +104,14 @@ def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) ->
     return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
 
 
-def style() -> bytes:
-    """The one stylesheet of all these pages."""
-    return report_style().encode()
-
-
-def script() -> bytes:
-    """The one script of all these pages."""
-    return template_text("house.js").encode()
+def assets() -> dict[str, bytes]:
+    """The one stylesheet and the one script of all these pages, by their files' names."""
+    return {"style.css": report_style().encode(), "house.js": template_text("house.js").encode()}
 
 
 def edition() -> str:
     """Changes when any page would look different for the same wheel."""
-    parts = [style(), script(), *(template_text(f"{name}.html").encode() for name in ("wheel", "project", "projects"))]
+    parts = [*assets().values(), *(template_text(f"{name}.html").encode() for name in ("wheel", "project", "projects"))]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] + __version__
 
 
@@ -128,11 +122,6 @@ def _crumbs(links: Iterable[tuple[str, str]]) -> str:
 
 def _framed(title: str, body: str, *, style: str = "../style.css", script: str = "../house.js") -> bytes:
     return page(title, body, stylesheet=style, script=script).encode()
-
-
-def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:
-    """Their whole rows."""
-    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[WheelRow])
 
 
 def _render(name: str, **values: Any) -> str:

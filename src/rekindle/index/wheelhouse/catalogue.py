@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from rekindle.errors import BadInput
 from rekindle.formats.ranges import Unreachable, read_page
-from rekindle.index.wheelhouse.rows import load_rows
+from rekindle.index.wheelhouse.rows import load_pieces, rows_of
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import Document, decode
 from rekindle.model.wheelhouse import WheelCatalogue, WheelRow
@@ -30,7 +30,7 @@ def load_wheels(place: str) -> tuple[WheelRow, ...]:
     house = Wheelhouse(Path(place))
     if not house.exists():
         raise BadInput(f"{place} is no wheelhouse", remedy=f"rekindle index add WHEEL --root {place}")
-    return tuple(load_rows(house))
+    return tuple(rows_of(load_pieces(house)))
 
 
 def location(place: str, row: WheelRow) -> str:

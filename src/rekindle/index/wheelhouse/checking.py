@@ -17,10 +17,11 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from rekindle.errors import BadInput
-from rekindle.formats.ranges import Unreachable, read_pieces, read_whole, request
+from rekindle.formats.ranges import MAX_PAGE, Unreachable, read_pieces, read_whole, request
 from rekindle.formats.simple_index import ACCEPT, IndexFile, read_links
 from rekindle.formats.statement import Check, read_envelope, signed_by
 from rekindle.index.wheelhouse import listing
+from rekindle.index.wheelhouse.catalogue import is_url
 from rekindle.model.claims import IndexCheck, IndexProblem, ProblemKind, WheelList
 from rekindle.model.progress import Progress
 from rekindle.model.toml import read_beside
@@ -39,12 +40,9 @@ class House:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.remote = root.startswith(("http://", "https://"))
-
-    @property
-    def place(self) -> str:
-        """The same text for the same house, however its address is written."""
-        return self.root.rstrip("/") if self.remote else str(Path(self.root).resolve())
+        self.remote = is_url(root)
+        # The same text for the same house, however its address is written.
+        self.place = root.rstrip("/") if self.remote else str(Path(root).resolve())
 
     def open(self, *parts: str, accept: str | None = None) -> IO[bytes] | None:
         """None where there is no such file. With ``accept`` a remote folder is asked as an installer asks."""
@@ -53,7 +51,7 @@ class House:
         if not self.remote:
             path = Path(self.root).joinpath(*parts)
             return path.open("rb") if path.is_file() else None
-        url = "/".join([self.root.rstrip("/"), *(quote(part) for part in parts)]) + ("/" if accept else "")
+        url = "/".join([self.place, *(quote(part) for part in parts)]) + ("/" if accept else "")
         try:
             opened: IO[bytes] = request(url, {"Accept": accept} if accept else {}, None, TIMEOUT_SECONDS)[2]
         except Unreachable as error:
@@ -103,10 +101,6 @@ def check_house(
         listing.remember_list(seen, name, listed, envelope.payload, house.place)
     times = {"serial": listed.serial, "made": listed.made, "expires": listed.expires}
     return _make_check(root, problems, signed_by=name, wheels=len(listed.wheels), **times)
-
-
-def _problem(kind: ProblemKind, text: str, file: str | None = None) -> IndexProblem:
-    return IndexProblem(kind=kind, file=file, text=text)
 
 
 def _make_check(root: str, problems: list[IndexProblem], **known: Any) -> IndexCheck:
@@ -163,7 +157,7 @@ class _HouseCheck:
                 yield _problem("replaced", f"{wheel.file} is another file than was signed ({digests})", wheel.file)
 
     def _digest(self, most: int, *parts: str) -> str | None:
-        """Of a file, piece by piece; one byte more than ``most`` is enough to know that it is another."""
+        """Of a file, piece by piece; a little more than ``most`` is enough to know that it is another."""
         file = self.house.open(*parts)
         if file is None:
             return None
@@ -171,8 +165,7 @@ class _HouseCheck:
         with file:
             for chunk in read_pieces(file, parts[-1], most):
                 digest.update(chunk)
-                size += len(chunk)
-                if size > most:
+                if (size := size + len(chunk)) > most:
                     break
         return digest.hexdigest()
 
@@ -220,11 +213,12 @@ class _HouseCheck:
             return
         own = {place: wheel for place, wheel in self.listed.items() if wheel.project == project}
         placed = [(_place_of(link.url), link) for link in links]
-        for place in sorted(own.keys() - {place for place, _ in placed}):
+        counts = Counter(place for place, _ in placed)
+        for place in sorted(own.keys() - counts.keys()):
             yield problem(f"does not offer {own[place].file} any more", own[place].file)
-        for place, count in sorted(Counter(place for place, _ in placed).items()):
+        for file, count in ((posixpath.basename(place), counts[place]) for place in sorted(counts)):
             if count > 1:
-                yield problem(f"offers {posixpath.basename(place)} {count} times", posixpath.basename(place))
+                yield problem(f"offers {file} {count} times", file)
         for place, link in placed:
             if (wrong := self._fault_of_link(place, link)) is not None:
                 yield problem(wrong, link.name)
@@ -256,24 +250,21 @@ class _HouseCheck:
         for place, expected in self.listing.files.items():
             if place in faulty:
                 continue
-            parts, gone, other = place.split("/"), f"{place} is gone", f"{place} is another file than was signed"
-            if place.endswith(".graft"):  # larger than any page
-                actual = self._digest(MAX_GRAFT, *parts)
-                kinds: tuple[ProblemKind, ProblemKind] = ("removed", "replaced")
+            graft, parts = place.endswith(".graft"), place.split("/")
+            kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
+            if place == listing.CATALOGUE:
+                raw = self.house.read(place)
+                actual = None if raw is None else listing.catalogue_digest(raw)
             else:
-                raw = self.house.read(*parts)
-                digest = (
-                    listing.catalogue_digest
-                    if place == listing.CATALOGUE
-                    else lambda page: hashlib.sha256(page).hexdigest()
-                )
-                actual = None if raw is None else digest(raw)
-                kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
-                kinds = kind, kind
+                actual = self._digest(MAX_GRAFT if graft else MAX_PAGE, *parts)
             if actual is None:
-                yield _problem(kinds[0], gone, parts[-1])
+                yield _problem("removed" if graft else kind, f"{place} is gone", parts[-1])
             elif actual != expected:
-                yield _problem(kinds[1], other, parts[-1])
+                yield _problem("replaced" if graft else kind, f"{place} is another file than was signed", parts[-1])
+
+
+def _problem(kind: ProblemKind, text: str, file: str | None = None) -> IndexProblem:
+    return IndexProblem(kind=kind, file=file, text=text)
 
 
 def _page_gone(form: str, project: str) -> IndexProblem:

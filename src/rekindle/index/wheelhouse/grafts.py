@@ -6,9 +6,6 @@ not carry the wheel. The list is written last: a graft exists for readers exactl
 
 import contextlib
 import re
-import secrets
-import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -17,10 +14,10 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.index.wheelhouse.catalogue import fetch_document, house_address, is_url
 from rekindle.index.wheelhouse.names import MAX_NAME, normal_project
-from rekindle.index.wheelhouse.store import Wheelhouse, copy_whole, disk_errors
-from rekindle.model.document import encode, load
+from rekindle.index.wheelhouse.store import Wheelhouse, copied_in, disk_errors
+from rekindle.model.document import encode, load, shared_fields
 from rekindle.model.graft import GraftFile
-from rekindle.model.progress import Progress, Silent
+from rekindle.model.progress import Progress
 from rekindle.model.wheelhouse import AddedWheel, GraftList, GraftRow
 
 FOLDER = "grafts"
@@ -28,32 +25,23 @@ LIST = f"{FOLDER}/index.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*\.graft")
 
 
-@contextlib.contextmanager
-def receive_graft(house: Wheelhouse, source: Path, progress: Progress | None = None) -> Iterator[tuple[Path, str]]:
-    """A copy of a graft file inside the wheelhouse, and its digest: the copy is checked, so that nobody can change it
-    between check and use."""
+def receive_graft(
+    house: Wheelhouse, source: Path, progress: Progress
+) -> contextlib.AbstractContextManager[tuple[Path, str, int]]:
+    """A copy of a graft file inside the wheelhouse, its digest and its size."""
     if len(source.name) > MAX_NAME or not _NAME.fullmatch(source.name):
         raise BadInput(f"{ascii(source.name)[:120]} is no graft file's name", remedy="rekindle graft make writes them")
-    waiting = house.root / ".incoming" / secrets.token_hex(8)
-    try:
-        with disk_errors(house.root):
-            waiting.mkdir(parents=True)
-            sha256, _ = copy_whole(source, waiting / source.name, progress or Silent())
-        yield waiting / source.name, sha256
-    finally:
-        shutil.rmtree(waiting, ignore_errors=True)
+    return copied_in(house, source, progress)
 
 
 def admit_graft(house: Wheelhouse, copy: Path, sha256: str, graft: GraftFile) -> AddedWheel:
     """Make a received and checked graft file part of the wheelhouse."""
     project = normal_project(graft.name)
     row = GraftRow(
+        **shared_fields(graft, GraftRow),
         file=copy.name,
         url=f"{FOLDER}/{project}/{copy.name}",
         project=project,
-        wheel=graft.wheel,
-        wheel_sha256=graft.wheel_sha256,
-        version=graft.version,
         archs=graft.made.archs,
         bytes=copy.stat().st_size,
         sha256=sha256,
@@ -61,16 +49,14 @@ def admit_graft(house: Wheelhouse, copy: Path, sha256: str, graft: GraftFile) ->
     )
     with house.lock(f"index add {copy.name}"), disk_errors(house.root):
         rows = {old.url: old for old in load_grafts(str(house.root))}
-        state, old = "added", rows.get(row.url)
-        target = house.root / row.url
+        old, target = rows.get(row.url), house.root / row.url
         if old is not None and old.sha256 != sha256:
             raise StageFailed(
                 f"the wheelhouse already has another {copy.name} (sha256 {old.sha256[:12]}…)",
                 remedy="give the new one another name",
             )
-        if old is not None and target.is_file():
-            state = "already"
-        else:
+        state = "already" if old is not None and target.is_file() else "added"
+        if state == "added":
             target.parent.mkdir(parents=True, exist_ok=True)
             copy.replace(target)
             rows[row.url] = row

@@ -19,7 +19,7 @@ from rekindle.formats.statement import WHEEL_LIST, Check, Envelope, read_envelop
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.wheelhouse.grafts import load_grafts
-from rekindle.index.wheelhouse.rows import Piece
+from rekindle.index.wheelhouse.rows import Piece, rows_of
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
 from rekindle.model.document import decode, encode, load_kept, shared_fields
@@ -34,18 +34,6 @@ PUBLIC_FOLDERS = ("wheels", "grafts", "variants", "simple", "variant", "wheel")
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
 
 
-class _Named(msgspec.Struct):
-    """Of a row what the list says; the rest is skipped while reading."""
-
-    file: str
-    project: str
-    version: str
-    sha256: str
-    bytes: int
-    yanked: str | None = None
-    requires_python: str | None = None
-
-
 def write_list(
     house: Wheelhouse,
     pieces: Iterable[Piece],
@@ -57,7 +45,7 @@ def write_list(
     seen: Path,
 ) -> WheelList:
     """The next edition, over the one that was there: only over one that ``key`` or a believed key signed."""
-    rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[_Named])
+    rows = rows_of(pieces)
     if not 1 <= days <= 3650:
         raise BadInput(f"a list cannot be valid for {days} days", remedy="1 to 3650")
     before = _previous_list(house.root / LIST_FILE, key, believed)

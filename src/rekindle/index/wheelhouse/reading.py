@@ -34,9 +34,9 @@ class ReadWheel:
     warnings: tuple[str, ...]
 
 
-def read_wheel(path: Path, *, file: str | None = None, progress: Progress | None = None) -> ReadWheel:
+def read_wheel(path: Path, progress: Progress | None = None) -> ReadWheel:
     """Check a wheel whole; any fault is a :class:`BadInput` that says which member or field is wrong."""
-    name = parse_name(file or path.name)
+    name = parse_name(path.name)
     try:
         return _check_content(check_wheel(path, what=name.file), name, progress or Silent())
     # Offsets in a damaged directory lead to where no file goes.

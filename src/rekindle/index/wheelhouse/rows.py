@@ -16,7 +16,7 @@ import msgspec
 from rekindle.compat.proofs import GivenRecord, read_record
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.index.pages.fields import file_line, is_proven
+from rekindle.index.pages.fields import file_line
 from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_link
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
@@ -48,33 +48,34 @@ class _Memory(msgspec.Struct, array_like=True):
     known: dict[str, Piece]
 
 
-def load_rows(house: Wheelhouse) -> list[WheelRow]:
-    """Every wheel of the house, by project and file name."""
-    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in load_pieces(house)) + b"]", type=list[WheelRow])
+def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:
+    """Their whole rows."""
+    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[WheelRow])
 
 
 def load_pieces(house: Wheelhouse) -> list[Piece]:
-    """The same, ready to be joined; what is new is remembered if the house can be written to."""
+    """Every wheel of the house, by project and file name; what is new is remembered if the house can be written to."""
     memory = _load_memory(house)
     known: dict[str, Piece] = {}
-    changed = False
-    for path, file, stat in _record_files(house):
+    for path in house.records.glob("[!.]*/[!.]*.whl.json"):
+        stat = path.lstat()
         stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        old = memory.get(file)
-        if old is not None and old.stamp == stamp:
-            known[file] = old
-            continue
-        changed = True
-        known[file] = piece_of(row_of(load(Path(path), StoredWheel)), stamp)
+        old = memory.get(path.name)
+        same = old is not None and old.stamp == stamp
+        known[path.name] = old if same else piece_of(row_of(load(path, StoredWheel)), stamp)
+        if len(known) > MAX_ENTRIES:
+            raise BadInput(
+                f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
+            )
     # A reader without the right to write (a search in someone else's house) just remembers nothing.
-    if (changed or len(known) != len(memory)) and os.access(house.root, os.W_OK):
+    if known != memory and os.access(house.root, os.W_OK):
         write_atomically(_memory_path(house), msgspec.msgpack.encode(_Memory(_FORMAT, known)))
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
 def piece_of(row: WheelRow, stamp: tuple[int, int, int]) -> Piece:
     """A row in every form the site needs."""
-    return _make_piece(row, stamp, msgspec.json.encode(row), row.file, file_line(row), is_proven(row))
+    return _make_piece(row, stamp, msgspec.json.encode(row), row.file, file_line(row), row.proven)
 
 
 def piece_of_variant(row: VariantRow) -> Piece:
@@ -138,27 +139,6 @@ def _shared_proofs(records: Iterable[SharedRecord]) -> Iterator[RowProof]:
             about |= {name: text for name, text in named.items() if text} | {"tool": record.tool}
             counts = {status: record.count(status) for status in ("passed", "failed", "skipped")}
             yield RowProof(**counts, environment=about)
-
-
-def _record_files(house: Wheelhouse) -> list[tuple[str, str, os.stat_result]]:
-    files: list[tuple[str, str, os.stat_result]] = []
-    if not house.records.is_dir():
-        return files
-    with os.scandir(house.records) as projects:
-        for project in projects:
-            if not project.is_dir(follow_symlinks=False):
-                continue
-            with os.scandir(project.path) as records:
-                files += [
-                    (record.path, record.name, record.stat(follow_symlinks=False))
-                    for record in records
-                    if record.name.endswith(".whl.json") and not record.name.startswith(".")
-                ]
-            if len(files) > MAX_ENTRIES:
-                raise BadInput(
-                    f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
-                )
-    return files
 
 
 def _memory_path(house: Wheelhouse) -> Path:

@@ -67,7 +67,7 @@ def search(rows: Iterable[WheelRow], wanted: WantedWheel) -> tuple[list[tuple[Wh
 
 
 def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
-    for check in (_yanked, _version, _system, _python, _glibc):
+    for check in (_offer, _system, _python, _glibc):
         if no := check(row, wanted):
             return Verdict(machine=name, runs=False, because=(no,))
     reasons: list[Reason] = []
@@ -78,23 +78,19 @@ def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
         if answer is False:
             return Verdict(machine=name, runs=False, because=(reason,))
         runs = runs and answer
-    if proven := sum(1 for proof in row.proofs if proof.passed and not proof.failed):
+    if proven := sum(1 for proof in row.proofs if proof.good):
         reasons.append(Reason(code="verified", text=f"verified {proven} time{'s' * (proven > 1)}"))
     if not reasons:
         reasons.append(Reason(code="tags-fit", text="its tags fit"))
     return Verdict(machine=name, runs=runs, because=tuple(reasons))
 
 
-def _yanked(row: WheelRow, wanted: WantedWheel) -> Reason | None:
-    if row.yanked is None:
-        return None
-    return Reason(code="yanked", text=f"withdrawn{': ' + row.yanked if row.yanked else ''}")
-
-
-def _version(row: WheelRow, wanted: WantedWheel) -> Reason | None:
-    if wanted.versions is None or wanted.versions.contains(row.version, prereleases=True):
-        return None
-    return Reason(code="other-version", text=f"is {row.version}, asked for {wanted.versions}")
+def _offer(row: WheelRow, wanted: WantedWheel) -> Reason | None:
+    if row.yanked is not None:
+        return Reason(code="yanked", text=f"withdrawn{': ' + row.yanked if row.yanked else ''}")
+    if wanted.versions is not None and not wanted.versions.contains(row.version, prereleases=True):
+        return Reason(code="other-version", text=f"is {row.version}, asked for {wanted.versions}")
+    return None
 
 
 def _system(row: WheelRow, wanted: WantedWheel) -> Reason | None:
@@ -154,9 +150,8 @@ def _judge_gpu(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool |
     covered = coverage(row, archs, gpu, wanted)
     if covered.kind == "none":
         have = ", ".join((*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx))
-        text = f"has no code for {gpu} in its own kernels (has {have})"
-        if covered.code == "gpu-math-library":
-            text = covered.text
+        own = f"has no code for {gpu} in its own kernels (has {have})"
+        text = covered.text if covered.code == "gpu-math-library" else own
         return False, Reason(code="no-kernel-image", text=text, source=covered.source)
     if covered.kind in ("unknown", "override"):
         runs = True if covered.kind == "override" else None

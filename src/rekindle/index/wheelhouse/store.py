@@ -33,7 +33,7 @@ from rekindle.index.wheelhouse.names import WheelName, parse_name
 from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
 from rekindle.model.build import BuildResult
 from rekindle.model.document import MAX_DOCUMENT_BYTES, encode, load, read_bounded, shared_fields
-from rekindle.model.progress import Progress, Silent
+from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 from rekindle.model.wheelhouse import AddedWheel, Origin, SharedRecord, StoredWheel
@@ -73,11 +73,9 @@ class Wheelhouse:
             raise BadInput(f"{file} is not in the wheelhouse {self.root}", remedy="rekindle index search --root DIR")
         return load(path, StoredWheel)
 
-    @contextlib.contextmanager
-    def lock(self, purpose: str) -> Iterator[None]:
+    def lock(self, purpose: str) -> contextlib.AbstractContextManager[object]:
         """One writer at a time; the others wait."""
-        with Workspace(self.root).lock(purpose, wait=LOCK_WAIT_SECONDS, kind="wheelhouse"):
-            yield
+        return Workspace(self.root).lock(purpose, wait=LOCK_WAIT_SECONDS, kind="wheelhouse")
 
     def exists(self) -> bool:
         """Was anything ever added: a wheel, or a graft?"""
@@ -107,24 +105,30 @@ class Incoming:
 
 
 @contextlib.contextmanager
-def receive(house: Wheelhouse, source: Path, *, progress: Progress | None = None) -> Iterator[Incoming]:
-    """Copy a wheel in and check the copy (so that nobody can change it between check and use)."""
-    progress = progress or Silent()
-    name = parse_name(source.name)
+def copied_in(house: Wheelhouse, source: Path, progress: Progress) -> Iterator[tuple[Path, str, int]]:
+    """A copy inside the wheelhouse, its digest and its size: the copy is checked, so that nobody can change it between
+    check and use."""
     waiting = house.root / ".incoming"
-    copy = waiting / f"{os.getpid()}-{secrets.token_hex(8)}.whl"
+    folder = waiting / secrets.token_hex(8)
     try:
         with disk_errors(house.root):
             waiting.mkdir(parents=True, exist_ok=True)
             sweep_left_behind(waiting)
-            progress.stage("copy", name.file)
-            sha256, size = copy_whole(source, copy, progress)
-        progress.stage("check", name.file)
-        read = read_wheel(copy, file=name.file, progress=progress)
-        yield Incoming(path=copy, sha256=sha256, bytes=size, read=read)
+            folder.mkdir()
+            copied = copy_whole(source, folder / source.name, progress)
+        yield folder / source.name, *copied
     finally:
-        with contextlib.suppress(OSError):
-            copy.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def receive(house: Wheelhouse, source: Path, progress: Progress) -> Iterator[Incoming]:
+    """Copy a wheel in and check the copy."""
+    parse_name(source.name)
+    progress.stage("copy", source.name)
+    with copied_in(house, source, progress) as (path, sha256, size):
+        progress.stage("check", source.name)
+        yield Incoming(path=path, sha256=sha256, bytes=size, read=read_wheel(path, progress))
 
 
 def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWheel:
@@ -152,7 +156,14 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
                     remedy="installers remember files by name: give the new one a build tag or a local version, "
                     "as in torch-2.6.0-2-cp311-… or 2.6.0+mine2",
                 )
-            entry = _join_evidence(old, evidence)
+            # What is known already stays, and what is new comes to it.
+            new = {name: getattr(entry, name) for name in ("report", "origin", "provenance_sha256")}
+            entry = msgspec.structs.replace(
+                old,
+                **{name: value for name, value in new.items() if value},
+                proofs=old.proofs + tuple(proof for proof in evidence.proofs if proof not in old.proofs),
+                records=tuple({shared.line: shared for shared in (*old.records, *evidence.records)}.values()),
+            )
             state = "already" if entry == old else "updated"
         target = house.wheel(name.project, name.file)
         if not target.is_file() or state == "added":
@@ -173,23 +184,9 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
 def yank(house: Wheelhouse, file: str, reason: str | None) -> StoredWheel:
     """Mark a wheel as withdrawn (PEP 592), or take the mark away with ``None``; the file stays."""
     with house.lock(f"index yank {file[:80]}"), disk_errors(house.root):
-        old = house.entry(file)
-        entry = msgspec.structs.replace(old, yanked=reason)
-        write_atomically(house.record(old.project, old.file), encode(entry))
+        entry = msgspec.structs.replace(house.entry(file), yanked=reason)
+        write_atomically(house.record(entry.project, file), encode(entry))
     return entry
-
-
-def _join_evidence(old: StoredWheel, evidence: Evidence) -> StoredWheel:
-    return msgspec.structs.replace(
-        old,
-        report=evidence.report or old.report,
-        proofs=old.proofs + tuple(proof for proof in evidence.proofs if proof not in old.proofs),
-        origin=evidence.origin or old.origin,
-        records=tuple({shared.line: shared for shared in (*old.records, *evidence.records)}.values()),
-        provenance_sha256=hashlib.sha256(evidence.provenance).hexdigest()
-        if evidence.provenance
-        else old.provenance_sha256,
-    )
 
 
 def copy_whole(source: Path, target: Path, progress: Progress) -> tuple[str, int]:
@@ -256,10 +253,9 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
             remedy="it was changed after the build: build and sign it again",
         )
     envelope = statement.envelope
-    if envelope is None or envelope.payload_type != IN_TOTO or signed_by(envelope, check) is None:
-        words = "no key that is believed here signed its statement, so it is not served with it (rekindle key trust)"
-        return None, words
-    return provenance_object(raw, path.name), None
+    if envelope and envelope.payload_type == IN_TOTO and signed_by(envelope, check) is not None:
+        return provenance_object(raw, path.name), None
+    return None, "no key that is believed here signed its statement, so it is not served with it (rekindle key trust)"
 
 
 def check_report(report: WheelReport, name: WheelName, size: int) -> None:
@@ -284,11 +280,9 @@ def broken_claims(report: WheelReport | None) -> tuple[str, ...]:
     kernels = report.gpu.kernels
     held = {*kernels.sass, *kernels.gfx, *(name.replace("compute_", "sm_") for name in kernels.ptx)}
     claimed = [name for name in report.gpu.declared if name.replace("compute_", "sm_") not in held]
-    if not held or not claimed:
-        return ()
-    return (
-        f"its own list names {', '.join(claimed)}, but no code for {'it' if len(claimed) == 1 else 'them'} is in it",
-    )
+    which = "it" if len(claimed) == 1 else "them"
+    words = f"its own list names {', '.join(claimed)}, but no code for {which} is in it"
+    return (words,) if held and claimed else ()
 
 
 def split_proofs(files: Sequence[str]) -> tuple[list[tuple[Path, bytes]], list[Path]]:
