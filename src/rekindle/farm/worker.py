@@ -8,7 +8,6 @@ import contextlib
 import json
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.document import decode
 from rekindle.model.farm import Farm, FarmFolder, FarmJoin, FarmWorker
-from rekindle.model.matrix import slurm_head
+from rekindle.model.matrix import slurm_text
 from rekindle.model.progress import Progress, tell_while
 from rekindle.model.spoken import gib
 from rekindle.toolkits.sccache import find_sccache, load_farm
@@ -296,10 +295,6 @@ def slurm_join(folder: FarmFolder, *, nodes: int, cores: int, memory_gib: int, h
         raise BadInput(f"{folder.root} has no keys of a farm", remedy="write the script where 'farm up' was run")
     from rekindle.scripts.quoting import sh_word
 
-    log = str(folder.root / "slurm-%A-%a.log")
-    head = slurm_head(job="rekindle-farm", cores=cores, memory_gib=memory_gib, hours=hours, log=log, array=nodes)
-    text = Path(__file__).with_name("slurm.sh").read_text(encoding="utf-8")
-    parts = {"HEAD": head, "FOLDER": sh_word(str(folder.root)), "PYTHON": sh_word(sys.executable)}
-    for name, value in parts.items():
-        text = text.replace(f"@{name}@", str(value))
+    head = {"job": "rekindle-farm", "cores": cores, "memory_gib": memory_gib, "hours": hours, "array": nodes}
+    text = slurm_text(__file__, {"FOLDER": sh_word(str(folder.root))}, **head, log=str(folder.root / "slurm-%A-%a.log"))
     return FarmJoin(folder=str(folder.root), scheduler=farm.scheduler, state="script", script=text)

@@ -16,7 +16,7 @@ from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.journey.companions import want_companion
 from rekindle.matrix.run import chain_costs
-from rekindle.matrix.table import cell_id, cell_name, combinations, read_table, tree_id
+from rekindle.matrix.table import cell_id, cell_name, combinations, read_table
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Machine
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
@@ -134,7 +134,7 @@ class _Planner:
             project=project,
             axes=axes,
             plan=plan,
-            tree=tree_id(plan, identity=identity, toolchain=toolchain, system=system),
+            tree=cell_id(plan, identity=identity, toolchain=toolchain, system=system),
             source=self._defaults.source or "git",
             identity=identity,
             system=system,

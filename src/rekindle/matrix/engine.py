@@ -10,6 +10,7 @@ memory limit does not see children, so cells bring their own governor. A dead sc
 rerun adopts what it finds. Each task is bound to one worker, so nothing is stolen or queued behind a full one.
 """
 
+import contextlib
 import os
 import sys
 import threading
@@ -90,20 +91,18 @@ class LocalEngine:
         self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(worker.slots)
         self._running: set[Future[Ending]] = set()
-        if tick is not None:
-            threading.Thread(target=self._govern, args=(tick,), daemon=True).start()
 
-    def _govern(self, tick: Callable[[int], float | None]) -> None:
-        wait_seconds = LOOK_SECONDS
-        while not self._closed.wait(wait_seconds):
-            wait_seconds = tick(os.getpid()) or LOOK_SECONDS
+        def govern() -> None:
+            wait_seconds = LOOK_SECONDS
+            while tick is not None and not self._closed.wait(wait_seconds):
+                wait_seconds = tick(os.getpid()) or LOOK_SECONDS
+
+        threading.Thread(target=govern, daemon=True).start()
 
     def workers(self) -> Sequence[Worker]:
-        """This machine alone."""
         return (self._worker,)
 
     def submit(self, task: Task) -> None:
-        """Start a task; returns at once."""
         self._running.add(self._pool.submit(self._run, replace(task, env={**os.environ, **self._env, **task.env})))
 
     def _run(self, task: Task) -> Ending:
@@ -113,14 +112,12 @@ class LocalEngine:
             return Ending(cell=task.cell, code=1, seconds=0.0, why=f"lost: {error.strerror or error}")
 
     def wait(self, seconds: float) -> list[Ending]:
-        """Endings, at the latest after ``seconds``."""
         if not self._running:
             self._closed.wait(seconds)
         done, self._running = wait(self._running, seconds, FIRST_COMPLETED)
         return [future.result() for future in done]
 
     def close(self) -> None:
-        """Stop everything that still runs."""
         self._closed.set()
         self._pool.shutdown()
 
@@ -155,10 +152,9 @@ def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending
 
         try:
             ended = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
-        except Hang:
-            return Ending(cell=task.cell, code=1, seconds=time.monotonic() - begun, why="hang")
-        except Cancelled:
-            return Ending(cell=task.cell, code=3, seconds=time.monotonic() - begun, why="cancelled")
+        except (Hang, Cancelled) as stopped:
+            code, why = (1, "hang") if isinstance(stopped, Hang) else (3, "cancelled")
+            return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
     why = "lost" if ended.code in (137, 143, 255) else ""
     return Ending(cell=task.cell, code=ended.code, seconds=ended.seconds, why=why)
 
@@ -197,10 +193,8 @@ def processor_seconds(running: Running) -> float:
 
     total = 0.0
     for pid in running.descendants():
-        try:
+        with contextlib.suppress(psutil.Error):
             total += sum(psutil.Process(pid).cpu_times()[:4])
-        except psutil.Error:
-            continue
     return total
 
 
@@ -235,11 +229,11 @@ class DaskEngine:
     def workers(self) -> Sequence[Worker]:
         addresses = self._addresses()
         new = [address for address in addresses if address not in self._known]
-        if new:
-            for address, worker in self._client.run(self._describe, workers=new, on_error="ignore").items():
-                if isinstance(worker, Worker):
-                    # One build at a time on each: the governor, not Dask's thread count, decides about compilers.
-                    self._known[address] = msgspec.structs.replace(worker, name=address, slots=1)
+        answers = self._client.run(self._describe, workers=new, on_error="ignore") if new else {}
+        for address, worker in answers.items():
+            if isinstance(worker, Worker):
+                # One build at a time on each: the governor, not Dask's thread count, decides about compilers.
+                self._known[address] = msgspec.structs.replace(worker, name=address, slots=1)
         return [self._known[address] for address in addresses if address in self._known]
 
     def _addresses(self) -> list[str]:
@@ -271,13 +265,11 @@ class DaskEngine:
         there = set(self._addresses())
         endings = []
         for cell, (future, task, begun) in list(self._running.items()):
-            status = future.status
-            seconds = time.monotonic() - begun
-            if status == "finished":
+            if future.status == "finished":
                 endings.append(future.result())
-            elif status in ("error", "cancelled", "lost") or task.worker not in there:
+            elif future.status in ("error", "cancelled", "lost") or task.worker not in there:
                 future.cancel()
-                endings.append(Ending(cell=cell, code=1, seconds=seconds, why="lost"))
+                endings.append(Ending(cell=cell, code=1, seconds=time.monotonic() - begun, why="lost"))
             else:
                 continue
             del self._running[cell]

@@ -93,11 +93,13 @@ def hold_cell(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> 
     folder.place.mkdir(parents=True, exist_ok=True)
 
     def busy() -> str:
-        return f"the cell {folder.id} is being built by {describe(read_owner(folder))}"
+        owner = read_owner(folder)
+        who = f"process {owner.pid} on {owner.host}" if owner else "another process"
+        return f"the cell {folder.id} is being built by {who}"
 
     with hold_lock(folder.place / ".lock", busy):
         before = read_owner(folder)
-        if before is not None and _lives_elsewhere(folder, before, clock()):
+        if _lives_elsewhere(folder, before, clock()):
             raise WorkspaceBusy(busy())
         myself = Owner(host=platform.node(), pid=os.getpid(), since=time.time())
         write_atomically(folder.owner_file, encode(myself))
@@ -114,30 +116,21 @@ def read_owner(folder: CellFolder) -> Owner | None:
 
 def is_held(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> bool:
     """Does somebody who lives work on it?"""
-    owner = read_owner(folder)
     if not (folder.place / ".lock").exists():
         return False
     try:
         with hold_lock(folder.place / ".lock", str):
-            return owner is not None and _lives_elsewhere(folder, owner, clock())
+            return _lives_elsewhere(folder, read_owner(folder), clock())
     except WorkspaceBusy:
         return True
 
 
-def _lives_elsewhere(folder: CellFolder, owner: Owner, now: float) -> bool:
+def _lives_elsewhere(folder: CellFolder, owner: Owner | None, now: float) -> bool:
     """On this machine the lock has answered: it was free, so the owner is dead. Elsewhere the heartbeat answers."""
-    if owner.host == platform.node():
-        return False
-    try:
-        beat = folder.owner_file.stat().st_mtime
-    except OSError:
-        return False
-    return now - beat < DEAD_AFTER_SECONDS
-
-
-def describe(owner: Owner | None) -> str:
-    """An owner in words."""
-    return f"process {owner.pid} on {owner.host}" if owner else "another process"
+    if owner is not None and owner.host != platform.node():
+        with contextlib.suppress(OSError):
+            return now - folder.owner_file.stat().st_mtime < DEAD_AFTER_SECONDS
+    return False
 
 
 @contextlib.contextmanager

@@ -59,18 +59,15 @@ def decide(cell: Cell, state: CellState, *, wheel_there: bool, fresh_run: bool, 
         # Running, but nobody holds it: its owner died before it could write.
         return Decision(True, "its last worker died; it continues where that one stopped")
     rule = FAILURES[failure]
-    tried = sum(1 for attempt in state.attempts if attempt.failure == failure)
+    kinds = [attempt.failure for attempt in state.attempts]
+    tried = kinds.count(failure)
+    # Half the jobs for each time the memory ran out.
+    divisor = 1 << min(4, kinds.count("memory"))
     if tried < rule.tries:
-        return Decision(True, f"{rule.words}; try {tried + 1} of {rule.tries}", _jobs_divisor(state))
+        return Decision(True, f"{rule.words}; try {tried + 1} of {rule.tries}", divisor)
     if fresh_run and rule.again:
-        return Decision(True, f"{rule.words} last time; tried again in a new run", _jobs_divisor(state))
+        return Decision(True, f"{rule.words} last time; tried again in a new run", divisor)
     return Decision(False, f"{rule.words}: {state.message or 'no message'} (change something, or --force)")
-
-
-def _jobs_divisor(state: CellState) -> int:
-    """Half the jobs for each time the memory ran out."""
-    times = sum(1 for attempt in state.attempts if attempt.failure == "memory")
-    return 1 << min(4, times)
 
 
 def classify(message: str, diagnoses: tuple[str, ...] = (), *, default: FailureClass = "compile") -> FailureClass:
@@ -113,17 +110,14 @@ class DirectoryLedger:
         return CellFolder(self.root, cell.id)
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
-        """Shall it be built?"""
         state = self.folder(cell).state()
         force = fresh_run and cell.id in self.force
         return decide(cell, state, wheel_there=is_done(cell, state), fresh_run=fresh_run, force=force)
 
     def done(self, cell: Cell) -> bool:
-        """Is its wheel there?"""
         return self.folder(cell).state().stage in ("built", "proven")
 
     def held(self, cell: Cell) -> bool:
-        """Is somebody building it at this moment?"""
         return is_held(self.folder(cell))
 
     def ended(self, cell: Cell, ending: Ending) -> None:
@@ -133,11 +127,12 @@ class DirectoryLedger:
         if state.stage in ("built", "proven", "failed") or is_held(folder):
             return
         if ending.why == "cancelled":
-            folder.save(msgspec.structs.replace(state, stage="cancelled"))
-            return
-        kind: FailureClass = "hang" if ending.why == "hang" else "lost"
-        words = "nothing happened for too long" if kind == "hang" else "its process ended before it could say why"
-        folder.save(fail_attempt(state, kind, words))
+            state = msgspec.structs.replace(state, stage="cancelled")
+        elif ending.why == "hang":
+            state = fail_attempt(state, "hang", "nothing happened for too long")
+        else:
+            state = fail_attempt(state, "lost", "its process ended before it could say why")
+        folder.save(state)
 
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
         """The command that builds it, with what this matrix says of jobs, memory and caches."""
@@ -149,14 +144,10 @@ class DirectoryLedger:
             jobs = max(1, (jobs or self.cores) // decision.jobs_divisor)
         settings = {"--jobs": jobs, "--memory": self.defaults.memory, "--launcher": self.defaults.launcher}
         options = [word for name, value in settings.items() if value for word in (name, str(value))]
-        if self.farm is not None:
-            options.append(f"--farm={self.farm}" if self.farm else "--farm")
-        if self.farm_check is not None:
-            options.append(f"--farm-check={self.farm_check}")
-        if self.traces:
-            options.append(f"--trace={folder.trace}")
-        if cell.id in self.force:
-            options.append("--force")
+        options += [] if self.farm is None else [f"--farm={self.farm}" if self.farm else "--farm"]
+        options += [] if self.farm_check is None else [f"--farm-check={self.farm_check}"]
+        options += [f"--trace={folder.trace}"] if self.traces else []
+        options += ["--force"] if cell.id in self.force else []
         # Whoever runs the matrix admitted its cells; a worker on another machine cannot know that.
         call = ("-m", "rekindle", "matrix", "cell", cell.id, "--root", str(self.root), "--trust")
         env = {"CCACHE_DIR": self.defaults.cache, "SCCACHE_DIR": self.defaults.cache} if self.defaults.cache else {}

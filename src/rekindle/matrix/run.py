@@ -8,16 +8,14 @@ chain the order is the table's. A worker gets only what it can do: its system, i
 
 import math
 import shlex
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from rekindle.errors import StageFailed
 from rekindle.matrix.engine import Ending, Engine, Task
 from rekindle.matrix.ledger import Decision
-from rekindle.model.matrix import BUSY_CODE, Cell, MatrixScript, Worker, slurm_head
+from rekindle.model.matrix import BUSY_CODE, Cell, MatrixScript, Worker, slurm_text
 from rekindle.model.version import same_prefix
 
 # A second Python compiles only what depends on Python: about a sixth of spark, a quarter of torch (measured).
@@ -25,17 +23,13 @@ SHARED_SHARE = 0.25
 POLL_SECONDS = 1.0
 
 
-def cost(cell: Cell, warm: Collection[str]) -> float:
-    """Minutes this cell takes, given which trees are compiled already."""
-    return cell.minutes * (SHARED_SHARE if cell.tree in warm else 1.0)
-
-
 def chain_costs(cells: Sequence[Cell], warm: Collection[str]) -> dict[str, float]:
     """Minutes of work left per tree."""
     left: dict[str, float] = {}
     compiled = set(warm)
     for cell in cells:
-        left[cell.tree] = left.get(cell.tree, 0.0) + cost(cell, compiled)
+        share = SHARED_SHARE if cell.tree in compiled else 1.0
+        left[cell.tree] = left.get(cell.tree, 0.0) + cell.minutes * share
         compiled.add(cell.tree)
     return left
 
@@ -56,12 +50,8 @@ def can_build(worker: Worker, cell: Cell) -> str | None:
 
 def unplaceable(cells: Sequence[Cell], workers: Sequence[Worker]) -> dict[str, str]:
     """Cells that no worker can build, each with the reason of the nearest one. They would wait for ever."""
-    problems = {}
-    for cell in cells:
-        reasons = [can_build(worker, cell) for worker in workers]
-        if all(reasons):
-            problems[cell.id] = next((reason for reason in reasons if reason), "there is no worker")
-    return problems
+    reasons = {cell.id: [can_build(worker, cell) for worker in workers] for cell in cells}
+    return {cell: whys[0] if whys and whys[0] else "there is no worker" for cell, whys in reasons.items() if all(whys)}
 
 
 def assign(
@@ -76,28 +66,22 @@ def assign(
     """What to start now, and on which worker. ``free`` counts free slots per worker; ``warm`` says where a tree was
     compiled last."""
     slots = {name: count for name, count in free.items() if count > 0}
-    left = chain_costs(ready, warm)
-    busy = set(busy_trees)
+    left, busy = chain_costs(ready, warm), set(busy_trees)
     chosen: list[tuple[Cell, str]] = []
-    if not slots:
-        return chosen
-    for cell in sorted(ready, key=lambda each: -left[each.tree]):
-        if not slots:
-            break
+    for cell in sorted(ready, key=lambda each: -left[each.tree]) if slots else ():
         if cell.tree in busy or not set(cell.after) <= set(done):
             continue
-        able = [name for name in slots if can_build(workers[name], cell) is None]
-        if not able:
-            continue
-        # The worker that has the tree in its page cache, else the one with most free slots.
-        name = warm.get(cell.tree, "")
-        if name not in able:
-            name = max(able, key=lambda each: (slots[each], each))
-        chosen.append((cell, name))
-        busy.add(cell.tree)
-        slots[name] -= 1
-        if not slots[name]:
-            del slots[name]
+        able = [name for name, count in slots.items() if count and can_build(workers[name], cell) is None]
+        if able:
+            # The worker that has the tree in its page cache, else the one with most free slots.
+            name = warm.get(cell.tree, "")
+            if name not in able:
+                name = max(able, key=lambda each: (slots[each], each))
+            chosen.append((cell, name))
+            busy.add(cell.tree)
+            slots[name] -= 1
+            if not any(slots.values()):
+                break
     return chosen
 
 
@@ -106,9 +90,11 @@ def slurm_script(cells: Sequence[Cell], root: str, *, cores: int = 8) -> MatrixS
     trees: dict[str, list[Cell]] = {}
     for cell in cells:
         trees.setdefault(cell.tree, []).append(cell)
-    costs = chain_costs(list(cells), ())
-    minutes = max(costs.values(), default=60.0)
-    head = slurm_head(
+    minutes = max(chain_costs(cells, ()).values(), default=60.0)
+    listed = "\n".join(f'    "{" ".join(cell.id for cell in group)}"' for group in trees.values())
+    text = slurm_text(
+        __file__,
+        {"ROOT": shlex.quote(root), "TREES": listed},
         job="rekindle",
         array=len(trees),
         cores=cores,
@@ -116,12 +102,6 @@ def slurm_script(cells: Sequence[Cell], root: str, *, cores: int = 8) -> MatrixS
         hours=max(1, math.ceil(2 * minutes / 60)),
         log="rekindle-%A_%a.log",
     )
-    listed = "\n".join(f'    "{" ".join(cell.id for cell in group)}"' for group in trees.values())
-    text = Path(__file__).with_name("slurm.sh").read_text(encoding="utf-8")
-    python = shlex.quote(sys.executable)  # a clone's ./rekindle is on no PATH
-    marks = {"@HEAD@": head, "@ROOT@": shlex.quote(root), "@TREES@": listed, "@PYTHON@": python}
-    for mark, value in marks.items():
-        text = text.replace(mark, value)
     return MatrixScript(text=text, cells=len(cells))
 
 
@@ -177,21 +157,18 @@ class Loop:
         self._elsewhere: set[str] = set()
         self._finished: set[str] = set()
         self._warm: dict[str, str] = {}
+        self._stuck_since: float | None = None
 
     def run(self) -> Tally:
         """Until nothing is left that can be built."""
         for cell in self._cells.values():
             self._look_at(cell)
-        stuck_since: float | None = None
         try:
             while self._waiting or self._running or self._elsewhere:
-                started = self._start_cells()
-                if not started and not self._running and not self._elsewhere:
-                    stuck_since = self._wait_for_worker(stuck_since)
-                    if stuck_since is None:
-                        break
-                else:
-                    stuck_since = None
+                if self._start_cells() or self._running or self._elsewhere:
+                    self._stuck_since = None
+                elif not self._wait_for_worker():
+                    break
                 for ending in self.engine.wait(POLL_SECONDS):
                     self._take_in_ending(ending)
                 self._look_elsewhere()
@@ -202,15 +179,13 @@ class Loop:
     def _look_at(self, cell: Cell) -> None:
         decision = self.ledger.decide(cell, fresh_run=True)
         self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
-        if not decision.build:
-            if self.ledger.done(cell):
-                self._finished.add(cell.id)
-                self._warm.setdefault(cell.tree, "")
-            return
-        if self.ledger.held(cell):
+        if decision.build and self.ledger.held(cell):
             self._adopt(cell)
-        else:
+        elif decision.build:
             self._waiting[cell.id] = decision
+        elif self.ledger.done(cell):
+            self._finished.add(cell.id)
+            self._warm.setdefault(cell.tree, "")
 
     def _adopt(self, cell: Cell) -> None:
         """Somebody else builds it: wait for that one instead of starting a second."""
@@ -236,25 +211,27 @@ class Loop:
             self.engine.submit(self.ledger.task(cell, worker, decision))
         return len(chosen)
 
-    def _wait_for_worker(self, since: float | None) -> float | None:
-        """Nothing runs and nothing could start: wait a while for able workers, then say which cells want what."""
+    def _wait_for_worker(self) -> bool:
+        """Nothing runs and nothing could start: wait a while for able workers, then say which cells want what. False
+        where none could help."""
         ready = [self._cells[cell] for cell in self._waiting]
         blocked = [cell for cell in ready if not set(cell.after) <= self._finished]
         if len(blocked) == len(ready):
             for cell in blocked:
                 self.say(f"{cell.name}: not built, since what it needs was not built")
                 del self._waiting[cell.id]
-            return None
+            return False
         now = self.clock()
-        since = now if since is None else since
-        if now - since >= self.wait_seconds:
+        if self._stuck_since is None:
+            self._stuck_since = now
+        if now - self._stuck_since >= self.wait_seconds:
             cell_id, why = next(iter(unplaceable(ready, self.engine.workers()).items()), ("", "no worker is free"))
             name = self._cells[cell_id].name if cell_id else ready[0].name
             raise StageFailed(
                 f"no worker can build {len(ready)} cells, for example {name}: {why}",
                 remedy="start a worker that can, or build the rest with --only",
             )
-        return since
+        return True
 
     def _take_in_ending(self, ending: Ending) -> None:
         cell = self._cells[ending.cell]

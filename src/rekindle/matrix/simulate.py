@@ -60,27 +60,20 @@ class World(Ledger, Engine):
         self._broken = {cell.id for cell in cells if self._random.random() < broken}
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
-        """Shall it be built?"""
-        if cell.id in self.built:
-            return Decision(False, "already built")
-        if cell.id in self._hopeless:
-            return Decision(False, "it does not compile")
+        if cell.id in self.built or cell.id in self._hopeless:
+            return Decision(False, "already built" if cell.id in self.built else "it does not compile")
         return Decision(True, "never built" if fresh_run else "its worker was lost")
 
     def done(self, cell: Cell) -> bool:
-        """Is its wheel there?"""
         return cell.id in self.built
 
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
-        """One more try."""
         return Task(cell=cell.id, argv=(), worker=worker)
 
     def workers(self) -> Sequence[Worker]:
-        """Those that are not being started again."""
         return [worker for worker in self._workers if self._away.get(worker.name, 0.0) <= self.now_seconds]
 
     def submit(self, task: Task) -> None:
-        """When the task will end, and how, is decided now."""
         cell = self._cells[task.cell]
         whole = self._truth[cell.id] * (SHARED_SHARE if cell.tree in self._warm else 1.0)
         needs = max(5.0, whole - self._kept.get(cell.id, 0.0))

@@ -140,23 +140,13 @@ def _matches(row: Mapping[str, str], rule: Mapping[str, Any]) -> bool:
 ID_LENGTH = 16
 
 
-def cell_id(
-    plan: Plan, *, identity: str, toolchain: Mapping[str, str], python: str, system: str, target: str | None
-) -> str:
-    """The name of a cell. ``identity`` says which sources: a commit, a digest, a release."""
-    return _digest({**_deciding_fields(plan, identity, toolchain, system), "python": python, "target": target})
-
-
-def tree_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: str) -> str:
-    """The name of the compiled tree: cells that differ only in Python (or target) share it."""
-    return _digest(_deciding_fields(plan, identity, toolchain, system))
-
-
-def _deciding_fields(plan: Plan, identity: str, toolchain: Mapping[str, str], system: str) -> dict[str, object]:
+def cell_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: str, **own: str | None) -> str:
+    """The name of a cell, whose ``own`` are its ``python`` and ``target``; without them that of its compiled tree, shared
+    by cells that differ in nothing else. ``identity`` says which sources: a commit, a digest, a release."""
     recipe = plan.build
     assert recipe is not None
     of_plan = ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")
-    return {
+    deciding = {
         **{name: getattr(plan, name) for name in of_plan},
         **{name: getattr(recipe, name) for name in ("env", "cmake", "compiler")},
         "patches": sorted(recipe.patches),
@@ -164,12 +154,9 @@ def _deciding_fields(plan: Plan, identity: str, toolchain: Mapping[str, str], sy
         "identity": identity,
         "toolchain": dict(toolchain),
         "system": system,
+        **own,
     }
-
-
-def _digest(value: object) -> str:
-    raw = msgspec.json.encode(value, order="sorted")
-    return hashlib.sha256(raw).hexdigest()[:ID_LENGTH]
+    return hashlib.sha256(msgspec.json.encode(deciding, order="sorted")).hexdigest()[:ID_LENGTH]
 
 
 def cell_name(axes: Mapping[str, str], project: str) -> str:

@@ -4,6 +4,10 @@ A *cell* is one wheel for one combination of the axes. Its id is the hash of wha
 that is done stays done until something that matters changes.
 """
 
+import re
+import shlex
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -268,6 +272,13 @@ class Simulation(Document, frozen=True, kw_only=True):
     scheduler_cpu_seconds: float
     built: int
     unbuilt: int
+
+
+def slurm_text(module: str, marks: Mapping[str, str], **head: Any) -> str:
+    """``slurm.sh`` beside a ``module`` (its ``__file__``) below :func:`slurm_head`, with each ``@NAME@`` in it."""
+    text = Path(module).with_name("slurm.sh").read_text(encoding="utf-8")
+    values = {**marks, "HEAD": slurm_head(**head), "PYTHON": shlex.quote(sys.executable)}
+    return re.sub(r"@([A-Z]+)@", lambda mark: values[mark[1]], text)
 
 
 def slurm_head(*, job: str, cores: int, memory_gib: int, hours: int, log: str, array: int | None = None) -> str:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from matrix_mini import plan
 
-from rekindle.matrix.table import cell_id, cell_name, tree_id
+from rekindle.matrix.table import cell_id, cell_name
 from rekindle.model.plan import Plan, Reason
 
 BASE = {"identity": "spark 1", "toolchain": {"compiler": "gcc 12"}, "system": "linux-x86_64"}
@@ -18,7 +18,7 @@ def ids(made: Plan, python: str = "3.11", target: str | None = None, **more: obj
     values = {**BASE, **more}
     return (
         cell_id(made, python=python, target=target, **values),  # type: ignore[arg-type]
-        tree_id(made, **values),  # type: ignore[arg-type]
+        cell_id(made, **values),  # type: ignore[arg-type]
     )
 
 
