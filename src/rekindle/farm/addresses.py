@@ -57,12 +57,15 @@ def own_addresses() -> list[str]:
     import psutil
 
     texts = {str(row.address) for rows in psutil.net_if_addrs().values() for row in rows}
-    numbers = []
-    for text in sorted(texts):
-        with contextlib.suppress(ValueError):
-            number = ipaddress.ip_address(text)
-            numbers += [text] if not (number.is_loopback or number.is_link_local) else []
-    return numbers
+    return [
+        text for text in sorted(texts) if (number := _number(text)) and not (number.is_loopback or number.is_link_local)
+    ]
+
+
+def _number(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(text)
+    return None
 
 
 def address_towards(url: str) -> str:
@@ -105,15 +108,14 @@ def judge_reach(url: str, workers: Iterable[str]) -> str | None:
 
 def is_loopback(host: str) -> bool:
     """Does it mean the very machine?"""
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+    number = _number(host)
+    return number.is_loopback if number else host == "localhost"
 
 
-def answers(address: str, seconds: float = 2.0) -> bool:
+def answers(address: str) -> bool:
     """Does something take connections there?"""
     try:
-        socket.create_connection(split_address(address), timeout=seconds).close()
+        socket.create_connection(split_address(address), timeout=2.0).close()
     except OSError:
         return False
     return True

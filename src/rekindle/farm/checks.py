@@ -11,7 +11,6 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
@@ -19,14 +18,14 @@ import msgspec
 
 from rekindle.errors import MissingTool
 from rekindle.farm.addresses import is_free, is_loopback, own_addresses, split_address
+from rekindle.farm.folder import InvitationText
 from rekindle.host.protocol import Host
 from rekindle.host.text import version_in, version_key
 from rekindle.model.farm import FarmStatus
 from rekindle.model.machine import Check, CheckStatus
 from rekindle.model.spoken import GIB
 from rekindle.toolkits.libraries import find_libc
-from rekindle.toolkits.programs import Tool
-from rekindle.toolkits.sccache import farm_needs, find_sccache
+from rekindle.toolkits.sccache import farm_needs, find_sccache, status_from
 
 _LEAST_GIB, _GOOD_GIB = 2.0, 12.0
 # A worker's certificate counts from the second it was made: a builder whose clock is behind refuses it.
@@ -46,20 +45,9 @@ cd "$1" && mkdir low up work top && mount -t overlay -o lowerdir=low,upperdir=up
     --unshare-pid --unshare-net --unshare-uts --ro-bind / / --bind top "$1/top" --proc /proc --dev /dev -- true"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerNeeds:
-    """Who would work where: ``machine`` is the architecture of the farm's toolchains."""
-
-    scheduler: str
-    address: str
-    machine: str
-    scratch: Path
-
-
-def start_words(host: Host, root: bool | None = None) -> list[str]:
+def start_words(host: Host) -> list[str]:
     """What stands before ``sccache-dist server``: nothing for root, a user namespace for everybody else."""
-    is_root = os.geteuid() == 0 if root is None else root
-    return [] if is_root else [host.which(NAMESPACE[0]) or NAMESPACE[0], *NAMESPACE[1:]]
+    return [] if os.geteuid() == 0 else [host.which(NAMESPACE[0]) or NAMESPACE[0], *NAMESPACE[1:]]
 
 
 def ask_scheduler(url: str) -> tuple[FarmStatus, float | None]:
@@ -71,33 +59,31 @@ def ask_scheduler(url: str) -> tuple[FarmStatus, float | None]:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(request, timeout=_ASK_SECONDS) as reply:
-            counts = msgspec.json.decode(reply.read(1 << 16), type=dict[str, int])
-            dated = reply.headers.get("Date")
-        status = FarmStatus(
-            scheduler=url, servers=counts["num_servers"], slots=counts["num_cpus"], in_progress=counts["in_progress"]
-        )
-    except (OSError, urllib.error.URLError, msgspec.MsgspecError, KeyError) as error:
+            dated = reply.headers.get("Date", "")
+            status = status_from(url, msgspec.json.decode(reply.read(1 << 16)))
+    except (OSError, urllib.error.URLError, msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         return FarmStatus(scheduler=url, why=f"no scheduler answers at {url}: {reason}"), None
-    ahead = None
-    with contextlib.suppress(TypeError, ValueError):
-        ahead = parsedate_to_datetime(dated).timestamp() - time.time() if dated else None
-    return status, ahead
+    with contextlib.suppress(ValueError):
+        return status, parsedate_to_datetime(dated).timestamp() - time.time()
+    return status, None
 
 
-def check_worker(host: Host, needs: WorkerNeeds) -> tuple[Check, ...]:
-    """Every need of a worker here; ``fail`` means that it would take work and return none."""
+def check_worker(host: Host, invitation: InvitationText, scratch: Path) -> tuple[Check, ...]:
+    """Every need of the invited worker here; ``fail`` means that it would take work and return none."""
     if host.system != "linux":
         only = "sccache-dist's server runs on Linux alone; from Windows and macOS one can build, not help building"
         return (_row("system", "fail", host.system, "linux", only),)
+    fix = "toolchains come from the machine that builds; a worker must be able to run them"
+    same = host.machine == invitation.machine
     return (
-        _check_architecture(host, needs),
+        _row("architecture", "ok" if same else "fail", host.machine, invitation.machine, fix),
         _check_program(host),
         _check_glibc(host),
         _check_bubblewrap(host),
-        _check_sandbox(host, needs.scratch),
-        _check_disk(host, needs.scratch),
-        *_check_network(needs),
+        _check_sandbox(host, scratch),
+        _check_disk(host, scratch),
+        *_check_network(invitation.scheduler, invitation.address or ""),
     )
 
 
@@ -105,36 +91,32 @@ def _row(name: str, status: CheckStatus, actual: str | None, want: str | None = 
     return Check(id=name, status=status, found=actual, want=want, fix=None if status == "ok" else fix)
 
 
-def _check_architecture(host: Host, needs: WorkerNeeds) -> Check:
-    same = host.machine == needs.machine
-    fix = "toolchains come from the machine that builds; a worker must be able to run them"
-    return _row("architecture", "ok" if same else "fail", host.machine, needs.machine, fix)
-
-
 def _check_program(host: Host) -> Check:
     try:
-        tool: Tool = find_sccache(host, "sccache-dist")
+        tool = find_sccache(host, "sccache-dist")
     except MissingTool as error:
         return _row("sccache-dist", "fail", error.message, None, error.remedy)
     return _row("sccache-dist", "ok", f"{tool.version} ({tool.path})")
 
 
 def _check_glibc(host: Host) -> Check:
-    needed, (_, version) = farm_needs("glibc"), find_libc(host)
+    version = find_libc(host)[1]
     if version is None:
-        return _row("glibc", "warn", "none was found", needed, "a system with musl needs a sccache-dist built for it")
-    new = version_key(version) >= version_key(needed)
-    return _row("glibc", "ok" if new else "fail", version, f"{needed} or newer", "a newer system")
+        fix = "a system with musl needs a sccache-dist built for it"
+        return _row("glibc", "warn", "none was found", farm_needs("glibc"), fix)
+    return _row_of_version("glibc", version, "a newer system")
 
 
 def _check_bubblewrap(host: Host) -> Check:
-    reply, needed = host.run(["bwrap", "--version"]), farm_needs("bubblewrap")
-    version = version_in(reply.out) if reply.ok else None
+    reply = host.run(["bwrap", "--version"])
     fix = "install the package bubblewrap (apt, dnf, pacman, zypper)"
-    if version is None:
-        return _row("bubblewrap", "fail", None, f"{needed} or newer", fix)
+    return _row_of_version("bubblewrap", version_in(reply.out) if reply.ok else None, fix)
+
+
+def _row_of_version(name: str, version: str | None, fix: str) -> Check:
+    needed = farm_needs(name)
     new = version_key(version) >= version_key(needed)
-    return _row("bubblewrap", "ok" if new else "fail", version, f"{needed} or newer", fix)
+    return _row(name, "ok" if new else "fail", version, f"{needed} or newer", fix)
 
 
 def _check_sandbox(host: Host, scratch: Path) -> Check:
@@ -175,18 +157,18 @@ def _check_disk(host: Host, scratch: Path) -> Check:
     return _row("disk", status, f"{free:.1f} GiB free", want, fix)
 
 
-def _check_network(needs: WorkerNeeds) -> list[Check]:
-    host_name, port = split_address(needs.address)
+def _check_network(scheduler: str, address: str) -> list[Check]:
+    host_name, port = split_address(address)
     ours = host_name in own_addresses() or is_loopback(host_name)
     fix = f"invite the address it has: rekindle farm up --invite {(own_addresses() or ['ADDRESS'])[0]}:{port}"
     whose = host_name if ours else f"{host_name} is not this machine's"
     checks = [_row("address", "ok" if ours else "fail", whose, None, fix)]
-    free = is_free(needs.address) if ours else True
+    free = is_free(address) if ours else True
     fix = f"another port: rekindle farm up --invite {host_name}:{port + 1}"
     checks.append(_row("port", "ok" if free else "fail", f"{port} {'is free' if free else 'is taken'}", "free", fix))
-    status, ahead = ask_scheduler(needs.scheduler)
+    status, ahead = ask_scheduler(scheduler)
     fix = "is it up (rekindle farm status there), and does its firewall let this machine in?"
-    checks.append(_row("scheduler", "fail" if status.why else "ok", status.why or needs.scheduler, None, fix))
+    checks.append(_row("scheduler", "fail" if status.why else "ok", status.why or scheduler, None, fix))
     if ahead is not None:
         near = abs(ahead) <= _CLOCK_SECONDS
         words = f"{abs(ahead):.0f} s {'behind' if ahead > 0 else 'ahead of'} the scheduler's"

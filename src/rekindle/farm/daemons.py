@@ -46,12 +46,9 @@ class Daemon:
             note = json.loads(self.note.read_bytes())
             if process_mark(int(note["pid"])) == note["mark"]:
                 return int(note["pid"])
-        return self._find_unnoted()
-
-    def _find_unnoted(self) -> int | None:
-        """The process that was started with this configuration, where a kill came before its note was written."""
         import psutil
 
+        # Started with this configuration, and killed before its note was written.
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
             if "--config" in words[:-1] and words[words.index("--config") + 1] == str(self.conf):

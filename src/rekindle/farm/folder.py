@@ -36,6 +36,16 @@ class FarmSecrets:
     client_token: str
 
 
+class InvitationText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the line of an invitation says: a farm, and the token of one worker (``address``) or of a builder."""
+
+    scheduler: str
+    token: str
+    machine: str
+    address: str | None = None
+    cache: str | None = None
+
+
 def read_settings(path: Path) -> dict[str, Any]:
     """What a file of sccache's configuration says; nothing where there is none."""
     if not path.is_file():
@@ -88,15 +98,15 @@ def client_text(farm: Farm, token: str) -> str:
     return render_table({"cache": cache, "dist": dist})
 
 
-def server_text(scheduler: str, address: str, token: str, *, scratch: Path, bubblewrap: str, cache_bytes: int) -> str:
-    """sccache's configuration for a worker."""
+def server_text(text: InvitationText, *, scratch: Path, bubblewrap: str, cache_bytes: int) -> str:
+    """sccache's configuration for the invited worker."""
     settings = {
-        "public_addr": address,
-        "scheduler_url": scheduler,
+        "public_addr": text.address,
+        "scheduler_url": text.scheduler,
         "cache_dir": str(scratch / "toolchains"),
         "toolchain_cache_size": cache_bytes,
         "builder": {"type": "overlay", "build_dir": str(scratch / "build"), "bwrap_path": bubblewrap},
-        "scheduler_auth": {"type": "jwt_token", "token": token},
+        "scheduler_auth": {"type": "jwt_token", "token": text.token},
     }
     return render_table(settings)
 
@@ -139,16 +149,6 @@ def worker_token(server_key: str, address: str) -> str:
     body = _base64(json.dumps({"exp": 0, "server_id": address}, separators=(",", ":")).encode())
     signed = hmac.new(_unbase64(server_key), f"{head}.{body}".encode(), hashlib.sha256).digest()
     return f"{head}.{body}.{_base64(signed)}"
-
-
-class InvitationText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the line of an invitation says: a farm, and the token of one worker (``address``) or of a builder."""
-
-    scheduler: str
-    token: str
-    machine: str
-    address: str | None = None
-    cache: str | None = None
 
 
 def write_invitation(text: InvitationText) -> FarmInvitation:

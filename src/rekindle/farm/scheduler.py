@@ -119,7 +119,7 @@ def report_farm(folder: FarmFolder) -> FarmReport:
     read_scheduler_log(read_log(daemon.log), seen)
     names = {worker.address: worker for worker in farm.workers}
     for place in worker_places(folder):
-        settings = place.settings
+        settings = read_settings(place.daemon.conf)
         where = str(settings.get("public_addr", place.root.name))
         read_worker_log(read_log(place.daemon.log), where, seen)
         if settings and not listening:

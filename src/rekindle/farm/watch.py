@@ -64,19 +64,16 @@ def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
                 done.jobs.discard(match[1])
                 done.compiled += 1
                 done.last = when
-        elif match := _REGISTERED.match(text):
-            worker = seen.workers.setdefault(match[1], SeenWorker())
-            # A worker that registers again was restarted: its jobs are gone.
-            worker.lost += len(worker.jobs)
-            worker.jobs.clear()
-            worker.here, worker.last = True, when
-        if match := _DEAD.match(text):
+        # A worker that registers again was restarted: its jobs are gone, as those of a dead one.
+        elif match := _REGISTERED.match(text) or _DEAD.match(text):
             worker = seen.workers.setdefault(match[1], SeenWorker())
             worker.lost += len(worker.jobs)
             worker.jobs.clear()
-            worker.here = False
+            worker.here = match.re is _REGISTERED
+            worker.last = when if worker.here else worker.last
         if level in ("WARN", "ERROR"):
-            seen.add_failure(match[1] if match and level == "WARN" else "scheduler", when, text)
+            dead = _DEAD.match(text) if level == "WARN" else None
+            seen.add_failure(dead[1] if dead else "scheduler", when, text)
 
 
 def read_worker_log(lines: Iterable[str], where: str, seen: SeenFarm) -> None:

@@ -12,13 +12,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from rekindle.errors import BadInput, CommandFailed, NeedsInvitation, StageFailed
 from rekindle.farm.addresses import WORKER_PORT, address_towards, is_free, read_address, write_address
-from rekindle.farm.checks import WorkerNeeds, check_worker, start_words
+from rekindle.farm.checks import check_worker, start_words
 from rekindle.farm.daemons import Daemon
 from rekindle.farm.folder import (
     InvitationText,
@@ -68,16 +67,11 @@ class WorkerPlace:
         return self.root / "ssh.json"
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Its configuration; empty where it has none."""
-        return read_settings(self.daemon.conf)
-
-    @property
     def scratch(self) -> Path | None:
         """Its folder for toolchains and compilations; None where its configuration does not tell, or is damaged: a farm
         must be ended and forgotten all the same."""
         with contextlib.suppress(BadInput, KeyError):
-            return Path(self.settings["cache_dir"]).parent
+            return Path(read_settings(self.daemon.conf)["cache_dir"]).parent
         return None
 
 
@@ -128,7 +122,12 @@ def join_here(
     """Check this machine and start a worker on it; an invitation of a builder only writes its configuration."""
     text = read_invitation(line) if line else _renew_invitation(folder, host, address)
     if text.address is None:
-        return _join_as_client(folder, text, dry_run=dry_run)
+        if folder.scheduler.exists():
+            raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
+        if not dry_run:
+            farm = Farm(scheduler=text.scheduler, cache=text.cache)
+            write_files({folder.client: client_text(farm, text.token), folder.table: farm_text(farm)})
+        return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
     place = place_of(folder, text.address)
     memory = host.memory()
     report = FarmJoin(
@@ -142,25 +141,28 @@ def join_here(
     if (pid := place.daemon.find()) is not None:
         return msgspec.structs.replace(report, pid=pid)
     room = (scratch or place.scratch or place.root / "scratch").absolute()
-    needs = WorkerNeeds(scheduler=text.scheduler, address=text.address, machine=text.machine, scratch=room)
     with tell_while(progress, "checking this machine"):
-        checks = check_worker(host, needs)
+        checks = check_worker(host, text, room)
     report = msgspec.structs.replace(report, checks=checks, state="checked")
     if any(check.status == "fail" for check in checks):
         return msgspec.structs.replace(report, state="refused")
     if dry_run:
         return report
-    with hold_lock(_make_folder(place.root) / ".lock", lambda: f"another command starts the worker in {place.root}"):
+    place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with hold_lock(place.root / ".lock", lambda: f"another command starts the worker in {place.root}"):
         pid = _start_worker(host, folder, place, text, room, progress)
     if folder.scheduler.is_file():
         add_worker(folder, text.address, slots=report.slots, memory_gib=report.memory_gib)
     joined = msgspec.structs.replace(report, state="joined", pid=pid)
-    return _wait_for_end(place, joined, pid) if wait else joined
-
-
-def _make_folder(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+    if not wait:
+        return joined
+    try:
+        with stop_signals_as_interrupt():
+            while place.daemon.find() == pid:
+                time.sleep(1.0)
+    except KeyboardInterrupt:
+        end_worker(place)
+    return msgspec.structs.replace(joined, state="ended")
 
 
 def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
@@ -170,7 +172,7 @@ def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> In
     farm = load_farm(folder)
     if load_secrets(folder) is None:
         for place in worker_places(folder):
-            table = place.settings
+            table = read_settings(place.daemon.conf)
             if table and address in (None, table["public_addr"]):
                 url, worker, token = table["scheduler_url"], table["public_addr"], table["scheduler_auth"]["token"]
                 return InvitationText(scheduler=url, address=worker, token=token, machine=host.machine)
@@ -186,25 +188,12 @@ def _pick_address(folder: FarmFolder, farm: Farm) -> str:
     )
 
 
-def _join_as_client(folder: FarmFolder, text: InvitationText, *, dry_run: bool) -> FarmJoin:
-    farm = Farm(scheduler=text.scheduler, cache=text.cache)
-    if folder.scheduler.exists():
-        raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
-    if not dry_run:
-        write_files({folder.client: client_text(farm, text.token), folder.table: farm_text(farm)})
-    return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
-
-
 def _start_worker(
     host: Host, folder: FarmFolder, place: WorkerPlace, text: InvitationText, scratch: Path, progress: Progress
 ) -> int:
-    assert text.address is not None
     disk = host.disk(str(scratch))
     room = min(_MOST_TOOLCHAIN_BYTES, disk.free // 2) if disk else _MOST_TOOLCHAIN_BYTES
-    bubblewrap = host.which("bwrap") or "bwrap"
-    settings = server_text(
-        text.scheduler, text.address, text.token, scratch=scratch, bubblewrap=bubblewrap, cache_bytes=room
-    )
+    settings = server_text(text, scratch=scratch, bubblewrap=host.which("bwrap") or "bwrap", cache_bytes=room)
     files = {place.daemon.conf: settings}
     if not folder.table.exists():
         files[folder.table] = farm_text(Farm(scheduler=text.scheduler, cache=text.cache))
@@ -231,17 +220,6 @@ def _has_joined(daemon: Daemon) -> bool:
     return _JOINED in log
 
 
-def _wait_for_end(place: WorkerPlace, joined: FarmJoin, pid: int) -> FarmJoin:
-    """Wait until the worker ends; if we are interrupted, end it."""
-    try:
-        with stop_signals_as_interrupt():
-            while place.daemon.find() == pid:
-                time.sleep(1.0)
-    except KeyboardInterrupt:
-        end_worker(place)
-    return msgspec.structs.replace(joined, state="ended")
-
-
 def end_worker(place: WorkerPlace) -> bool:
     """End the worker of these files, with what it was compiling; its toolchains stay for the next time."""
     ended = place.daemon.end()
@@ -263,7 +241,8 @@ def join_by_ssh(
         joined = decode(call_by_ssh([*words, "farm", "join", "--json", *["--dry-run"] * dry_run], line), FarmJoin)
     if joined.state in ("joined", "running"):
         place = place_of(folder, where)
-        write_atomically(_make_folder(place.root) / place.ssh.name, json.dumps(words))
+        place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(place.ssh, json.dumps(words))
         add_worker(folder, where, slots=joined.slots, memory_gib=joined.memory_gib)
     return joined
 

@@ -125,7 +125,7 @@ def is_page(name: str) -> bool:
 def _wheel_items(house: Wheelhouse) -> Iterator[Item]:
     """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
     for row in load(house.root / "catalogue.json", WheelCatalogue).wheels:
-        beside = {"": row.sha256, ".metadata": row.metadata_sha256}
+        beside: dict[str, str | None] = {"": row.sha256, ".metadata": row.metadata_sha256}
         beside |= {".provenance": None} if row.provenance else {}
         beside |= {RECORDS: None} if (house.root / f"{row.url}{RECORDS}").is_file() else {}
         for ending, sha256 in beside.items():

@@ -141,8 +141,8 @@ ID_LENGTH = 16
 
 
 def cell_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: str, **own: str | None) -> str:
-    """The name of a cell, whose ``own`` are its ``python`` and ``target``; without them that of its compiled tree, shared
-    by cells that differ in nothing else. ``identity`` says which sources: a commit, a digest, a release."""
+    """The name of a cell, whose ``own`` are its ``python`` and ``target``; without them that of its compiled tree, for
+    cells that differ in nothing else. ``identity`` says which sources: a commit, a digest, a release."""
     recipe = plan.build
     assert recipe is not None
     of_plan = ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")

@@ -25,6 +25,7 @@ from rekindle.toolkits.programs import Tool, bring_packages, manager_here, probe
 PREFIX_MAP_COMPILER = (10,)
 _NAMED = re.compile(r"(g\+\+|gcc|clang|clang\+\+)(-\d+(?:\.\d+)?)?(\.exe)?$")
 _PLAIN_NAMES = {"CC": ("cc", "gcc", "clang", "cl"), "CXX": ("c++", "g++", "clang++", "cl")}
+_LANGUAGES = {"CC": "C", "CXX": "C++"}
 _CMAKE_NAMES = {"CC": "CMAKE_C_COMPILER", "CXX": "CMAKE_CXX_COMPILER"}
 _KNOWN = read_beside(__file__, "compilers.toml", dict[str, Any])
 _MAX_COMPILERS = 16
@@ -56,19 +57,14 @@ def list_compilers(host: Asking) -> tuple[Compiler, ...]:
     for path in paths:
         if path not in answers:
             host.gap(f"compiler {path}", "it did not answer in time")
-    answered = [compiler for path in paths if (compiler := answers.get(path)) is not None]
-    everything = [*answered, *(find_msvc(host) if host.system == "windows" else ())]
-    return tuple(sorted(everything, key=lambda c: (c.kind, version_key(c.version)), reverse=True))
-
-
-def has_cxx(compiler: Compiler) -> bool:
-    """Does it compile C++ as well?"""
-    return not (compiler.note or "").startswith("C only")
+    found = [*filter(None, map(answers.get, paths)), *(find_msvc(host) if host.system == "windows" else ())]
+    return tuple(sorted(found, key=lambda c: (c.kind, version_key(c.version)), reverse=True))
 
 
 def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compiler, ...]:
     """Those that torch is built with on this system."""
-    return tuple(c for c in compilers if (c.kind == "msvc") == (system == "windows") and has_cxx(c))
+    fitting = (compiler for compiler in compilers if (compiler.kind == "msvc") == (system == "windows"))
+    return tuple(compiler for compiler in fitting if not (compiler.note or "").startswith("C only"))
 
 
 def _compiler_paths(host: Asking) -> list[str]:
@@ -135,20 +131,19 @@ def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]
             paths[name] = path or _find_unnumbered(host, asked)
             if not paths[name]:
                 raise MissingTool(
-                    f"the plan's {_language(name)} compiler {asked} is not on this machine",
+                    f"the plan's {_LANGUAGES[name]} compiler {asked} is not on this machine",
                     remedy=bring_compiler(host, asked),
                 )
         else:
             paths[name] = next(filter(None, map(host.which, choices)), None)
     if not all(paths.values()) and (newest := newest_compiler(host)):
-        c, cxx = newest.path or "", newest.path or ""
-        if newest.kind != "msvc":
-            c, cxx = c_compiler_of(c), cxx_compiler_of(cxx)
-        paths = {name: paths[name] or path for name, path in (("CC", c), ("CXX", cxx))}
+        for name, driver_of in (("CC", c_compiler_of), ("CXX", cxx_compiler_of)):
+            path = newest.path or ""
+            paths[name] = paths[name] or (path if newest.kind == "msvc" else driver_of(path))
     for name, path in paths.items():
         if not path:
             raise MissingTool(
-                f"there is no {_language(name)} compiler on this machine",
+                f"there is no {_LANGUAGES[name]} compiler on this machine",
                 remedy="'rekindle doctor' says how to install one here",
             )
     cc, cxx_tool = (_ask_compiler(host, name, str(path)) for name, path in paths.items())
@@ -170,10 +165,6 @@ def compilers_to_name(compilers: tuple[Tool, Tool], settings: Mapping[str, str])
         and not (settings.get(tool.name) or settings.get(_CMAKE_NAMES[tool.name]))
         and _file_name(tool.path) not in _PLAIN_NAMES[tool.name]
     }
-
-
-def _language(variable: str) -> str:
-    return "C" if variable == "CC" else "C++"
 
 
 def _ask_compiler(host: Host, name: str, path: str) -> Tool:
@@ -246,8 +237,8 @@ def find_msvc(host: Asking) -> tuple[Compiler, ...]:
 
 def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
     """The Windows SDK that the newest toolset's vcvars64.bat finds: it proves that batch files run here."""
-    root, _, tail = str(compiler.path).partition(r"\VC\Tools\MSVC")
-    toolset = tail.strip("\\").split("\\")[0]
+    root, _, tail = str(compiler.path).partition("\\VC\\Tools\\MSVC\\")
+    toolset = tail.partition("\\")[0]
     answer = read_vcvars(host, rf"{root}\VC\Auxiliary\Build\vcvars64.bat", toolset, timeout=host.left(6))
     if answer.why is not None:
         host.gap("Visual Studio's environment", f"vcvars64.bat: {answer.why}")
@@ -275,7 +266,7 @@ def _list_toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
         cl = rf"{directory}\bin\Hostx64\x64\cl.exe"
         note = f"{name}, toolset {toolset}" + (" (default)" if toolset == default else "")
         compilers.append(Compiler(kind="msvc", version=version, path=cl, note=note))
-    return sorted(compilers, key=lambda c: version_key(c.version), reverse=True)
+    return compilers
 
 
 def cl_version(toolset: str) -> str | None:

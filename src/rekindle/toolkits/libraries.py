@@ -6,7 +6,7 @@ cuDNN and NCCL name in ``note`` the CUDA they were made for, where the place or 
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -41,17 +41,11 @@ def find_toolkits(host: Asking) -> tuple[Toolkit, ...]:
     """CUDA, cuDNN, NCCL, ROCm, oneAPI, MKL and OpenBLAS."""
     cuda = find_cuda(host)
     nvidia = find_cudnn(host, cuda) + find_nccl(host, cuda)
-    if nvidia:
-        packaged = packaged_cuda(host)
-        nvidia = [_note_cuda(toolkit, packaged) for toolkit in nvidia]
+    packaged = packaged_cuda(host) if nvidia else {}
+    for number, kit in enumerate(nvidia):
+        if (own := packaged.get(kit.version or "")) and "for CUDA" not in (kit.note or ""):
+            nvidia[number] = replace(kit, note=", ".join(filter(None, (f"for CUDA {own}", kit.note))))
     return (*cuda, *nvidia, *find_rocm(host), *find_oneapi(host), *find_blas(host))
-
-
-def _note_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
-    cuda = packaged.get(toolkit.version or "")
-    if cuda is None or "for CUDA" in (toolkit.note or ""):
-        return toolkit
-    return replace(toolkit, note=", ".join(filter(None, (f"for CUDA {cuda}", toolkit.note))))
 
 
 def find_libc(host: Host, timeout: float = 5.0) -> tuple[Literal["glibc", "musl"] | None, str | None]:
@@ -82,29 +76,26 @@ def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
 
 
 def find_cudnn(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
-    toolkits = list(_find_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), "CUDNN", kits))
+    toolkits = _find_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), kits)
     if host.system == "windows":
-        for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\cudnn_version.h"):
-            toolkits += _read_header(host, "cudnn", header, "CUDNN", None)
         # From version 9 on one installation serves several CUDAs, each in a directory of its own.
-        for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\*\cudnn_version.h"):
-            toolkits += _read_header(host, "cudnn", header, "CUDNN", header.split("\\")[-2])
-    return toolkits or _find_by_file(host, "cudnn", "libcudnn.so.*")
+        for inside in ("", "\\*"):
+            for header in host.glob(rf"C:\Program Files\NVIDIA\CUDNN\v*\include{inside}\cudnn_version.h"):
+                toolkits += _read_header(host, "cudnn", header, header.split("\\")[-2] if inside else None)
+    return toolkits or _find_by_file(host, "cudnn")
 
 
 def find_nccl(host: Asking, kits: Sequence[Toolkit]) -> list[Toolkit]:
     if host.system == "windows":
         return []
-    return list(_find_by_header(host, "nccl", ("nccl.h",), "NCCL", kits)) or _find_by_file(host, "nccl", "libnccl.so.*")
+    return _find_by_header(host, "nccl", ("nccl.h",), kits) or _find_by_file(host, "nccl")
 
 
 def packaged_cuda(host: Asking) -> dict[str, str]:
     """Version of a package → the CUDA in its name, as dpkg and rpm write it (``8.7.0.84-1+cuda11.8``)."""
-    listing = ""
-    if host.which("dpkg-query"):
-        listing = host.run(["dpkg-query", "-W", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
-    elif host.which("rpm"):
-        listing = host.run(["rpm", "-qa", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
+    words = next((words for words in (("dpkg-query", "-W"), ("rpm", "-qa")) if host.which(words[0])), None)
+    asked = ("libcudnn*", "cudnn*", "libnccl*")
+    listing = host.run([*words, *asked], timeout=host.left(3)).out if words else ""
     by_version = {m[1]: m[2] for m in re.finditer(r"(\d+\.\d+\.\d+)[\d.]*-\d+[.+]cuda(\d+\.\d+)", listing)}
     # From version 9 on the package's name carries it: libcudnn9-dev-cuda-12 9.3.0.75-1.
     by_name = {m[2]: m[1] for m in re.finditer(r"-cuda-(\d+)[\s-]+(\d+\.\d+\.\d+)", listing)}
@@ -119,24 +110,21 @@ def _include_folders(host: Asking) -> list[str]:
     return [*_UNIX_INCLUDES, *([f"{conda}/include"] if conda else [])]
 
 
-def _find_by_header(
-    host: Asking, kind: str, names: Sequence[str], prefix: str, kits: Sequence[Toolkit]
-) -> Iterator[Toolkit]:
+def _find_by_header(host: Asking, kind: str, names: Sequence[str], kits: Sequence[Toolkit]) -> list[Toolkit]:
     places = [(joined(host.system, kit.path or "", "include"), kit.version) for kit in kits]
     places += [(place, None) for place in _include_folders(host)]
-    files: set[str] = set()
+    found: dict[str, list[Toolkit]] = {}
     for place, cuda in places:
         for header in (path for name in names for path in host.glob(joined(host.system, place, name))):
-            if (real := host.realpath(header)) not in files:
-                files.add(real)
-                yield from _read_header(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
+            if (real := host.realpath(header)) not in found:
+                found[real] = _read_header(host, kind, header, ".".join((cuda or "").split(".")[:2]) or None)
+    return [toolkit for toolkits in found.values() for toolkit in toolkits]
 
 
-def _read_header(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) -> list[Toolkit]:
-    version = header_version(text_of(host.read(header, limit=_HEADER_BYTES)), prefix)
-    if version is None:
-        return []
-    return [Toolkit(kind=kind, version=version, path=_install_root(header), note=f"for CUDA {cuda}" if cuda else None)]
+def _read_header(host: Asking, kind: str, header: str, cuda: str | None) -> list[Toolkit]:
+    version = header_version(text_of(host.read(header, limit=_HEADER_BYTES)), kind.upper())
+    note = f"for CUDA {cuda}" if cuda else None
+    return [Toolkit(kind=kind, version=version, path=_install_root(header), note=note)] if version else []
 
 
 def header_version(text: str, prefix: str) -> str | None:
@@ -151,13 +139,13 @@ def _install_root(header: str) -> str:
     return header[: len(head)] if mark and head else header
 
 
-def _find_by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
+def _find_by_file(host: Asking, kind: str) -> list[Toolkit]:
     """The libraries alone, without headers: enough to use, not to build."""
     if host.system == "windows":
         return []
     by_version: dict[str, Toolkit] = {}
     for place in _UNIX_LIBRARIES:
-        for path in host.glob(f"{place}/{pattern}"):
+        for path in host.glob(f"{place}/lib{kind}.so.*"):
             if match := re.search(r"\.so\.(\d+\.\d+\.\d+)$", path):
                 by_version.setdefault(match[1], Toolkit(kind=kind, version=match[1], path=path, note="no headers"))
     return sorted(by_version.values(), key=lambda t: version_key(t.version), reverse=True)
@@ -166,11 +154,12 @@ def _find_by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
 def find_blas(host: Asking) -> list[Toolkit]:
     """MKL and OpenBLAS, as a build finds them."""
     by_version: dict[tuple[str, str], Toolkit] = {}
-    for kind, name, folder, read_version in (
-        ("mkl", "mkl_version.h", "mkl", _mkl_version),
-        ("openblas", "openblas_config.h", "openblas*", _openblas_version),
+    for kind, name, read_version in (
+        ("mkl", "mkl_version.h", _mkl_version),
+        ("openblas", "openblas_config.h", _openblas_version),
     ):
-        for header in _blas_headers(host, name, folder):
+        headers = (path for place in _blas_folders(host, kind) for path in host.glob(joined(host.system, place, name)))
+        for header in {host.realpath(header): header for header in headers}.values():
             if version := read_version(text_of(host.read(header, limit=_HEADER_BYTES))):
                 by_version.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_install_root(header)))
     return list(by_version.values())
@@ -191,36 +180,25 @@ def _openblas_version(text: str) -> str | None:
     return match[1] if match else None
 
 
-def _blas_headers(host: Asking, name: str, folder: str) -> list[str]:
-    """Each header once; distributions put them into a ``folder`` of their own."""
+def _blas_folders(host: Asking, kind: str) -> list[str]:
+    """Distributions put headers into a folder of their own, called as the library."""
     root = host.env.get("MKLROOT")
-    places = [joined(host.system, root, "include")] if root else []
+    own = [joined(host.system, root, "include")] if root else []
     if host.system == "windows":
         oneapi = (r"C:\Program Files (x86)\Intel\oneAPI", r"C:\Program Files\Intel\oneAPI")
-        places += [*(rf"{place}\mkl\*\include" for place in oneapi), *_include_folders(host)]
-    else:
-        places += [
-            *_include_folders(host),
-            "/opt/intel/oneapi/mkl/*/include",
-            "/opt/intel/mkl/include",
-            "/opt/OpenBLAS/include",
-        ]
-        places += [f"{place}/{folder}" for place in _UNIX_INCLUDES]
-    headers = [header for place in places for header in host.glob(joined(host.system, place, name))]
-    return list({host.realpath(header): header for header in headers}.values())
+        return [*own, *(rf"{place}\mkl\*\include" for place in oneapi), *_include_folders(host)]
+    apart = ("/opt/intel/oneapi/mkl/*/include", "/opt/intel/mkl/include", "/opt/OpenBLAS/include")
+    inside = "mkl" if kind == "mkl" else "openblas*"
+    return [*own, *_include_folders(host), *apart, *(f"{place}/{inside}" for place in _UNIX_INCLUDES)]
 
 
 def find_oneapi(host: Asking) -> list[Toolkit]:
     """Intel's compilers, by their directories, which carry the version."""
-    if host.system == "windows":
-        pattern, slash = r"C:\Program Files (x86)\Intel\oneAPI\compiler\*", "\\"
-    else:
-        pattern, slash = "/opt/intel/oneapi/compiler/*", "/"
-    return [
-        Toolkit(kind="oneapi", version=name, path=path)
-        for path in host.glob(pattern)
-        if re.fullmatch(r"\d+\.\d+(\.\d+)?", name := path.rsplit(slash, 1)[-1])
-    ]
+    windows = host.system == "windows"
+    pattern = r"C:\Program Files (x86)\Intel\oneAPI\compiler\*" if windows else "/opt/intel/oneapi/compiler/*"
+    names = {path: re.split(r"[/\\]", path)[-1] for path in host.glob(pattern)}
+    fitting = {path: name for path, name in names.items() if re.fullmatch(r"\d+\.\d+(\.\d+)?", name)}
+    return [Toolkit(kind="oneapi", version=name, path=path) for path, name in fitting.items()]
 
 
 def find_lacks(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
@@ -228,14 +206,22 @@ def find_lacks(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | 
     settings = {**host.env, **(env or {})}
     includes = _searched_includes(settings)
     libraries = [*_places_in(settings, "LIBRARY_PATH"), *_below_prefixes(settings, "lib"), *_LIBRARIES]
+
+    def has_header(name: str) -> bool:
+        return any(host.glob(str(PurePosixPath(place, name))) for place in includes)
+
+    def has_library(name: str) -> bool:
+        files = [f"lib{name}{ending}" for ending in (".so", ".a", ".dylib")]
+        return any(host.glob(str(PurePosixPath(place, file))) for file in files for place in libraries)
+
     lacks = []
     for row in rows:
-        missing = [f"<{name}>" for name in row.headers if not _lies_in_any(host, includes, name)]
-        if row.any_header and not any(_lies_in_any(host, includes, name) for name in row.any_header):
+        missing = [f"<{name}>" for name in row.headers if not has_header(name)]
+        if row.any_header and not any(map(has_header, row.any_header)):
             missing.append(" or ".join(f"<{name}>" for name in row.any_header))
-        missing += [f"lib{name}" for name in row.libraries if not _has_library(host, libraries, name)]
+        missing += [f"lib{name}" for name in row.libraries if not has_library(name)]
         missing += [name for name in row.programs if host.which(name) is None]
-        if row.any_library and not any(_has_library(host, libraries, name) for name in row.any_library):
+        if row.any_library and not any(map(has_library, row.any_library)):
             missing.append(" or ".join(f"lib{name}" for name in row.any_library))
         if missing:
             lacks.append(Lack(need=row, what=tuple(missing)))
@@ -280,11 +266,3 @@ def _below_prefixes(env: Mapping[str, str], folder: str) -> list[str]:
     prefixes = [*re.split(r"[:;]", env.get("CMAKE_PREFIX_PATH", "")), env.get("OpenBLAS_HOME", "")]
     prefixes.append(env.get("CONDA_PREFIX", ""))
     return [str(PurePosixPath(prefix, folder)) for prefix in prefixes if prefix]
-
-
-def _lies_in_any(host: Host, places: Iterable[str], name: str) -> bool:
-    return any(host.glob(str(PurePosixPath(place, name))) for place in places)
-
-
-def _has_library(host: Host, places: Sequence[str], name: str) -> bool:
-    return any(_lies_in_any(host, places, f"lib{name}{ending}") for ending in (".so", ".a", ".dylib"))

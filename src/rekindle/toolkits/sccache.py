@@ -23,6 +23,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -179,19 +180,19 @@ def read_status(text: str) -> FarmStatus:
     try:
         kind, value = next(iter(json.loads(text).items()))
         if kind == "SchedulerStatus":
-            address, counts = value
-            return FarmStatus(
-                scheduler=address,
-                servers=int(counts["num_servers"]),
-                slots=int(counts["num_cpus"]),
-                in_progress=int(counts["in_progress"]),
-            )
+            return status_from(*value)
         if kind == "NotConnected":
             return FarmStatus(scheduler=value[0], why=str(value[1]))
         unbuilt = "this sccache was built without its farm"
         return FarmStatus(why=unbuilt if _UNBUILT in str(value) else "sccache's configuration names no scheduler")
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return FarmStatus(why=f"sccache answered what is no status: {last_line(text)[:100] or 'nothing'}")
+
+
+def status_from(scheduler: str, counts: Mapping[str, Any]) -> FarmStatus:
+    """A scheduler that answered, with its own counts."""
+    servers, slots, in_progress = (int(counts[name]) for name in ("num_servers", "num_cpus", "in_progress"))
+    return FarmStatus(scheduler=scheduler, servers=servers, slots=slots, in_progress=in_progress)
 
 
 def read_counts(text: str) -> FarmCounts | None:

@@ -14,7 +14,8 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.farm import checks
-from rekindle.farm.checks import WorkerNeeds, ask_scheduler, check_worker, start_words
+from rekindle.farm.checks import ask_scheduler, check_worker, start_words
+from rekindle.farm.folder import InvitationText
 from rekindle.host.protocol import Completed, Disk
 from rekindle.model.machine import Check
 from rekindle.toolkits import sccache
@@ -99,10 +100,8 @@ def judged(
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             address = address[:-1] + str(probe.getsockname()[1])
-    needs = WorkerNeeds(
-        scheduler=scheduler.url, address=address, machine=more.get("machine", "x86_64"), scratch=scratch
-    )
-    return {check.id: check for check in check_worker(host, needs)}
+    invited = InvitationText(scheduler=scheduler.url, token="t", address=address, machine=more.get("machine", "x86_64"))
+    return {check.id: check for check in check_worker(host, invited, scratch)}
 
 
 def test_a_good_machine_passes(scheduler: Scheduler, tmp_path: Path) -> None:
@@ -211,10 +210,12 @@ def test_what_the_scheduler_says(scheduler: Scheduler) -> None:
     assert "no address" in (ask_scheduler("file:///etc/passwd")[0].why or "")
 
 
-def test_who_is_not_root_gets_a_namespace() -> None:
+def test_who_is_not_root_gets_a_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     host = WorkerHost()
-    assert start_words(host, root=True) == []
-    assert start_words(host, root=False) == ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--"]
+    monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
+    assert start_words(host) == []
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
+    assert start_words(host) == ["/usr/bin/unshare", "--user", "--map-root-user", "--mount", "--"]
 
 
 def test_the_sandbox_is_tried_as_it_will_be_used(

@@ -38,7 +38,7 @@ UNCHECKED = """
 import sys
 from rekindle.farm import worker
 from rekindle.toolkits import sccache
-worker.check_worker, worker.start_words = lambda host, needs: (), lambda host: []
+worker.check_worker, worker.start_words = lambda *_: (), lambda host: []
 sccache._find_beside_python = lambda name: None
 """
 
@@ -46,7 +46,7 @@ sccache._find_beside_python = lambda name: None
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a worker needs is tested elsewhere."""
-    monkeypatch.setattr(workers, "check_worker", lambda host, needs: GOOD)
+    monkeypatch.setattr(workers, "check_worker", lambda *_: GOOD)
     monkeypatch.setattr(workers, "start_words", lambda host: [])
 
 
@@ -157,7 +157,7 @@ def test_forgetting_leaves_what_is_not_ours(folder: FarmFolder, at: str) -> None
 
 def test_a_machine_that_fails_a_check_is_refused(folder: FarmFolder, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = (*GOOD, Check(id="clock", status="fail", found="3 days", fix="timedatectl"))
-    monkeypatch.setattr(workers, "check_worker", lambda host, needs: bad)
+    monkeypatch.setattr(workers, "check_worker", lambda *_: bad)
     raised = api.farm_up(listen=at, worker=True)
     assert raised.state == "started" and raised.worker is not None
     assert raised.worker.state == "refused" and raised.worker.pid is None

@@ -50,9 +50,8 @@ def test_the_files_are_what_sccache_reads(tmp_path: Path) -> None:
 
 
 def test_a_workers_file_is_what_sccache_reads(tmp_path: Path) -> None:
-    text = farms.server_text(
-        "http://s:1", "127.0.0.1:2", "tok", scratch=tmp_path, bubblewrap="/bin/bwrap", cache_bytes=9
-    )
+    invited = InvitationText(scheduler="http://s:1", address="127.0.0.1:2", token="tok", machine="x86_64")
+    text = farms.server_text(invited, scratch=tmp_path, bubblewrap="/bin/bwrap", cache_bytes=9)
     assert tomllib.loads(text) == {
         "public_addr": "127.0.0.1:2",
         "scheduler_url": "http://s:1",

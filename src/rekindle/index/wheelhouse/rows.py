@@ -61,8 +61,7 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
         stat = path.lstat()
         stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         old = memory.get(path.name)
-        same = old is not None and old.stamp == stamp
-        known[path.name] = old if same else piece_of(row_of(load(path, StoredWheel)), stamp)
+        known[path.name] = old if old and old.stamp == stamp else piece_of(row_of(load(path, StoredWheel)), stamp)
         if len(known) > MAX_ENTRIES:
             raise BadInput(
                 f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
