@@ -57,9 +57,11 @@ def plain_rebuild(house: Wheelhouse, out: Path) -> None:
         groups.setdefault(row.project, []).append(row)
     for project, rows in groups.items():
         (out / project).mkdir(parents=True)
-        (out / project / "index.html").write_bytes(simple.project_html(project, map(simple.file_link, rows)))
-        versions = (row.version for row in rows)
-        (out / project / "index.json").write_bytes(simple.project_json(project, versions, map(simple.file_json, rows)))
+        (out / project / "index.html").write_bytes(
+            simple.project_html(project, (simple.link_of(simple.entry_of(row)) for row in rows))
+        )
+        versions, files = (row.version for row in rows), (msgspec.json.encode(simple.entry_of(row)) for row in rows)
+        (out / project / "index.json").write_bytes(simple.project_json(project, versions, files))
     (out / "catalogue.json").write_bytes(msgspec.json.encode(groups))
 
 

@@ -10,7 +10,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import StageFailed
@@ -22,23 +21,13 @@ from rekindle.host.text import last_line
 _GRACE_SECONDS = 6.0
 
 
-@dataclass(frozen=True)
 class Daemon:
-    """A server called ``name`` with its log and its note in ``folder``; ``conf`` is the file it is started with."""
+    """A server called ``name`` with its log (and that of the start before) and its note in ``folder``; ``conf`` is the
+    file it is started with."""
 
-    folder: Path
-    name: str
-    conf: Path
-
-    @property
-    def log(self) -> Path:
-        """What it says; that of the start before is kept beside it."""
-        return self.folder / f"{self.name}.log"
-
-    @property
-    def note(self) -> Path:
-        """Which process it is."""
-        return self.folder / f"{self.name}.json"
+    def __init__(self, folder: Path, name: str, conf: Path) -> None:
+        self.folder, self.name, self.conf = folder, name, conf
+        self.log, self.note = folder / f"{name}.log", folder / f"{name}.json"
 
     def find(self) -> int | None:
         """Its process, where it runs on this machine."""

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -50,21 +49,12 @@ _JOINED = "Server connected to scheduler"
 _TURNED_AWAY = "Failed to send heartbeat"
 
 
-@dataclass(frozen=True)
 class WorkerPlace:
-    """Where a worker's files lie."""
+    """Where a worker's files lie. Of one that was started by ssh, ``ssh`` holds the words that reach its Rekindle."""
 
-    root: Path
-
-    @property
-    def daemon(self) -> Daemon:
-        """The server itself."""
-        return Daemon(self.root, "worker", self.root / "server.conf")
-
-    @property
-    def ssh(self) -> Path:
-        """Of a worker that was started by ssh: the words that reach its Rekindle."""
-        return self.root / "ssh.json"
+    def __init__(self, root: Path) -> None:
+        self.root, self.ssh = root, root / "ssh.json"
+        self.daemon = Daemon(root, "worker", root / "server.conf")
 
     @property
     def scratch(self) -> Path | None:

@@ -125,7 +125,12 @@ def _refresh_variant(
         kept = VariantRecord(**wanted, **written, metadata_sha256=hashlib.sha256(content).hexdigest())
         # Written last: a kill before this makes the wheel again.
         write_atomically(record, encode(kept))
-    own: dict[str, Any] = {"file": file, "url": f"{FOLDER}/{row.project}/{file}", "plain": row.file, "note": variant.note}
+    own: dict[str, Any] = {
+        "file": file,
+        "url": f"{FOLDER}/{row.project}/{file}",
+        "plain": row.file,
+        "note": variant.note,
+    }
     own |= {"version": Version(row.version).public, "provenance": None}
     variant_row = VariantRow(**shared_fields(row, VariantRow) | shared_fields(kept, VariantRow) | own)
     if _keep_statement(place, variant_row, row.sha256, origin.get("variant_of.provenance"), signer):

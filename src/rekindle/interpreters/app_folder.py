@@ -90,8 +90,8 @@ def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> 
             marked = all((root / mark).exists() for mark in app.marks)
             if marked and not any((root / other).exists() for other in app.lacks):
                 python = _find_python(root, app.pythons, windows)
-                version = next(filter(None, (_read_version(root / file) for file in app.version)), None)
-                torch = None
+                said = (_NUMBERS.search(_head_text(root / file, 4096)) for file in app.version)
+                version, torch = next((match[0] for match in said if match), None), None
                 if app.package and python is not None:
                     version, torch = _installed_version(python, app.package)
                 return AppFolder(name=name, app=app, root=root, version=version, python=python, torch=torch)
@@ -120,11 +120,6 @@ def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | Non
     return None
 
 
-def _read_version(file: Path) -> str | None:
-    match = _NUMBERS.search(_head_text(file, 4096))
-    return match[0] if match else None
-
-
 def _head_text(file: Path, limit: int = _MOST_BYTES) -> str:
     """How a file begins; empty where it cannot be read."""
     try:
@@ -140,7 +135,11 @@ def _installed_version(python: Path, package: str) -> tuple[str | None, str | No
         for dist_info in _python_home(python).glob(f"{pattern}/{inside}-*.dist-info"):
             match = _NUMBERS.match(dist_info.name.removeprefix(f"{inside}-"))
             if match:
-                return match[0].rstrip("."), _required_torch(dist_info / "METADATA", _python_release(python))
+                stated = HeaderParser().parsestr(_head_text(dist_info / "METADATA")).get_all("Requires-Dist") or []
+                release = _python_release(python)
+                values = marker_values(release, f"{release}.0") if release else marker_values()
+                bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values)]
+                return match[0].rstrip("."), ",".join(filter(None, bounds)) or None
     return None, None
 
 
@@ -157,13 +156,6 @@ def _python_release(python: Path) -> str | None:
         if match := re.match(r"(?:python)?3\.?(\d+)", name):
             return f"3.{match[1]}"
     return None
-
-
-def _required_torch(metadata: Path, python: str | None) -> str | None:
-    stated = HeaderParser().parsestr(_head_text(metadata)).get_all("Requires-Dist") or []
-    values = marker_values(python, f"{python}.0") if python else marker_values()
-    bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values) if wish.specifier]
-    return ",".join(bounds) or None
 
 
 def marker_values(release: str | None = None, version: str | None = None) -> dict[str, str]:

@@ -120,18 +120,22 @@ def _lib_zip(home: Path, interpreter: Interpreter) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetPython:
-    """The environment that builds: ``interpreter`` is what it was made of, ``bin`` holds its programs."""
+    """The environment that builds; ``interpreter`` is what it was made of."""
 
     interpreter: Interpreter
     python: str
-    bin: Path
+
+    @property
+    def bin(self) -> Path:
+        """Its programs."""
+        return Path(self.python).parent
 
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:
     """What the build environment needs, the plan's pins winning over the tree's own wishes."""
     from packaging.requirements import InvalidRequirement, Requirement
 
-    by_name: dict[str, str] = {name: name for name in (*_ALWAYS, *(("build",) if pep517 else ()))}
+    by_name: dict[str, str] = {name: name for name in (*_ALWAYS, *["build"] * pep517)}
     for requirement in tree_requires:
         try:
             by_name[canonicalize_name(Requirement(requirement).name)] = requirement
@@ -155,7 +159,7 @@ def take_as_is(host: Host, interpreter: Interpreter, packages: Sequence[str]) ->
             f"Python {interpreter.version} at {interpreter.path} lacks {', '.join(lacking)}",
             remedy=f"{interpreter.path} -m pip install {' '.join(lacking)}",
         )
-    return TargetPython(interpreter=interpreter, python=interpreter.path, bin=Path(interpreter.path).parent)
+    return TargetPython(interpreter=interpreter, python=interpreter.path)
 
 
 def prepare_target(
@@ -167,10 +171,9 @@ def prepare_target(
     say: Callable[[str], None],
 ) -> TargetPython:
     """Make or complete the environment in ``folder``."""
-    bin_folder, python = bin_of(folder), python_of(folder)
-    stamp = folder / "rekindle-ready"
+    python, stamp = python_of(folder), folder / "rekindle-ready"
     digest = hashlib.sha256("\n".join([interpreter.path, interpreter.version, *packages]).encode()).hexdigest()
-    ready = TargetPython(interpreter=interpreter, python=str(python), bin=bin_folder)
+    ready = TargetPython(interpreter=interpreter, python=str(python))
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest and python.exists():
         return ready
     # pip leaves a wheel of the same version as it is, whatever is in the file that it is given.

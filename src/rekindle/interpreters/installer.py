@@ -9,9 +9,11 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from packaging.specifiers import SpecifierSet
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.process import Running, run_long
 from rekindle.host.protocol import Host
+from rekindle.model.toml import read_beside
 
 _DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 PATIENCE = "300"
@@ -84,10 +87,11 @@ def read_pip_settings(host: Host) -> PipSettings:
     if index is None:
         reply = host.run([sys.executable, "-c", _DEFAULT], timeout=20)
         index = reply.out.strip() or None if reply.ok else None
-    no_index = values.get("no-index", "").lower() in ("1", "true", "yes", "on")
+    if no_index := values.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        index, was_told = None, False
     return PipSettings(
-        index=None if no_index else index,
-        index_was_told=was_told and not no_index,
+        index=index,
+        index_was_told=was_told,
         no_index=no_index,
         extra=tuple(values.get("extra-index-url", "").split()),
         links=tuple(values.get("find-links", "").split()),
@@ -115,10 +119,8 @@ class Installer:
     @property
     def places(self) -> list[str]:
         """The words about where to look that every call gets."""
-        links = (word for place in self.links for word in ("-f", place))
-        more = () if self.offline else self.indexes
-        indexes = (word for place in more for word in ("--extra-index-url", place))
-        return [*(["--no-index"] if self.offline else []), *indexes, *links]
+        indexes = [] if self.offline else _words("--extra-index-url", self.indexes)
+        return [*(["--no-index"] if self.offline else []), *indexes, *_words("-f", self.links)]
 
     def command(self, host: Host, python: str, words: Sequence[str]) -> list[str]:
         """The command that installs ``words`` into ``python``."""
@@ -199,16 +201,18 @@ def _pip_places(host: Host) -> list[str]:
     if any(host.env.get(name) for name in _OF_UV):
         return []
     settings = read_pip_settings(host)
+    links = _words("--find-links", settings.links)
     if settings.no_index:
-        return ["--no-index", *(word for place in settings.links for word in ("--find-links", place))]
-    index = settings.index if settings.index_was_told else None
-    return [
-        *(("--default-index", index) if index else ()),
-        *(word for place in settings.extra for word in ("--index", place)),
-        # As pip takes them: the best of all, not the first that has the name.
-        *(("--index-strategy", "unsafe-best-match") if settings.extra else ()),
-        *(word for place in settings.links for word in ("--find-links", place)),
-    ]
+        return ["--no-index", *links]
+    told = [settings.index] if settings.index and settings.index_was_told else []
+    # As pip takes them: the best of all, not the first that has the name.
+    strategy = ["--index-strategy", "unsafe-best-match"] if settings.extra else []
+    return [*_words("--default-index", told), *_words("--index", settings.extra), *strategy, *links]
+
+
+def _words(option: str, values: Iterable[str]) -> list[str]:
+    """The option once for each value."""
+    return [word for value in values for word in (option, value)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,13 +257,12 @@ def run_installer(
     ``on_slow`` (default: ``on_line``) hears of the second try. Variables that would change its Python are left out.
     """
     clean = {name: value for name, value in (env or os.environ).items() if name not in _NOT_PASSED_ON}
-    last: list[str] = []
+    last: deque[str] = deque(maxlen=_KEEP_LAST)
     deadline = time.monotonic() + seconds if seconds else None
 
     def keep(line: str) -> None:
         if line.strip():
             last.append(line)
-            del last[:-_KEEP_LAST]
         on_line(line)
 
     def look_at_clock(_running: Running) -> float:
@@ -268,11 +271,11 @@ def run_installer(
         return 1.0
 
     try:
-        ended = run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock)
-        if not ended.ok and gave_up_waiting(last) and with_patience(clean):
+        while not (ended := run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock)).ok:
+            if not (gave_up_waiting(last) and with_patience(clean)):
+                break
             (on_slow or on_line)(SLOW_INDEX)
             last.clear()
-            ended = run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock)
     except _TooLong:
         return InstallerRun(argv=tuple(argv), code=None, lines=(*last, f"no end within {seconds:.0f} s"))
     return InstallerRun(argv=tuple(argv), code=ended.code, lines=tuple(last))
@@ -315,11 +318,7 @@ def reason_in(lines: Sequence[str]) -> str:
 def known_remedy(lines: Sequence[str]) -> str | None:
     """What helps against the usual troubles of an installer; None for any other."""
     text = " ".join(lines)
-    if "ensurepip" in text or "No module named venv" in text:
-        how = "install uv or the Python of python.org" if os.name == "nt" else "apt install python3-venv, or install uv"
-        return f"this Python cannot make environments: {how}"
-    if "No space left" in text:
-        return "free some disk space, or set TMPDIR to a larger disk"
-    if any(words in text for words in ("Failed to read from zip file", "invalid package format")):
-        return "the file is no whole wheel: download or build it again"
+    for row in read_beside(__file__, "troubles.toml", dict[str, list[dict[str, str]]])["trouble"]:
+        if re.search(row["pattern"], text):
+            return row.get("windows", row["remedy"]) if os.name == "nt" else row["remedy"]
     return None

@@ -143,15 +143,18 @@ def _unix_paths(host: Host) -> list[str]:
 def _windows_paths(host: Host) -> list[str]:
     active = (("VIRTUAL_ENV", r"\Scripts\python.exe"), ("CONDA_PREFIX", r"\python.exe"))
     paths = dict.fromkeys(prefix + program for name, program in active if (prefix := host.env.get(name)))
+
+    def keys(key: str) -> tuple[str, ...]:
+        entry = host.registry(key)
+        return entry.keys if entry else ()
+
     # PEP 514: every installer registers Company\Tag\InstallPath under one of these; the py launcher reads them too.
     for root in (r"HKLM\SOFTWARE\Python", r"HKCU\SOFTWARE\Python"):
-        for company in _registry_keys(host, root):
-            for tag in _registry_keys(host, rf"{root}\{company}"):
-                key = host.registry(rf"{root}\{company}\{tag}\InstallPath")
-                if key is None:
-                    continue
-                exe = key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe"
-                paths[str(exe)] = None
+        companies = [rf"{root}\{company}" for company in keys(root)]
+        tags = [rf"{company}\{tag}" for company in companies for tag in keys(company)]
+        for key in filter(None, (host.registry(rf"{tag}\InstallPath") for tag in tags)):
+            exe = key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe"
+            paths[str(exe)] = None
     paths.update(dict.fromkeys((*host.which_all("python"), *host.which_all("python3"))))
     environments = _conda_environments(host, rf"{host.env.get('USERPROFILE', '')}\.conda\environments.txt")
     for pattern in (*_known_patterns(host, "windows"), *(rf"{prefix}\python.exe" for prefix in environments)):
@@ -193,12 +196,6 @@ def _conda_environments(host: Host, path: str) -> list[str]:
     return [line for line in lines if line and not _is_pattern(line)]
 
 
-def _registry_keys(host: Host, key: str) -> tuple[str, ...]:
-    entry = host.registry(key)
-    return entry.keys if entry else ()
-
-
 def _is_environment(host: Host, path: str) -> bool:
     root = re.split(r"[/\\](?:bin|Scripts)[/\\]", path)[0]
-    slash = "\\" if "\\" in path else "/"
-    return host.read(f"{root}{slash}pyvenv.cfg") is not None
+    return host.read(root + ("\\" if "\\" in path else "/") + "pyvenv.cfg") is not None

@@ -108,16 +108,14 @@ def _describe_compiler(host: Asking, path: str) -> Compiler | None:
     if banner is None or banner.kind not in ("gcc", "clang"):
         host.gap(f"compiler {path}", f"it said {done.out.strip()[:120]!r}")
         return None
-    return Compiler(kind=banner.kind, version=banner.version, path=path, note=_compiler_note(host, path, done.out))  # type: ignore[arg-type]
-
-
-def _compiler_note(host: Asking, path: str, banner: str) -> str | None:
-    if "apple" in banner.lower():
-        return "Apple's clang"
-    if "ccache" in host.realpath(path):
-        return "through ccache"
-    cxx = cxx_compiler_of(path)
-    return "C only: its C++ compiler is not installed" if cxx != path and not host.glob(cxx) else None
+    note, cxx = None, cxx_compiler_of(path)
+    if "apple" in done.out.lower():
+        note = "Apple's clang"
+    elif "ccache" in host.realpath(path):
+        note = "through ccache"
+    elif cxx != path and not host.glob(cxx):
+        note = "C only: its C++ compiler is not installed"
+    return Compiler(kind=banner.kind, version=banner.version, path=path, note=note)  # type: ignore[arg-type]
 
 
 def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]:

@@ -101,15 +101,18 @@ def _find_tool(host: Host, name: str, spoken: str, given: str | None, remedy: st
 
 def probe_programs(host: Asking) -> dict[str, str | None]:
     """The version of each program, "?" where it does not say, None where it is not here."""
-    names = [name for name in _PROGRAMS if _ONLY.get(name, host.system) == host.system]
-    versions: dict[str, str | None] = dict.fromkeys(names)
-    present = [name for name in names if places_of(host, name)]
+    versions: dict[str, str | None] = {name: None for name in _PROGRAMS if _ONLY.get(name, host.system) == host.system}
+    present = [name for name in versions if places_of(host, name)]
     answers = ask_each(host, present, lambda name: _ask_version(host, name), at_once=_AT_ONCE)
     for name in present:
         version, done = answers.get(name, (None, None))
         # It is there, which is what most questions are about. Our own lies beside us, not on every replayed machine.
         if version is None and any(host.which(each) for each in (name, *_OTHER_NAMES.get(name, ()))):
-            host.gap(f"version of {name}", _why_no_version(done))
+            why = "it did not answer in time"
+            if done is not None and not done.timed_out:
+                said = done.err.strip()[:200]
+                why = f"exit code {done.code}{f': {said}' if said else ', no version in what it said'}"
+            host.gap(f"version of {name}", why)
             version = "?"
         versions[name] = version
     return versions
@@ -122,13 +125,6 @@ def _ask_version(host: Asking, name: str) -> tuple[str | None, Completed | None]
         if version := version_in(done.out) or version_in(done.err):
             return version, done
     return None, done
-
-
-def _why_no_version(done: Completed | None) -> str:
-    if done is None or done.timed_out:
-        return "it did not answer in time"
-    said = done.err.strip()[:200]
-    return f"exit code {done.code}{f': {said}' if said else ', no version in what it said'}"
 
 
 def is_root(host: Host) -> bool:

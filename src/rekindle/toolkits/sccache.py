@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,6 @@ from rekindle.host.process import start_background
 from rekindle.host.protocol import Host
 from rekindle.host.text import last_line, version_key
 from rekindle.model.document import in_words
-from rekindle.model.facts import Row
 from rekindle.model.farm import Farm, FarmCompilation, FarmCounts, FarmFolder, FarmStatus, LanguageCounts
 from rekindle.model.toml import read_beside
 from rekindle.toolkits.programs import Tool, probe_program
@@ -70,13 +70,9 @@ def load_farm(folder: FarmFolder) -> Farm:
         raise BadInput(f"{folder.table} is no farm: {in_words(str(error))}", remedy=remedy) from error
 
 
-class _OldestRelease(Row, frozen=True, kw_only=True):
-    release: str
-
-
 def farm_needs(name: str) -> str:
     """The oldest release of ``with_nvcc`` (sccache itself), ``bubblewrap`` or ``glibc`` that a farm can use."""
-    return read_beside(__file__, "sccache.toml", dict[str, _OldestRelease])[name].release
+    return str(read_beside(__file__, "sccache.toml", dict[str, dict[str, Any]])[name]["release"])
 
 
 def can_farm(tool: Tool) -> bool:
@@ -157,9 +153,9 @@ def run_client(
 def _wait_for_server(client: SccacheClient, host: Host, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until the server answers. Asked earlier, sccache would start a second one."""
     deadline = time.monotonic() + _START_SECONDS
-    socket = client.env.get("SCCACHE_SERVER_UDS")
+    door = client.env.get("SCCACHE_SERVER_UDS")
     while time.monotonic() < deadline and process.poll() is None:
-        if (Path(socket).exists() if socket else True) and client.counts(host) is not None:
+        if (Path(door).exists() if door else True) and client.counts(host) is not None:
             return
         time.sleep(0.05)
     process.kill()
@@ -168,8 +164,6 @@ def _wait_for_server(client: SccacheClient, host: Host, process: subprocess.Pope
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -20,7 +20,7 @@ from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
 PYTHON = Interpreter(path="/py", version="3.11.7", implementation="CPython")
-TARGET = TargetPython(interpreter=PYTHON, python="/env/bin/python", bin=Path("/env/bin"))
+TARGET = TargetPython(interpreter=PYTHON, python="/env/bin/python")
 
 
 def plan(**more: Any) -> Plan:

@@ -91,8 +91,7 @@ def check_house(
     listed = listing.list_in(envelope, listing.LIST_FILE)
     checking = _HouseCheck(house, listed)
     problems = [
-        *_check_times(listed, now),
-        *_check_order(listed, envelope.payload, listing.load_seen(seen), name, "" if new_house else house.place),
+        *_check_age(listed, envelope.payload, listing.load_seen(seen), name, "" if new_house else house.place, now),
         *checking.wheels(progress),
         *checking.pages(),
     ]
@@ -110,18 +109,15 @@ def _make_check(root: str, problems: list[IndexProblem], **known: Any) -> IndexC
     return IndexCheck(root=root, good=not problems, problems=tuple(problems), next=steps, **known)
 
 
-def _check_times(listed: WheelList, now: datetime) -> Iterator[IndexProblem]:
+def _check_age(
+    listed: WheelList, payload: bytes, seen: listing.SeenLists, signer: str, place: str, now: datetime
+) -> Iterator[IndexProblem]:
+    """Does it count today, is it the newest list of its house, and the house that lay at ``place`` before?"""
     if listing.parse_time(listed.made) > now + CLOCK_SLACK:
         text = f"the list was made at {listed.made}, this machine's clock says {now:%Y-%m-%dT%H:%M:%SZ}"
         yield _problem("clock", text)
     elif now >= listing.parse_time(listed.expires):
         yield _problem("expired", f"the list expired at {listed.expires}; nobody signed a newer one")
-
-
-def _check_order(
-    listed: WheelList, payload: bytes, seen: listing.SeenLists, signer: str, place: str
-) -> Iterator[IndexProblem]:
-    """Is it the newest list of its house, and the house that lay at ``place`` before?"""
     which = listing.house_key(signer, listed)
     newest, known = seen.lists.get(which, 0), seen.digests.get(which)
     if listed.serial < newest:
@@ -186,7 +182,7 @@ class _HouseCheck:
                 yield from self._as_installers_ask(project)
         yield from self._check_files(faulty)
         if not self.house.remote:
-            for place in sorted(set(listing.public_files(Path(self.house.root))) - self.signed.keys()):
+            for place in sorted(listing.public_files(Path(self.house.root)).keys() - self.signed.keys()):
                 yield _problem("unlisted", f"{place} is there, but nobody signed for it", place.rpartition("/")[2])
 
     def _as_installers_ask(self, project: str) -> Iterator[IndexProblem]:

@@ -63,8 +63,8 @@ def write_list(
         expires=(now + timedelta(days=days)).strftime(_FORM),
         wheels=wheels,
         files={
-            place: digest_of(house.root, place)
-            for place in public_files(house.root)
+            place: catalogue_digest(path.read_bytes()) if place == CATALOGUE else sha256_of(path)
+            for place, path in public_files(house.root).items()
             if place not in places and _is_ours(place, places | grafts, projects)
         },
     )
@@ -74,12 +74,12 @@ def write_list(
     return made
 
 
-def public_files(root: Path) -> list[str]:
+def public_files(root: Path) -> dict[str, Path]:
     """Every file of a house that readers can come by, by its place; of the root also whatever can be installed."""
     paths = [path for name in PUBLIC_FOLDERS for path in sorted((root / name).rglob("*")) if path.is_file()]
     paths += [path for path in (root / CATALOGUE, root / "index.html") if path.is_file()]
     paths += sorted(path for form in ("*.whl", "*.tar.gz", "*.zip") for path in root.glob(form))
-    return [path.relative_to(root).as_posix() for path in paths]
+    return {path.relative_to(root).as_posix(): path for path in paths}
 
 
 def _is_ours(place: str, wheels: set[str], projects: set[str]) -> bool:
@@ -95,22 +95,15 @@ def _is_ours(place: str, wheels: set[str], projects: set[str]) -> bool:
     return folder in ("variants", "variant", CATALOGUE, "index.html")
 
 
-def digest_of(root: Path, place: str) -> str:
-    """Of the catalogue that of its rows: it notes when it was written, and a build without changes is no change."""
-    return catalogue_digest((root / place).read_bytes()) if place == CATALOGUE else sha256_of(root / place)
-
-
-class _Rows(msgspec.Struct):
-    wheels: list[msgspec.Raw]
-
-
 def catalogue_digest(raw: bytes) -> str:
-    """Empty where it is no catalogue."""
+    """Of its rows: it notes when it was written, and a build without changes is no change. Empty where it is none."""
     try:
-        rows = msgspec.json.decode(raw, type=_Rows).wheels
-    except msgspec.MsgspecError:
+        rows = msgspec.json.decode(
+            msgspec.json.decode(raw, type=dict[str, msgspec.Raw])["wheels"], type=list[msgspec.Raw]
+        )
+    except (msgspec.MsgspecError, KeyError):
         return ""
-    return hashlib.sha256(b",".join(bytes(row) for row in rows)).hexdigest()
+    return hashlib.sha256(b",".join(map(bytes, rows))).hexdigest()
 
 
 def _previous_list(path: Path, key: PrivateKey, believed: Check) -> WheelList | None:

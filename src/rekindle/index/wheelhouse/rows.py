@@ -5,10 +5,10 @@ joins strings. The memory is a cache: a record's inode, size and time stamp say 
 Losing or damaging the cache costs time and nothing else.
 """
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from rekindle.compat.proofs import GivenRecord, read_record
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index.pages.fields import file_line
-from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_link
+from rekindle.index.pages.simple import entry_of, entry_of_file, link_of
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load, shared_fields
@@ -55,7 +55,11 @@ def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:
 
 def load_pieces(house: Wheelhouse) -> list[Piece]:
     """Every wheel of the house, by project and file name; what is new is remembered if the house can be written to."""
-    memory = _load_memory(house)
+    place = house.site / "pieces.msgpack"
+    memory: dict[str, Piece] = {}
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        kept = msgspec.msgpack.decode(place.read_bytes(), type=_Memory)
+        memory = kept.known if kept.format == _FORMAT else {}
     known: dict[str, Piece] = {}
     for path in house.records.glob("[!.]*/[!.]*.whl.json"):
         stat = path.lstat()
@@ -68,7 +72,7 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
             )
     # A reader without the right to write (a search in someone else's house) just remembers nothing.
     if known != memory and os.access(house.root, os.W_OK):
-        write_atomically(_memory_path(house), msgspec.msgpack.encode(_Memory(_FORMAT, known)))
+        write_atomically(place, msgspec.msgpack.encode(_Memory(_FORMAT, known)))
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
@@ -84,14 +88,15 @@ def piece_of_variant(row: VariantRow) -> Piece:
 
 def _make_piece(row: WheelRow | VariantRow, stamp: tuple[int, int, int], *forms: Any) -> Piece:
     digest = hashlib.sha256(msgspec.json.encode(row)).digest()[:16]
-    return Piece(stamp, row.project, row.version, digest, file_link(row), file_json(row), *forms)
+    entry = entry_of(row)
+    return Piece(stamp, row.project, row.version, digest, link_of(entry), msgspec.json.encode(entry), *forms)
 
 
 def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) -> Piece:
     """A file beside the wheels, such as a release's variants."""
-    sha256 = hashlib.sha256(body).hexdigest()
-    link, entry = extra_link(name, url, sha256), extra_json(name, url, sha256, len(body))
-    return Piece((0, 0, 0), project, version, hashlib.sha256(body).digest()[:16], link, entry, b"")
+    digest = hashlib.sha256(body)
+    entry = entry_of_file(name, url, digest.hexdigest(), len(body))
+    return Piece((0, 0, 0), project, version, digest.digest()[:16], link_of(entry), msgspec.json.encode(entry), b"")
 
 
 def nest_links(piece: Piece) -> Piece:
@@ -138,15 +143,3 @@ def _shared_proofs(records: Iterable[SharedRecord]) -> Iterator[RowProof]:
             about |= {name: text for name, text in named.items() if text} | {"tool": record.tool}
             counts = {status: record.count(status) for status in ("passed", "failed", "skipped")}
             yield RowProof(**counts, environment=about)
-
-
-def _memory_path(house: Wheelhouse) -> Path:
-    return house.site / "pieces.msgpack"
-
-
-def _load_memory(house: Wheelhouse) -> dict[str, Piece]:
-    try:
-        memory = msgspec.msgpack.decode(_memory_path(house).read_bytes(), type=_Memory)
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return memory.known if memory.format == _FORMAT else {}

@@ -44,21 +44,10 @@ RECORDS = ".proofs.jsonl"
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
 class Wheelhouse:
-    root: Path
-
-    @property
-    def wheels(self) -> Path:
-        return self.root / "wheels"
-
-    @property
-    def records(self) -> Path:
-        return self.root / "records"
-
-    @property
-    def site(self) -> Path:
-        return self.root / ".site"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.wheels, self.records, self.site = root / "wheels", root / "records", root / ".site"
 
     def wheel(self, project: str, file: str) -> Path:
         return self.wheels / project / file
