@@ -200,15 +200,13 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     True
     """
     from rekindle.host.object_store import ObjectStore, read_credentials, read_place
-    from rekindle.index.publishing import FolderTarget, StoreTarget, memory_path, send_house
+    from rekindle.index.publishing import FolderTarget, StoreTarget, send_house
 
     house = _existing_house(root)
     if not target.startswith("s3:"):
         return send_house(house, FolderTarget(Path(target), house), progress or Silent())
-    place = read_place(target, endpoint)
-    store = ObjectStore(place, read_credentials())
-    memory = memory_path(house.site, str(place), place.endpoint)
-    return send_house(house, StoreTarget(store, memory), progress or Silent())
+    store = ObjectStore(read_place(target, endpoint), read_credentials())
+    return send_house(house, StoreTarget(store, house), progress or Silent())
 
 
 def index_yank(root: str, file: str, reason: str | None) -> Yanked:

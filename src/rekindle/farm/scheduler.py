@@ -56,15 +56,12 @@ def raise_farm(
     before = _listen_address(folder)
     address = addresses.read_address(listen or before or "127.0.0.1", addresses.SCHEDULER_PORT)
     reached = (url or (saved.scheduler if saved and address == before else f"http://{address}")).rstrip("/")
-    notes = []
-    if saved is None or reached != saved.scheduler:
-        note = addresses.judge_network(reached, private_network=private_network)
-        notes += [note] if note else []
+    known = saved is not None and reached == saved.scheduler
+    notes = [None if known else addresses.judge_network(reached, private_network=private_network)]
     if cache:
         cache_settings(cache)
     guests = [addresses.read_address(text, addresses.WORKER_PORT) for text in invite]
-    if note := addresses.judge_reach(reached, guests):
-        notes.append(note)
+    notes.append(addresses.judge_reach(reached, guests))
     workers = {worker.address: worker for worker in saved.workers} if saved else {}
     workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in guests if place not in workers}
     farm = Farm(scheduler=reached, cache=cache or (saved.cache if saved else None), workers=tuple(workers.values()))
@@ -77,7 +74,7 @@ def raise_farm(
             "sccache-dist's scheduler runs on Linux alone", remedy="docs/farm.md says how Windows takes part"
         )
     tool = find_sccache(host, "sccache-dist")
-    plan = FarmUp(folder=str(folder.root), scheduler=reached, state="planned", notes=tuple(notes))
+    plan = FarmUp(folder=str(folder.root), scheduler=reached, state="planned", notes=tuple(filter(None, notes)))
     if dry_run:
         files = scheduler_files(folder, farm, address, load_secrets(folder) or new_secrets())
         return msgspec.structs.replace(plan, written=tuple(path.name for path in files))

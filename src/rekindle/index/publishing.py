@@ -164,10 +164,11 @@ class StoreTarget:
     listing then says what is still there. What nobody remembers is asked for by its digest. Pages that stand for a
     folder are put under the folder's name too, since a plain store has no index pages."""
 
-    def __init__(self, store: ObjectStore, memory: Path) -> None:
+    def __init__(self, store: ObjectStore, house: Wheelhouse) -> None:
         self._store = store
-        self._path = memory
-        self._memory = load_kept(memory, _SentFiles) or _SentFiles()
+        digest = hashlib.sha256(f"{store.place.endpoint} {store.place}".encode()).hexdigest()
+        self._path = house.site / f"sync-{digest[:16]}.json"
+        self._memory = load_kept(self._path, _SentFiles) or _SentFiles()
         self._there: dict[str, tuple[str, int]] = {}
 
     def __str__(self) -> str:
@@ -236,9 +237,3 @@ def headers_of(name: str) -> dict[str, str]:
     """A wheel under its name never changes; a page is asked for again each time."""
     fresh = "no-cache" if is_page(name) or "/" not in name else "public, max-age=31536000, immutable"
     return {"content-type": content_type("index.html" if name.endswith("/") else name), "cache-control": fresh}
-
-
-def memory_path(site: Path, place: str, endpoint: str) -> Path:
-    """Where is kept what was sent to this store."""
-    digest = hashlib.sha256(f"{endpoint} {place}".encode()).hexdigest()
-    return site / f"sync-{digest[:16]}.json"

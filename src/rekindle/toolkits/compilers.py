@@ -291,13 +291,10 @@ def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: 
     done = host.run(vcvars_argv(batch, toolset), timeout=timeout)
     if done.timed_out:
         return Vcvars({}, "it did not end in time")
-    spellings = {name.upper(): name for name in _KNOWN["vcvars"]}
-    env = {}
-    for line in done.out.splitlines():
-        name, mark, value = line.partition("=")
-        if mark and name.upper() in spellings:
-            env[spellings[name.upper()]] = value
+    lines = (line.partition("=") for line in done.out.splitlines())
+    values = {name.upper(): value for name, mark, value in lines if mark}
+    env = {name: values[name.upper()] for name in _KNOWN["vcvars"] if name.upper() in values}
     if not done.ok or "INCLUDE" not in env:
-        lines = (done.err.strip() or done.out.strip()).splitlines()
-        return Vcvars({}, lines[0] if lines else f"exit code {done.code}")
+        words = (done.err.strip() or done.out.strip()).splitlines()
+        return Vcvars({}, words[0] if words else f"exit code {done.code}")
     return Vcvars(env)

@@ -33,8 +33,12 @@ _PIECES = {
     "rocm_sdk_devel": "rocm",
     "mkl": "mkl",
 }
-_INCLUDES = ("/usr/local/include", "/usr/include", "/usr/include/*-linux-gnu*")
-_LIBRARIES = ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu*")
+# Where headers and libraries are searched: a variable of places, the folder below a prefix, the usual places.
+_HEADERS = ("CPATH", "include", ("/usr/local/include", "/usr/include", "/usr/include/*-linux-gnu*"))
+_LIBRARIES = (
+    *("LIBRARY_PATH", "lib"),
+    ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu*"),
+)
 
 
 def find_toolkits(host: Asking) -> tuple[Toolkit, ...]:
@@ -204,8 +208,7 @@ def find_oneapi(host: Asking) -> list[Toolkit]:
 def find_lacks(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
     """What these rows ask of the system and it does not have. ``env``: the plan's, which may name other places."""
     settings = {**host.env, **(env or {})}
-    includes = _searched_includes(settings)
-    libraries = [*_places_in(settings, "LIBRARY_PATH"), *_below_prefixes(settings, "lib"), *_LIBRARIES]
+    includes, libraries = _searched(settings, *_HEADERS), _searched(settings, *_LIBRARIES)
 
     def has_header(name: str) -> bool:
         return any(host.glob(str(PurePosixPath(place, name))) for place in includes)
@@ -232,7 +235,7 @@ def system_version(host: Host, row: ThirdParty) -> str | None:
     """The version a system header says of itself, as 9.1.0."""
     if row.version is None:
         return None
-    for place in _searched_includes(host.env):
+    for place in _searched(host.env, *_HEADERS):
         # fmt 11 keeps the macro in base.h, which core.h includes.
         for path in host.glob(str(PurePosixPath(place, row.version.header).with_name("*.h"))):
             text = (host.read(path) or b"").decode("utf-8", "replace")
@@ -246,23 +249,15 @@ def system_kind(host: Host, row: ThirdParty) -> str | None:
     """What the patches call a system header that says no version: its old name, or "usual"."""
     if row.old is None:
         return None
-    for place in _searched_includes(host.env):
+    for place in _searched(host.env, *_HEADERS):
         for path in host.glob(str(PurePosixPath(place, row.old.header))):
             return "usual" if row.old.lacks.encode() in (host.read(path) or b"") else row.old.name
     return None
 
 
-def _searched_includes(env: Mapping[str, str]) -> list[str]:
-    """Where a compiler finds headers, in its order."""
-    return [*_places_in(env, "CPATH"), *_below_prefixes(env, "include"), *_INCLUDES]
-
-
-def _places_in(env: Mapping[str, str], name: str) -> list[str]:
-    return [place for place in env.get(name, "").split(os.pathsep) if place]
-
-
-def _below_prefixes(env: Mapping[str, str], folder: str) -> list[str]:
-    """Where CMake looks beside the usual places."""
-    prefixes = [*re.split(r"[:;]", env.get("CMAKE_PREFIX_PATH", "")), env.get("OpenBLAS_HOME", "")]
-    prefixes.append(env.get("CONDA_PREFIX", ""))
-    return [str(PurePosixPath(prefix, folder)) for prefix in prefixes if prefix]
+def _searched(env: Mapping[str, str], variable: str, folder: str, usual: Sequence[str]) -> list[str]:
+    """Where a compiler looks, in its order; CMake looks below its prefixes beside the usual places."""
+    prefixes = re.split(r"[:;]", env.get("CMAKE_PREFIX_PATH", ""))
+    prefixes += [env.get("OpenBLAS_HOME", ""), env.get("CONDA_PREFIX", "")]
+    named = [place for place in env.get(variable, "").split(os.pathsep) if place]
+    return [*named, *(str(PurePosixPath(prefix, folder)) for prefix in prefixes if prefix), *usual]

@@ -36,16 +36,10 @@ class WantedWheel:
     versions: SpecifierSet | None = None
 
     def describe(self) -> dict[str, str]:
-        parts = {
-            "gpu": ", ".join(str(gpu) for gpu in self.gpus),
-            "os": self.system,
-            "arch": self.machine,
-            "python": self.python,
-            "glibc": self.glibc,
-            "project": self.project,
-            "version": str(self.versions) if self.versions else None,
-        }
-        return {key: value for key, value in parts.items() if value}
+        shown = {"system": "os", "machine": "arch", "versions": "version"}
+        parts = {shown.get(name, name): value for name, value in vars(self).items() if name != "gpus"}
+        parts = {"gpu": ", ".join(map(str, self.gpus)), **parts}
+        return {name: str(value) for name, value in parts.items() if value}
 
 
 def search(rows: Iterable[WheelRow], wanted: WantedWheel) -> tuple[list[tuple[WheelRow, Verdict]], list[Reason]]:
