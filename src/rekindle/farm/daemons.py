@@ -62,6 +62,16 @@ class Daemon:
             process.returncode = 0  # nobody waits for it: it stays when we end
         return process.pid
 
+    def bring_up(self, argv: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], seconds: float) -> int:
+        """Start it and wait until it is ``ready``; what is not is ended again."""
+        pid = self.start(argv, env)
+        try:
+            self.wait_until(ready, pid, seconds)
+        except BaseException:
+            self.end()
+            raise
+        return pid
+
     def wait_until(self, ready: Callable[[], bool], pid: int, seconds: float) -> None:
         """Wait until ``ready``; StageFailed with its last words where it ends before, or takes too long."""
         deadline = time.monotonic() + seconds
@@ -73,7 +83,6 @@ class Daemon:
             time.sleep(0.1)
 
     def last_words(self) -> str:
-        """The last line of the log."""
         with contextlib.suppress(OSError):
             return last_line(self.log.read_text(encoding="utf-8", errors="replace"), "it said nothing")
         return "it has no log"

@@ -34,7 +34,6 @@ _START_SECONDS = 30.0
 
 
 def scheduler_daemon(folder: FarmFolder) -> Daemon:
-    """The scheduler of this folder's farm."""
     return Daemon(folder.root, "scheduler", folder.scheduler)
 
 
@@ -86,14 +85,9 @@ def raise_farm(
             if not addresses.is_free(address):
                 another = f"{address.rpartition(':')[0]}:{addresses.SCHEDULER_PORT + 1}"
                 raise BadInput(f"{address} is taken by another program", remedy=f"another port: --listen {another}")
-            started = daemon.start([tool.path, "scheduler"], host.env)
-            try:
-                with tell_while(progress, "the scheduler starts"):
-                    ready = lambda: ask_scheduler(f"http://{address}")[0].why is None  # noqa: E731
-                    daemon.wait_until(ready, started, _START_SECONDS)
-            except BaseException:
-                daemon.end()
-                raise
+            with tell_while(progress, "the scheduler starts"):
+                ready = lambda: ask_scheduler(f"http://{address}")[0].why is None  # noqa: E731
+                started = daemon.bring_up([tool.path, "scheduler"], host.env, ready, _START_SECONDS)
     invited = [*guests, *[None] * client]
     invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in invited)
     return msgspec.structs.replace(
@@ -102,7 +96,6 @@ def raise_farm(
 
 
 def _listen_address(folder: FarmFolder) -> str | None:
-    """Where the scheduler of this folder listens."""
     return read_settings(folder.scheduler).get("public_addr")
 
 

@@ -112,12 +112,7 @@ def join_here(
     """Check this machine and start a worker on it; an invitation of a builder only writes its configuration."""
     text = read_invitation(line) if line else _renew_invitation(folder, host, address)
     if text.address is None:
-        if folder.scheduler.exists():
-            raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
-        if not dry_run:
-            farm = Farm(scheduler=text.scheduler, cache=text.cache)
-            write_files({folder.client: client_text(farm, text.token), folder.table: farm_text(farm)})
-        return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
+        return _join_as_client(folder, text, dry_run=dry_run)
     place = place_of(folder, text.address)
     memory = host.memory()
     report = FarmJoin(
@@ -178,6 +173,15 @@ def _pick_address(folder: FarmFolder, farm: Farm) -> str:
     )
 
 
+def _join_as_client(folder: FarmFolder, text: InvitationText, *, dry_run: bool) -> FarmJoin:
+    if folder.scheduler.exists():
+        raise BadInput(f"{folder.root} is a farm of its own", remedy="another folder: --farm FOLDER")
+    if not dry_run:
+        farm = Farm(scheduler=text.scheduler, cache=text.cache)
+        write_files({folder.client: client_text(farm, text.token), folder.table: farm_text(farm)})
+    return FarmJoin(folder=str(folder.root), scheduler=text.scheduler, state="client")
+
+
 def _start_worker(
     host: Host, folder: FarmFolder, place: WorkerPlace, text: InvitationText, scratch: Path, progress: Progress
 ) -> int:
@@ -191,14 +195,9 @@ def _start_worker(
     shutil.rmtree(scratch / "build", ignore_errors=True)
     (scratch / "toolchains").mkdir(parents=True, exist_ok=True, mode=0o700)
     tool = find_sccache(host, "sccache-dist")
-    pid = place.daemon.start([*start_words(host), tool.path, "server"], host.env)
-    try:
-        with tell_while(progress, "the worker greets the scheduler"):
-            place.daemon.wait_until(lambda: _has_joined(place.daemon), pid, _START_SECONDS)
-    except BaseException:
-        place.daemon.end()
-        raise
-    return pid
+    with tell_while(progress, "the worker greets the scheduler"):
+        words = [*start_words(host), tool.path, "server"]
+        return place.daemon.bring_up(words, host.env, lambda: _has_joined(place.daemon), _START_SECONDS)
 
 
 def _has_joined(daemon: Daemon) -> bool:

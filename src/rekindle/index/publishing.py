@@ -7,8 +7,7 @@ what is there with the right digest stays. The target holds plain files and no l
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -36,15 +35,14 @@ def send_house(house: Wheelhouse, target: "FolderTarget | StoreTarget", progress
     try:
         with tell_os_errors(f"cannot bring {target} up to date", remedy=remedy), house.lock("index sync"):
             target.open()
-            # In the order in which they may appear elsewhere.
-            items = [*_wheel_items(house), *_page_items(house)]
-            for number, item in enumerate(items):
-                progress.step(number, len(items), item.name)
-                stored = target.put(item)
+            files = _public_files(house)
+            for number, (name, sha256) in enumerate(files.items()):
+                progress.step(number, len(files), name)
+                stored = target.put(name, sha256)
                 sent, kept = sent + bool(stored), kept + (not stored)
                 bytes_sent += stored
             # Pages of what is gone. Wheels stay: somebody may have posted their link.
-            removed = target.remove_stale({item.name for item in items})
+            removed = target.remove_stale(files.keys())
     finally:
         # Also after an interruption: it saves reading what is there already.
         with contextlib.suppress(OSError):
@@ -60,7 +58,7 @@ class FolderTarget:
     def __init__(self, folder: Path, house: Wheelhouse) -> None:
         if house.root.resolve() in (folder.resolve(), *folder.resolve().parents):
             raise BadInput(f"{folder} lies in the wheelhouse itself", remedy="give another directory")
-        self._folder = folder
+        self._folder, self._root = folder, house.root
         self._memory = load_kept(folder / MEMORY, dict[str, tuple[str, int, int]]) or {}
 
     def __str__(self) -> str:
@@ -69,29 +67,30 @@ class FolderTarget:
     def open(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def put(self, item: "Item") -> int:
+    def put(self, name: str, sha256: str | None) -> int:
         """Copy one file, unless it is there; the bytes written."""
-        place, expected = self._folder / item.name, item.sha256 or sha256_of(item.path)
+        source, place = self._root / name, self._folder / name
+        expected = sha256 or sha256_of(source)
         with contextlib.suppress(OSError):
             state = place.stat()
             known = (expected, state.st_size, state.st_mtime_ns)
-            same = self._memory.get(item.name) == known
-            if same or (state.st_size == item.path.stat().st_size and sha256_of(place) == expected):
-                self._memory[item.name] = known
+            same = self._memory.get(name) == known
+            if same or (state.st_size == source.stat().st_size and sha256_of(place) == expected):
+                self._memory[name] = known
                 return 0
         with whole_file(place) as part:
-            digest, size = copy_whole(item.path, part, Silent())
+            digest, size = copy_whole(source, part, Silent())
             if digest != expected:
-                raise other_content(item, digest, expected)
+                raise other_content(source, digest, expected)
         state = place.stat()
-        self._memory[item.name] = (expected, state.st_size, state.st_mtime_ns)
+        self._memory[name] = (expected, state.st_size, state.st_mtime_ns)
         return size
 
-    def remove_stale(self, keep: set[str]) -> list[str]:
-        gone = [item for name in PAGES for item in files_below(self._folder, name) if item.name not in keep]
-        for item in gone:
-            item.path.unlink(missing_ok=True)
-        return [item.name for item in gone]
+    def remove_stale(self, keep: Collection[str]) -> list[str]:
+        gone = [name for folder in PAGES for name in files_below(self._folder, folder) if name not in keep]
+        for name in gone:
+            (self._folder / name).unlink(missing_ok=True)
+        return gone
 
     def close(self) -> None:
         write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
@@ -100,19 +99,10 @@ class FolderTarget:
 PAGES = ("wheel", "simple", "variant")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
-    """One file. ``sha256`` is what it must have, where a record says so."""
-
-    name: str
-    path: Path
-    sha256: str | None = None
-
-
-def other_content(item: Item, digest: str, expected: str) -> BadInput:
+def other_content(path: Path, digest: str, expected: str) -> BadInput:
     """The error of a file that is no more what it was when it was added."""
     return BadInput(
-        f"{item.path} is not what its record says (sha256 {digest[:12]}… against {expected[:12]}…)",
+        f"{path} is not what its record says (sha256 {digest[:12]}… against {expected[:12]}…)",
         remedy="it was damaged or changed: add it again; no page was changed in the target",
     )
 
@@ -122,34 +112,29 @@ def is_page(name: str) -> bool:
     return name.split("/", 1)[0] in PAGES and "/" in name
 
 
-def _wheel_items(house: Wheelhouse) -> Iterator[Item]:
-    """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
-    for row in load(house.root / "catalogue.json", WheelCatalogue).wheels:
-        beside: dict[str, str | None] = {"": row.sha256, ".metadata": row.metadata_sha256}
-        beside |= {".provenance": None} if row.provenance else {}
-        beside |= {RECORDS: None} if (house.root / f"{row.url}{RECORDS}").is_file() else {}
-        for ending, sha256 in beside.items():
-            yield Item(name=f"{row.url}{ending}", path=house.root / f"{row.url}{ending}", sha256=sha256)
-    yield from files_below(house.root, "variants")
-    yield from files_below(house.root, "grafts")
-
-
-def _page_items(house: Wheelhouse) -> Iterator[Item]:
-    """Pages of single things before the lists that lead to them; the signed list and the front page last."""
-    pages = [item for name in PAGES for item in files_below(house.root, name)]
+def _public_files(house: Wheelhouse) -> dict[str, str | None]:
+    """Every file in the order in which they may appear elsewhere, with the digest that its record says it has: what the
+    catalogue names with what lies beside it, the wheels that are chosen by card; pages of single things before the
+    lists that lead to them; the signed list and the front page last."""
+    root = house.root
+    wheels: dict[str, str | None] = {}
+    for row in load(root / "catalogue.json", WheelCatalogue).wheels:
+        wheels |= {row.url: row.sha256, f"{row.url}.metadata": row.metadata_sha256}
+        wheels |= {f"{row.url}.provenance": None} if row.provenance else {}
+        wheels |= {f"{row.url}{RECORDS}": None} if (root / f"{row.url}{RECORDS}").is_file() else {}
+    beside = [name for folder in ("variants", "grafts") for name in files_below(root, folder)]
     lists = {f"{part}/{name}" for part in PAGES for name in ("index.html", "index.json", "simple/index.html")}
-    yield from sorted(pages, key=lambda item: item.name in lists)
-    for name in ("catalogue.json", LIST, LIST_FILE, "index.html"):
-        if (house.root / name).is_file():
-            yield Item(name=name, path=house.root / name)
+    pages = sorted((name for folder in PAGES for name in files_below(root, folder)), key=lambda name: name in lists)
+    front = [name for name in ("catalogue.json", LIST, LIST_FILE, "index.html") if (root / name).is_file()]
+    return wheels | dict.fromkeys([*beside, *pages, *front])
 
 
-def files_below(root: Path, name: str) -> Iterator[Item]:
-    """Every file in a folder of the root, hidden ones left out."""
-    folder = root / name
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            yield Item(name=path.relative_to(root).as_posix(), path=path)
+def files_below(root: Path, name: str) -> Iterator[str]:
+    """Every file in a folder of the root by its name, hidden ones left out."""
+    for path in sorted((root / name).rglob("*")):
+        place = path.relative_to(root)
+        if path.is_file() and not any(part.startswith(".") for part in place.parts):
+            yield place.as_posix()
 
 
 class _SentFiles(msgspec.Struct):
@@ -165,7 +150,7 @@ class StoreTarget:
     folder are put under the folder's name too, since a plain store has no index pages."""
 
     def __init__(self, store: ObjectStore, house: Wheelhouse) -> None:
-        self._store = store
+        self._store, self._root = store, house.root
         digest = hashlib.sha256(f"{store.place.endpoint} {store.place}".encode()).hexdigest()
         self._path = house.site / f"sync-{digest[:16]}.json"
         self._memory = load_kept(self._path, _SentFiles) or _SentFiles()
@@ -177,26 +162,26 @@ class StoreTarget:
     def open(self) -> None:
         self._there = self._store.objects()
 
-    def put(self, item: Item) -> int:
+    def put(self, name: str, sha256: str | None) -> int:
         """Send one file under each of its names, unless it is there."""
-        expected = item.sha256 or sha256_of(item.path)
-        return sum(self._send(name, item, expected) for name in names_of(item.name))
+        expected = sha256 or sha256_of(self._root / name)
+        return sum(self._send(goal, self._root / name, sha256, expected) for goal in names_of(name))
 
-    def _send(self, name: str, item: Item, expected: str) -> int:
+    def _send(self, name: str, source: Path, sha256: str | None, expected: str) -> int:
         there, sent = self._there.get(name), self._memory.sent.get(name)
-        size = item.path.stat().st_size
+        size = source.stat().st_size
         if there is not None and there[1] == size:
             if sent == (expected, *there):
                 return 0
             if sent is None and self._store.digest(name) == expected:
                 self._memory.sent[name] = (expected, *there)
                 return 0
-        if item.sha256 and (actual := sha256_of(item.path)) != expected:
-            raise other_content(item, actual, expected)
+        if sha256 and (actual := sha256_of(source)) != expected:
+            raise other_content(source, actual, expected)
         begun = self._memory.begun.get(name)
         tag = self._store.put(
             name,
-            item.path,
+            source,
             expected,
             headers_of(name),
             begun=begun[1] if begun and begun[0] == expected else None,
@@ -211,8 +196,8 @@ class StoreTarget:
         self._memory.begun[name] = (digest, upload)
         self._save_memory()
 
-    def remove_stale(self, keep: set[str]) -> list[str]:
-        names = {name for item in keep for name in names_of(item)}
+    def remove_stale(self, keep: Collection[str]) -> list[str]:
+        names = {goal for name in keep for goal in names_of(name)}
         gone = sorted(name for name in self._there if is_page(name) and name not in names)
         for name in gone:
             self._store.remove(name)

@@ -39,6 +39,7 @@ from rekindle.model.version import flavour_name, key
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 FOLDER = "variants"
+_PROVIDER = read_beside(__file__, "variants.toml", dict[str, Any])
 
 
 class VariantRecord(Document, frozen=True, kw_only=True):
@@ -272,14 +273,9 @@ class Variant(NamedTuple):
     note: str = ""
 
 
-def provider_facts() -> dict[str, Any]:
-    """The table beside this file."""
-    return read_beside(__file__, "variants.toml", dict[str, Any])
-
-
 def first_visible_arch() -> Sm:
     """The oldest compute capability that installers are told."""
-    return parse_sm(str(provider_facts()["provider"]["nvidia"]["first_arch"]))
+    return parse_sm(str(_PROVIDER["provider"]["nvidia"]["first_arch"]))
 
 
 def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
@@ -327,10 +323,9 @@ def _make_label(row: WheelRow, archs: list[Sm]) -> str:
 
 def variant_metadata(variants: Mapping[str, Properties]) -> dict[str, Any]:
     """``variant.json`` (one label) and ``NAME-VERSION-variants.json`` (all of a release) have the same form."""
-    facts = provider_facts()
-    provider = {name: facts["provider"]["nvidia"][name] for name in ("requires", "plugin-api")}
+    provider = {name: _PROVIDER["provider"]["nvidia"][name] for name in ("requires", "plugin-api")}
     return {
-        "$schema": facts["schema"],
+        "$schema": _PROVIDER["schema"],
         "default-priorities": {"namespace": ["nvidia"]},
         "providers": {"nvidia": provider},
         "variants": {label: variants[label] for label in sorted(variants)},

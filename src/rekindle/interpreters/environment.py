@@ -127,7 +127,6 @@ class TargetPython:
 
     @property
     def bin(self) -> Path:
-        """Its programs."""
         return Path(self.python).parent
 
 

@@ -123,7 +123,6 @@ class Installer:
         return [*(["--no-index"] if self.offline else []), *indexes, *_words("-f", self.links)]
 
     def command(self, host: Host, python: str, words: Sequence[str]) -> list[str]:
-        """The command that installs ``words`` into ``python``."""
         binary = ["--only-binary", ":all:"] if self.wheels_only else []
         if self.uv:
             places = [] if self.offline or "--index-url" in words else _pip_places(host)
@@ -225,12 +224,10 @@ class InstallerRun:
 
     @property
     def ok(self) -> bool:
-        """Did it do what it was to do?"""
         return self.code == 0
 
     @property
     def reason(self) -> str:
-        """One line that says why not."""
         return reason_in(self.lines)
 
     @property

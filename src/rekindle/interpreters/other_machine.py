@@ -94,7 +94,6 @@ class OtherMachine:
         ]
 
     def takes(self, file: str) -> bool:
-        """Can its Python install a wheel of this name?"""
         try:
             return not self._tags.isdisjoint(parse_wheel_filename(file)[3])
         except InvalidWheelFilename:

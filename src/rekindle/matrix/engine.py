@@ -169,7 +169,6 @@ class HangWatch:
         self._spent = 0.0
 
     def heard(self) -> None:
-        """A line came."""
         self._alive = self._clock()
 
     def look(self, spent: Callable[[], float]) -> None:

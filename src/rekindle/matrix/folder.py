@@ -66,7 +66,6 @@ class CellFolder:
         return state if state is not None and state.id == self.id else CellState(id=self.id)
 
     def save(self, state: CellState) -> None:
-        """Write what became of it, whole."""
         write_atomically(self.state_file, encode(state))
 
 

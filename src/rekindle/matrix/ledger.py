@@ -106,7 +106,6 @@ class DirectoryLedger:
     traces: bool = False
 
     def folder(self, cell: Cell) -> CellFolder:
-        """The cell's directory."""
         return CellFolder(self.root, cell.id)
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:

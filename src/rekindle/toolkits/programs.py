@@ -78,12 +78,10 @@ def _find_packaged(module: str, attribute: str, name: str) -> str | None:
 
 
 def find_ninja(host: Host, given: str | None) -> Tool:
-    """The given Ninja, else the first that answers."""
     return _find_tool(host, "ninja", "Ninja", given, "pip install 'ninja>=1.13'")
 
 
 def find_cmake(host: Host, given: str | None) -> Tool:
-    """The given CMake, else the first that answers."""
     return _find_tool(host, "cmake", "CMake", given, "pip install cmake")
 
 

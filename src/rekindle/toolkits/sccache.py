@@ -60,7 +60,6 @@ def farm_at(given: Path | str | None) -> FarmFolder:
 
 
 def load_farm(folder: FarmFolder) -> Farm:
-    """What ``farm.toml`` says."""
     remedy = "rekindle farm up makes one; rekindle farm join enters one; --farm FOLDER names another place"
     if not folder.table.is_file():
         raise BadInput(f"there is no farm in {folder.root}", remedy=remedy)

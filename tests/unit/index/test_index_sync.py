@@ -10,7 +10,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.index.publishing import FolderTarget, Item
+from rekindle.index.publishing import FolderTarget
 from tiny_wheels import make_wheel
 
 
@@ -58,12 +58,12 @@ def test_cut_at_any_file_no_page_names_what_is_missing_and_the_next_run_goes_on(
     for cut in range(0, total, 3):
         target, calls = tmp_path / f"cut {cut}", 0
 
-        def dying(target: FolderTarget, item: Item, *, cut: int = cut) -> int:
+        def dying(target: FolderTarget, name: str, sha256: str | None, *, cut: int = cut) -> int:
             nonlocal calls
             if calls == cut:
                 raise KeyboardInterrupt
             calls += 1
-            return real(target, item)
+            return real(target, name, sha256)
 
         monkeypatch.setattr(FolderTarget, "put", dying)
         with pytest.raises(KeyboardInterrupt):

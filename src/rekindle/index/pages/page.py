@@ -74,10 +74,9 @@ def _sort_into_kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow
         key = msgspec.msgpack.encode(
             (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
         )
-        if key not in numbers:
-            numbers[key] = len(firsts)
+        kinds.append(numbers.setdefault(key, len(firsts)))
+        if kinds[-1] == len(firsts):
             firsts.append(row)
-        kinds.append(numbers[key])
     return kinds, firsts
 
 

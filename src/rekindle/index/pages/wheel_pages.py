@@ -33,7 +33,6 @@ MOST_LIBRARIES = 6
 
 
 def wheel_page(row: WheelRow) -> bytes:
-    """The page of one wheel."""
     code = [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx]
     link = f"{BASE}{quote(row.url)}#sha256={row.sha256}"
     verdict, good = _verdict(row)
