@@ -103,7 +103,7 @@ def torch_in(tmp_path: Path, source: str, *arguments: str, version: str = "2.3.1
 def _about(asking: Asking, python: str):  # type: ignore[no-untyped-def]
     from rekindle.interpreters.search import ask_interpreter
 
-    answer = ask_interpreter(asking, python, timeout=20)
+    answer = ask_interpreter(asking, python)
     assert answer.is_environment and answer.packages["torch"].version == "2.3.1"
     return answer
 

@@ -132,8 +132,9 @@ def index_build(
 
     house = _existing_house(root)
     facts = load_facts() if variants else None
+    listener = progress or Silent()
     if sign is None:
-        return build_site(house, variants=facts, progress=progress)
+        return build_site(house, variants=facts, progress=listener)
     from rekindle.index.wheelhouse.listing import write_list
 
     key = read_private(sign)
@@ -142,7 +143,7 @@ def index_build(
         house,
         variants=facts,
         signer=key,
-        progress=progress or Silent(),
+        progress=listener,
         then=lambda pieces: write_list(
             house, pieces, key, days=days, now=now, believed=checker(trusted_keys()), seen=seen or _lists_seen()
         ),

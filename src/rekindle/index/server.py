@@ -209,12 +209,10 @@ def split_path(target: str) -> list[str] | None:
     with contextlib.suppress(ValueError):
         path = unquote(urlsplit(target).path, errors="strict")
         parts = [part for part in path.split("/") if part]
-        if not path.startswith("/") or "\0" in path or "\\" in path or len(parts) > 4:
-            return None
         # A leading dot covers "..", ".site" and ".lock" alike; a colon is a drive or a stream on Windows.
-        if any(part.startswith(".") or ":" in part for part in parts):
-            return None
-        return parts if not parts or parts[0] in PUBLIC else None
+        strange = any(part.startswith(".") or ":" in part for part in parts) or "\0" in path or "\\" in path
+        if path.startswith("/") and not strange and len(parts) <= 4 and (not parts or parts[0] in PUBLIC):
+            return parts
     return None
 
 

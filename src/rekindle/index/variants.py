@@ -188,7 +188,7 @@ def variant_file(plain: str, label: str) -> str:
     return "-".join([*parts, label] if label else parts) + ".whl"
 
 
-def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[str, bytes] | None = None) -> bytes:
+def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[str, bytes]) -> bytes:
     """Write ``target``; returns its METADATA. The file appears whole or not at all.
 
     ``origin``: files for its .dist-info that say which wheel it was made from; a statement about the plain wheel's
@@ -211,7 +211,7 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
                 continue
             tail = info.filename.removeprefix(f"{old}/")
             writer.rows.pop(info.filename, None)
-            if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *(origin or ())):
+            if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *origin):
                 continue
             content = source.read(info)
             if tail == "METADATA":
@@ -220,7 +220,7 @@ def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[s
         if variant.label:
             body = json.dumps(variant_metadata({variant.label: variant.properties}), indent=2).encode()
             writer.add(f"{new}/variant.json", [body])
-        for tail, content in (origin or {}).items():
+        for tail, content in origin.items():
             writer.add(f"{new}/{tail}", [content])
         writer.finish()
     return metadata

@@ -111,13 +111,9 @@ def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> 
 
 def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | None:
     names = ("Scripts/python.exe", "python.exe") if windows else ("bin/python", "bin/python3")
-    for place in places:
-        for name in names:
-            # A link inside the environment leads to its base: the folders are made plain, never the link.
-            python = Path(os.path.normpath(root / place)) / name
-            if python.is_file():
-                return python
-    return None
+    # A link inside the environment leads to its base: the folders are made plain, never the link.
+    pythons = (Path(os.path.normpath(root / place)) / name for place in places for name in names)
+    return next((python for python in pythons if python.is_file()), None)
 
 
 def _head_text(file: Path, limit: int = _MOST_BYTES) -> str:

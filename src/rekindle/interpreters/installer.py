@@ -72,12 +72,9 @@ def read_pip_settings(host: Host) -> PipSettings:
     listed = host.run([sys.executable, "-m", "pip", "config", "list"], timeout=20)
     values: dict[str, str] = {}
     # `pip config list` prints key='value'; sections global, install, download and :env: in rising order here.
-    order = {"global": 0, "install": 1, "download": 1, ":env:": 2}
-    for line in sorted(listed.out.splitlines(), key=lambda line: order.get(line.split(".", 1)[0], -1)):
-        key, _, shown = line.partition("=")
-        section, _, name = key.partition(".")
-        if section not in order:
-            continue
+    order = ("global", "install", "download", ":env:")
+    rows = re.findall(rf"^({'|'.join(order)})\.([^=\n]*)=(.*)$", listed.out, re.MULTILINE)
+    for _, name, shown in sorted(rows, key=lambda row: order.index(row[0])):
         try:
             values[name] = str(ast.literal_eval(shown))
         except (ValueError, SyntaxError):

@@ -42,8 +42,7 @@ class KeptPlaces:
     def __init__(self, places: Sequence[Path], name: str = "") -> None:
         self.places = tuple(places)
         self.folder = places[0].parent / f".rekindle-{places[0].name}{name}"
-        self._before = self.folder / "before"
-        self._record = self.folder / "record.json"
+        self._before, self._record = self.folder / "before", self.folder / "record.json"
 
     @property
     def record(self) -> ChangeRecord | None:
@@ -55,8 +54,7 @@ class KeptPlaces:
         record = self.record
         if record is not None and record.phase == "changed":
             return False
-        if record is not None:
-            self.restore()
+        self.restore()
         self.forget()
         return record is not None
 
@@ -144,8 +142,7 @@ class KeptPlaces:
 
     def restore(self) -> None:
         """Everything as it was before; continues where a kill ended it."""
-        record = self.record
-        if record is None:
+        if (record := self.record) is None:
             return
         self.write(msgspec.structs.replace(record, phase="restoring"))
         self.put_files_back()

@@ -40,11 +40,11 @@ def find_interpreter(host: Host, wanted: str, *, with_headers: bool = False) -> 
     return first
 
 
-def ask_interpreter(host: Host, python: str, *, timeout: float = ASK_SECONDS) -> Interpreter:
+def ask_interpreter(host: Host, python: str) -> Interpreter:
     """What the Python at a path, or of a name on PATH, is; BadInput where it does not answer as one."""
     named = python if re.search(r"[/\\]", python) else host.which(python)
     path = str(Path(named).expanduser()) if named and named.startswith("~") else named
-    answer = read_interpreter(path, host.python(path, timeout=timeout)) if path else "it is not on PATH"
+    answer = read_interpreter(path, host.python(path, timeout=ASK_SECONDS)) if path else "it is not on PATH"
     if isinstance(answer, str):
         raise BadInput(
             f"{python} is no Python that runs here: {answer}",
@@ -88,12 +88,15 @@ def base_of_ours() -> str:
 
 def candidate_paths(host: Host) -> list[str]:
     """Where Pythons may lie, the active environment and PATH first; not every path needs to answer."""
-    paths = dict.fromkeys(_windows_paths(host) if host.system == "windows" else _unix_paths(host))
+    listed = dict.fromkeys(_windows_paths(host) if host.system == "windows" else _unix_paths(host))
+    # pyenv's shims are shell scripts of 150 ms each; the Pythons they start are found in its folder. Windows puts a
+    # python.exe on PATH that only opens the Store; it is an empty file.
+    store = [path for path in listed if "\\WindowsApps\\" in path]
+    doors = [path for path in store if "PythonSoftwareFoundation" not in host.realpath(path)]
+    paths = [path for path in listed if "/shims/" not in path and path not in doors]
     # It lies wherever the user put it. A machine that was recorded elsewhere does not have it.
     ours = base_of_ours()
-    if not _is_pattern(ours):
-        paths.update(dict.fromkeys(host.glob(ours)))
-    return list(paths)
+    return list(dict.fromkeys([*paths, *([] if _is_pattern(ours) else host.glob(ours))]))
 
 
 def distinct_paths(host: Host, paths: Iterable[str]) -> list[str]:
@@ -126,23 +129,20 @@ def _name_fits(path: str, version: str) -> bool:
     return f"{named}.".startswith(f"{asked}.") or f"{asked}.".startswith(f"{named}.")
 
 
-def _unix_paths(host: Host) -> list[str]:
-    active = [f"{prefix}/bin/python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (prefix := host.env.get(name))]
-    paths = dict.fromkeys((*active, *host.which_all("python3"), *host.which_all("python")))
+def _unix_paths(host: Host) -> Iterator[str]:
+    yield from (f"{prefix}/bin/python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (prefix := host.env.get(name)))
+    yield from (*host.which_all("python3"), *host.which_all("python"))
     # Windows' folders on WSL's PATH are large, slow, and hold no Python of Linux.
     on_path = [folder for folder in host.env.get("PATH", "").split(":") if folder[:1] == "/" and folder[:5] != "/mnt/"]
     patterns = [f"{folder.rstrip('/')}/python3*" for folder in on_path if not _is_pattern(folder)]
-    patterns += _known_patterns(host, "unix")
     environments = _conda_environments(host, f"{host.env.get('HOME', '')}/.conda/environments.txt")
-    for pattern in (*patterns, *(f"{prefix}/bin/python" for prefix in environments)):
-        paths.update(dict.fromkeys(path for path in host.glob(pattern) if _NAME.fullmatch(path.rsplit("/", 1)[-1])))
-    # pyenv's shims are shell scripts of 150 ms each; the Pythons they start are found in its folder.
-    return [path for path in paths if "/shims/" not in path]
+    for pattern in (*patterns, *_known_patterns(host, "unix"), *(f"{prefix}/bin/python" for prefix in environments)):
+        yield from (path for path in host.glob(pattern) if _NAME.fullmatch(path.rsplit("/", 1)[-1]))
 
 
-def _windows_paths(host: Host) -> list[str]:
+def _windows_paths(host: Host) -> Iterator[str]:
     active = (("VIRTUAL_ENV", r"\Scripts\python.exe"), ("CONDA_PREFIX", r"\python.exe"))
-    paths = dict.fromkeys(prefix + program for name, program in active if (prefix := host.env.get(name)))
+    yield from (prefix + program for name, program in active if (prefix := host.env.get(name)))
 
     def keys(key: str) -> tuple[str, ...]:
         entry = host.registry(key)
@@ -153,16 +153,11 @@ def _windows_paths(host: Host) -> list[str]:
         companies = [rf"{root}\{company}" for company in keys(root)]
         tags = [rf"{company}\{tag}" for company in companies for tag in keys(company)]
         for key in filter(None, (host.registry(rf"{tag}\InstallPath") for tag in tags)):
-            exe = key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe"
-            paths[str(exe)] = None
-    paths.update(dict.fromkeys((*host.which_all("python"), *host.which_all("python3"))))
+            yield str(key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe")
+    yield from (*host.which_all("python"), *host.which_all("python3"))
     environments = _conda_environments(host, rf"{host.env.get('USERPROFILE', '')}\.conda\environments.txt")
     for pattern in (*_known_patterns(host, "windows"), *(rf"{prefix}\python.exe" for prefix in environments)):
-        paths.update(dict.fromkeys(host.glob(pattern)))
-    # Windows puts a python.exe on PATH that only opens the Store; it is an empty file.
-    return [
-        path for path in paths if "\\WindowsApps\\" not in path or "PythonSoftwareFoundation" in host.realpath(path)
-    ]
+        yield from host.glob(pattern)
 
 
 def _known_patterns(host: Host, system: str) -> Iterator[str]:

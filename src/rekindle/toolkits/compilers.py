@@ -69,15 +69,13 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
 
 def _compiler_paths(host: Asking) -> list[str]:
     settings = filter(None, (host.env.get(variable) for variable in ("CC", "CXX")))
-    paths = dict.fromkeys(path for setting in settings if (path := host.which(setting.split()[0])))
-    for name in ("gcc", "clang", "cc", "g++", "clang++", "c++"):
-        paths.update(dict.fromkeys(host.which_all(name)))
-    if host.system != "windows":
-        for place in _KNOWN["places"]:
-            for name in ("gcc-*", "clang-*", "gcc", "clang"):
-                named = (path for path in host.glob(f"{place}/{name}") if _NAMED.match(_file_name(path)))
-                paths.update(dict.fromkeys(named))
+    listed = [path for setting in settings if (path := host.which(setting.split()[0]))]
+    listed += [path for name in ("gcc", "clang", "cc", "g++", "clang++", "c++") for path in host.which_all(name)]
+    names = ("gcc-*", "clang-*", "gcc", "clang") if host.system != "windows" else ()
+    patterns = [f"{place}/{name}" for place in _KNOWN["places"] for name in names]
+    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(_file_name(path))]
     # The C driver names the C++ one beside it; asking both would only cost time.
+    paths = dict.fromkeys(listed)
     return [path for path in paths if "++" not in _file_name(path) or c_compiler_of(path) not in paths]
 
 

@@ -18,6 +18,7 @@ from rekindle.index.pages.site import build_site
 from rekindle.index.wheelhouse import store
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import encode
+from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from tiny_wheels import make_wheel
 
@@ -125,7 +126,7 @@ def test_cut_short_at_every_write_the_wheel_is_in_or_out(tmp_path: Path, monkeyp
             assert api.index_build(str(root)).wheels == 0 if (root / "records").exists() else True
         monkeypatch.setattr(store, "write_atomically", real)
         assert _add(root, wheel)[0] in ("added", "already")
-        assert build_site(Wheelhouse(root)).wheels == 1
+        assert build_site(Wheelhouse(root), progress=Silent()).wheels == 1
 
 
 def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def test_names_lose_their_local_version() -> None:
 def test_a_variant_wheel_holds_the_same_files_and_one_more(tmp_path: Path) -> None:
     plain = make_wheel(tmp_path, "tiny", "1.0+cu118", files={"tiny/a.bin": b"\0" * 9000, "tiny/__init__.py": b""})
     target = tmp_path / "out" / "tiny-1.0-py3-none-any-x.whl"
-    told = write_variant(plain, target, Variant("x", {"nvidia": {"sm_arch": ["61_real"]}}))
+    told = write_variant(plain, target, Variant("x", {"nvidia": {"sm_arch": ["61_real"]}}), {})
     assert b"Version: 1.0\n" in told
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(target) as new:
         assert new.testzip() is None
@@ -120,7 +120,7 @@ def test_a_damaged_wheel_leaves_nothing(tmp_path: Path) -> None:
     plain = make_wheel(tmp_path, "tiny", "1.0")
     plain.write_bytes(plain.read_bytes()[:-40])
     with pytest.raises(zipfile.BadZipFile):
-        write_variant(plain, tmp_path / "out" / "x.whl", Variant("x", {}))
+        write_variant(plain, tmp_path / "out" / "x.whl", Variant("x", {}), {})
     assert list((tmp_path / "out").iterdir()) == []
 
 

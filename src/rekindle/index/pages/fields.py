@@ -27,6 +27,7 @@ KINDS = {
     "f": ("✗", "tried, failed"),
     "n": ("", "no code"),
 }
+_MOST_PRODUCTS = 6
 SYSTEMS = {"linux": "Linux", "windows": "Windows", "macos": "macOS", "any": "any system"}
 
 
@@ -119,7 +120,7 @@ def archs_in(environment: Mapping[str, str]) -> set[str]:
     return {word.strip() for card in cards for word in card.split(",")}
 
 
-def products_of(columns: Iterable[str], most: int = 6) -> list[tuple[str, str]]:
+def products_of(columns: Iterable[str]) -> list[tuple[str, str]]:
     """What people call the cards of each architecture."""
     facts = load_facts()
     names: dict[str, dict[str, None]] = {}
@@ -129,8 +130,8 @@ def products_of(columns: Iterable[str], most: int = 6) -> list[tuple[str, str]]:
     for name in columns:
         # The first of each chip's list in turn would be fairer; what matters is that a name is recognised.
         known = list(names.get(name, ()))
-        more = f" and {len(known) - most} more" if len(known) > most else ""
-        out.append((name, ", ".join(known[:most]) + more if known else "no product known"))
+        more = f" and {len(known) - _MOST_PRODUCTS} more" if len(known) > _MOST_PRODUCTS else ""
+        out.append((name, ", ".join(known[:_MOST_PRODUCTS]) + more if known else "no product known"))
     return out
 
 

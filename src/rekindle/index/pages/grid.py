@@ -25,8 +25,6 @@ from rekindle.model.plan import Plan
 # Names no product and no driver has; printable, so that they can be seen if they ever leak.
 NAME = "⟦card⟧"
 DRIVER = "⟦driver⟧"
-# A zero at the end changes no version, and tells it from the same number where the tables name it.
-_SPOKEN_DRIVER = "{}.0"
 PYTHONS = ("", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 FIELDS = (
     *("answer", "torch", "variant", "cuda", "rocm", "cudnn", "python", "numpy", "commands", "because", "warnings"),
@@ -70,8 +68,9 @@ class Ask:
 
     @property
     def spoken_driver(self) -> str | None:
-        """The driver as the planner is told it."""
-        return _SPOKEN_DRIVER.format(self.driver) if self.driver else None
+        """The driver as the planner is told it: a zero at the end changes no version, and tells it from the same number
+        where the tables name it."""
+        return f"{self.driver}.0" if self.driver else None
 
 
 @dataclass(frozen=True)

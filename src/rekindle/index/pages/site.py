@@ -29,7 +29,7 @@ from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, load_pieces, nest_links, piece_of_file, piece_of_variant, rows_of
 from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
-from rekindle.model.progress import Progress, Silent
+from rekindle.model.progress import Progress
 from rekindle.model.wheelhouse import GraftRow, SiteBuilt, VariantRow
 
 PUBLIC = ("simple", "catalogue.json", "variant", "wheel")
@@ -41,12 +41,11 @@ def build_site(
     *,
     variants: Facts | None = None,
     signer: PrivateKey | None = None,
-    progress: Progress | None = None,
+    progress: Progress,
     then: Callable[[list[Piece]], object] = lambda pieces: None,
 ) -> SiteBuilt:
     """Write ``simple/`` and ``catalogue.json`` for every wheel of the house; with facts, variant wheels too, which
     ``signer`` signs. ``then`` gets what was listed, while nobody else may change the house."""
-    progress = progress or Silent()
     progress.stage("index", str(house.root))
     remedy = "the site that was there is unchanged; make room or check the directory's permissions"
     with tell_os_errors(f"cannot write the site in {house.root}", remedy=remedy), house.lock("index build"):

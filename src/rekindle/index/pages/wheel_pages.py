@@ -97,8 +97,7 @@ def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) ->
     """All projects, and the graft files: code for a card that an official wheel lacks."""
     total = sum(counts.values())
     about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
-    rows = [(row, fields.spoken_size(row.bytes), f"{BASE}{quote(row.url)}#sha256={row.sha256}") for row in grafts]
-    body = _render("projects.html", projects=list(counts.items()), grafts=rows, base=BASE)
+    body = _render("projects.html", projects=list(counts.items()), grafts=grafts)
     top = _crumbs([]) + header("Wheels in this wheelhouse", about, brand=False)
     return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
 

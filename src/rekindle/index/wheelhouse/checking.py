@@ -17,7 +17,7 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from rekindle.errors import BadInput
-from rekindle.formats.ranges import MAX_PAGE, Unreachable, read_pieces, read_whole, request
+from rekindle.formats.ranges import Unreachable, read_pieces, read_whole, request
 from rekindle.formats.simple_index import ACCEPT, IndexFile, read_links
 from rekindle.formats.statement import Check, read_envelope, signed_by
 from rekindle.index.wheelhouse import listing
@@ -123,7 +123,7 @@ def _check_age(
     if listed.serial < newest:
         text = f"this is list number {listed.serial}, but number {newest} was seen here before: it was set back"
         yield _problem("older-list", text)
-    elif listed.serial == newest and known not in (None, hashlib.sha256(payload).hexdigest()):
+    elif listed.serial == newest and known not in (None, _sha256(payload)):
         text = f"another list of the same number {listed.serial} was seen here before: one of the two is no successor"
         yield _problem("older-list", text)
     before = seen.places.get(place)
@@ -192,7 +192,7 @@ class _HouseCheck:
             raw = self.house.read("simple", project, accept=accept)
             if raw is None:
                 yield _page_gone("the page", project)
-            elif hashlib.sha256(raw).hexdigest() not in pages:
+            elif _sha256(raw) not in pages:
                 other = _problem("page", f"installers are given another page of {project} than was signed")
                 yield from list(self._check_links(raw, project)) or [other]
 
@@ -248,15 +248,20 @@ class _HouseCheck:
                 continue
             graft, parts = place.endswith(".graft"), place.split("/")
             kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
-            if place == listing.CATALOGUE:
-                raw = self.house.read(place)
-                actual = None if raw is None else listing.catalogue_digest(raw)
+            if graft:  # larger than any page
+                actual = self._digest(MAX_GRAFT, *parts)
             else:
-                actual = self._digest(MAX_GRAFT if graft else MAX_PAGE, *parts)
+                raw = self.house.read(*parts)
+                digest = listing.catalogue_digest if place == listing.CATALOGUE else _sha256
+                actual = None if raw is None else digest(raw)
             if actual is None:
                 yield _problem("removed" if graft else kind, f"{place} is gone", parts[-1])
             elif actual != expected:
                 yield _problem("replaced" if graft else kind, f"{place} is another file than was signed", parts[-1])
+
+
+def _sha256(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
 
 
 def _problem(kind: ProblemKind, text: str, file: str | None = None) -> IndexProblem:

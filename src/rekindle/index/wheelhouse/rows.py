@@ -43,11 +43,6 @@ class Piece(msgspec.Struct, array_like=True):
     proven: bool = False
 
 
-class _Memory(msgspec.Struct, array_like=True):
-    format: int
-    known: dict[str, Piece]
-
-
 def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:
     """Their whole rows."""
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[WheelRow])
@@ -58,8 +53,8 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
     place = house.site / "pieces.msgpack"
     memory: dict[str, Piece] = {}
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        kept = msgspec.msgpack.decode(place.read_bytes(), type=_Memory)
-        memory = kept.known if kept.format == _FORMAT else {}
+        form, kept = msgspec.msgpack.decode(place.read_bytes(), type=tuple[int, dict[str, Piece]])
+        memory = kept if form == _FORMAT else {}
     known: dict[str, Piece] = {}
     for path in house.records.glob("[!.]*/[!.]*.whl.json"):
         stat = path.lstat()
@@ -72,7 +67,7 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
             )
     # A reader without the right to write (a search in someone else's house) just remembers nothing.
     if known != memory and os.access(house.root, os.W_OK):
-        write_atomically(place, msgspec.msgpack.encode(_Memory(_FORMAT, known)))
+        write_atomically(place, msgspec.msgpack.encode((_FORMAT, known)))
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 

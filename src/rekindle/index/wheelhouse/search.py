@@ -36,10 +36,9 @@ class WantedWheel:
     versions: SpecifierSet | None = None
 
     def describe(self) -> dict[str, str]:
-        shown = {"system": "os", "machine": "arch", "versions": "version"}
-        parts = {shown.get(name, name): value for name, value in vars(self).items() if name != "gpus"}
-        parts = {"gpu": ", ".join(map(str, self.gpus)), **parts}
-        return {name: str(value) for name, value in parts.items() if value}
+        shown = {"gpus": "gpu", "system": "os", "machine": "arch", "versions": "version"}
+        values = vars(self) | {"gpus": ", ".join(map(str, self.gpus))}
+        return {shown.get(name, name): str(value) for name, value in values.items() if value}
 
 
 def search(rows: Iterable[WheelRow], wanted: WantedWheel) -> tuple[list[tuple[WheelRow, Verdict]], list[Reason]]:

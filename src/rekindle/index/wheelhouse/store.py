@@ -146,10 +146,10 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
                     "as in torch-2.6.0-2-cp311-… or 2.6.0+mine2",
                 )
             # What is known already stays, and what is new comes to it.
-            new = {name: getattr(entry, name) for name in ("report", "origin", "provenance_sha256")}
+            new = {field: getattr(entry, field) for field in ("report", "origin", "provenance_sha256")}
             entry = msgspec.structs.replace(
                 old,
-                **{name: value for name, value in new.items() if value},
+                **{field: value for field, value in new.items() if value},
                 proofs=old.proofs + tuple(proof for proof in evidence.proofs if proof not in old.proofs),
                 records=tuple({shared.line: shared for shared in (*old.records, *evidence.records)}.values()),
             )
