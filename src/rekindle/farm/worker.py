@@ -128,10 +128,9 @@ def join_here(
     room = (scratch or place.scratch or place.root / "scratch").absolute()
     with tell_while(progress, "checking this machine"):
         checks = check_worker(host, text, room)
-    report = msgspec.structs.replace(report, checks=checks, state="checked")
-    if any(check.status == "fail" for check in checks):
-        return msgspec.structs.replace(report, state="refused")
-    if dry_run:
+    state = "refused" if any(check.status == "fail" for check in checks) else "checked"
+    report = msgspec.structs.replace(report, checks=checks, state=state)
+    if dry_run or state == "refused":
         return report
     place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with hold_lock(place.root / ".lock", lambda: f"another command starts the worker in {place.root}"):
@@ -139,15 +138,7 @@ def join_here(
     if folder.scheduler.is_file():
         add_worker(folder, text.address, slots=report.slots, memory_gib=report.memory_gib)
     joined = msgspec.structs.replace(report, state="joined", pid=pid)
-    if not wait:
-        return joined
-    try:
-        with stop_signals_as_interrupt():
-            while place.daemon.find() == pid:
-                time.sleep(1.0)
-    except KeyboardInterrupt:
-        end_worker(place)
-    return msgspec.structs.replace(joined, state="ended")
+    return _wait_for_end(place, joined) if wait else joined
 
 
 def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> InvitationText:
@@ -207,6 +198,17 @@ def _has_joined(daemon: Daemon) -> bool:
         why, fix = explain_failure(line)
         raise StageFailed(f"the scheduler turned this worker away: {why or line.strip()[-200:]}", remedy=fix)
     return _JOINED in log
+
+
+def _wait_for_end(place: WorkerPlace, joined: FarmJoin) -> FarmJoin:
+    """Wait until the worker ends; if we are interrupted, end it."""
+    try:
+        with stop_signals_as_interrupt():
+            while place.daemon.find() == joined.pid:
+                time.sleep(1.0)
+    except KeyboardInterrupt:
+        end_worker(place)
+    return msgspec.structs.replace(joined, state="ended")
 
 
 def end_worker(place: WorkerPlace) -> bool:
