@@ -44,19 +44,6 @@ AFTER_IMPORT = ("cpu", "gpu", "gpus", "asked")
 HUNG = "it hangs, or the machine is too busy: again alone (--only ID), and with --env OMP_NUM_THREADS=1"
 
 
-class Channel(object):
-    """The way out for events: the original standard output. Checks that print get standard error instead."""
-
-    def __init__(self):
-        self.fd = os.dup(1)
-        os.dup2(2, 1)
-
-    def tell(self, event):
-        data = (json.dumps(event) + "\n").encode("utf-8")
-        while data:
-            data = data[os.write(self.fd, data) :]
-
-
 def execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
     started, burnt = time.time(), time.process_time()
@@ -93,35 +80,27 @@ def run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
     # Asked to end, take the check and whatever it started along; the question waits until both are known.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    child = Child(lambda tell: tell(dict(execute(check, framework.Bench(request, tell, device)), event="result")))
+    child = Child(lambda tell: tell(dict(execute(check, framework.Bench(request, tell, device)), event="end")))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     started, step, result, late = time.time(), "", None, False
     for event in child.lines(deadline):
-        if event is None:
-            late = True
-            child.kill()
-            break
-        if event["event"] == "step":
+        if event is not None and event["event"] == "step":
             step = event["name"]
-        else:
-            result = event
-            break
-    if result is not None:
-        child.kill()  # the check said its word; workers it may have left behind go with it
-        child.end()
-        result.pop("event")
-        return result
+            continue
+        result, late = event, event is None
+        child.kill()  # late, or it said its word: workers that it may have left behind go with it
+        break
     crash = child.end()
+    if result is not None:
+        return result
     seconds = time.time() - started
-    base = {"status": "failed", "seconds": seconds, "step": step, "remedy": check.remedy or None}
+    base = {"status": "failed", "seconds": seconds, "remedy": check.remedy or None}
     if late:
-        base["detail"] = "no answer within %.0f s" % seconds
         # What helps against wrong numbers does not help here.
-        base["remedy"] = HUNG
+        base.update(detail="no answer within %.0f s" % seconds, remedy=HUNG)
     elif crash and "signal" in crash:
-        base["detail"] = "died of %s" % crash["name"]
-        base["crash"] = crash
+        base.update(detail="died of %s" % crash["name"], crash=crash)
     else:
         base["detail"] = "ended with exit code %s without a word" % (crash or {}).get("exit", 0)
     if step:
@@ -130,9 +109,7 @@ def run_in_child(check, request, device, deadline):
 
 
 def import_package(bench):
-    """The import itself, as a check."""
-    __import__(bench.request["package"])
-    module = sys.modules[bench.request["package"]]
+    module = __import__(bench.request["package"])
     version = getattr(module, "__version__", "?")
     return "%s from %s" % (version, os.path.dirname(getattr(module, "__file__", "?")))
 
@@ -140,52 +117,46 @@ def import_package(bench):
 def describe_package(package):
     """What the report says about the package, besides its checks."""
     module = sys.modules[package]
-    facts = {package: str(getattr(module, "__version__", "?"))}
     version = getattr(module, "version", None)
-    for name in ("cuda", "hip"):
-        if getattr(version, name, None):
-            facts[name] = str(getattr(version, name))
+    facts = {package: getattr(module, "__version__", "?")}
+    facts.update((name, getattr(version, name, None)) for name in ("cuda", "hip"))
     if package == "torch" and framework.accelerator(module)[0] == "xpu":
-        facts["xpu"] = str(getattr(version, "xpu", None) or "yes")
-    return facts
+        facts["xpu"] = getattr(version, "xpu", None) or "yes"
+    return {name: str(value) for name, value in facts.items() if value}
 
 
 def probe_devices(request):
     """How many GPUs the package sees, asked in a child: CUDA must not start in the process that forks."""
     if request["package"] != "torch":
         return []
-
-    devices = []
-
-    def ask(tell):
-        import torch
-
-        cards = []
-        word, driver = framework.accelerator(torch)
-        if driver.is_available():
-            for index in range(driver.device_count()):
-                card = driver.get_device_properties(index)
-                if word == "xpu":
-                    arch = "driver " + str(getattr(card, "driver_version", "?"))
-                elif getattr(torch.version, "hip", None):
-                    arch = getattr(card, "gcnArchName", "?").split(":")[0]
-                else:
-                    arch = "sm_%d%d" % (card.major, card.minor)
-                memory = card.total_memory / 2.0 ** 30
-                cards.append({"name": "%s, %s, %.1f GiB" % (card.name, arch, memory)})
-        tell({"event": "gpus", "gpus": cards})
-
     if not FORK:
-        ask(lambda event: devices.extend(event["gpus"]))
-        return devices
-    child = Child(ask)
-    for event in child.lines(time.time() + 120 * request.get("patience", 1)):
-        if event is None:
+        return list_devices()
+    devices = []
+    child = Child(lambda tell: tell(list_devices()))
+    for answer in child.lines(time.time() + 120 * request.get("patience", 1)):
+        if answer is None:
             child.kill()
             break
-        devices.extend(event["gpus"])
+        devices = answer
     child.end()
     return devices
+
+
+def list_devices():
+    import torch
+
+    word, driver = framework.accelerator(torch)
+    count = driver.device_count() if driver.is_available() else 0
+    cards = []
+    for card in map(driver.get_device_properties, range(count)):
+        if word == "xpu":
+            arch = "driver " + str(getattr(card, "driver_version", "?"))
+        elif getattr(torch.version, "hip", None):
+            arch = getattr(card, "gcnArchName", "?").split(":")[0]
+        else:
+            arch = "sm_%d%d" % (card.major, card.minor)
+        cards.append({"name": "%s, %s, %.1f GiB" % (card.name, arch, card.total_memory / 2.0 ** 30)})
+    return cards
 
 
 def is_wanted(check, request):
@@ -288,9 +259,7 @@ def carry_out(jobs, request, tell):
         else:
             result = execute(check, framework.Bench(request, None, device))
         tell(dict(result, event="end", id=id))
-        if check.scope in ("gate", "import") and result["status"] == "failed":
-            return False
-        if check.scope == "preload" and result["status"] != "passed":
+        if result["status"] in {"gate": ("failed",), "import": ("failed",), "preload": ("failed", "skipped")}.get(check.scope, ()):
             return False
     return True
 
@@ -302,17 +271,17 @@ def perform(request, tell):
     if carry_out(jobs_for("preload", request, []), request, tell):
         carry_out(jobs_for("bare", request, []), request, tell)
     package = request["package"]
+    name = "import." + package
     if not any_after_import(request):
         return
     if request.get("no_import"):
-        tell({"event": "begin", "id": "import." + package, "timeout": 1})
-        tell({"event": "end", "id": "import." + package, "status": "skipped", "skip": "untried", "detail": request["no_import"], "remedy": request.get("no_import_remedy")})
+        tell({"event": "begin", "id": name, "timeout": 1})
+        tell({"event": "end", "id": name, "status": "skipped", "skip": "untried", "detail": request["no_import"], "remedy": request.get("no_import_remedy")})
         return
-    importing = framework.Check("import." + package, import_package, package, "smoke", "import", 120, request.get("import_remedy", ""))
+    importing = framework.Check(name, import_package, package, "smoke", "import", 120, "")
     # The import always happens, but a run that continues after a crash has already told about it.
-    quiet = importing.id in request.get("done", ())
-    say = (lambda event: None) if quiet else tell
-    if not carry_out([(importing.id, importing, None)], request, say):
+    say = (lambda event: None) if name in request.get("done", ()) else tell
+    if not carry_out([(name, importing, None)], request, say):
         return
     gpus = probe_devices(request)
     jobs = [job for scope in AFTER_IMPORT for job in jobs_for(scope, request, gpus)]
@@ -321,23 +290,23 @@ def perform(request, tell):
 
 
 def main():
-    channel = Channel()
+    # Events go out on the original standard output; checks that print get standard error instead.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(**event):
+        out.write(json.dumps(event) + "\n")
+        out.flush()
+
     request = json.loads(sys.stdin.read())
     register_asked(request)
     global FORK
     FORK = FORK and not request.get("inline")
-    channel.tell(
-        {
-            "event": "hello",
-            "python": platform.python_version(),
-            "implementation": platform.python_implementation(),
-            "machine": platform.machine(),
-            "executable": sys.executable,
-        }
-    )
+    python = {"python": platform.python_version(), "implementation": platform.python_implementation()}
+    say(event="hello", machine=platform.machine(), executable=sys.executable, **python)
     if not FORK:
-        perform(request, channel.tell)
-        channel.tell({"event": "done"})
+        perform(request, lambda event: say(**event))
+        say(event="done")
         return
     die_with_parent()
     child = Child(lambda tell: perform(request, tell), own_group=False)
@@ -348,22 +317,13 @@ def main():
             current = event
         elif event["event"] == "end":
             current = None
-        channel.tell(event)
+        say(**event)
     crash = child.end()
     if crash is not None and current is not None:
-        name = crash.get("name") or "exit code %s" % crash.get("exit")
-        channel.tell(
-            {
-                "event": "end",
-                "id": current["id"],
-                "status": "failed",
-                "detail": "died of %s" % name,
-                "seconds": 0.0,
-                "remedy": current.get("remedy") or None,
-                "crash": crash if "signal" in crash else None,
-            }
-        )
-    channel.tell({"event": "done", "clean": crash is None})
+        detail = "died of %s" % (crash.get("name") or "exit code %s" % crash.get("exit"))
+        result = {"status": "failed", "detail": detail, "seconds": 0.0, "remedy": current.get("remedy") or None}
+        say(event="end", id=current["id"], crash=crash if "signal" in crash else None, **result)
+    say(event="done", clean=crash is None)
 
 
 if __name__ == "__main__":

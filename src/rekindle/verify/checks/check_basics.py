@@ -38,11 +38,11 @@ def files(t):
     """Every file that the package's RECORD lists, by size and digest: is the wheel still what was installed?"""
     if t.emulated:
         raise Absent("the emulated layout was unpacked from the wheel itself, whose checksums were read")
-    rows = read_record(t)
+    rows, root = read_record(t)
     # Ten thousand headers take longer to open than all libraries to read; they compute nothing.
     whole = t.request["level"] == "full"
-    root, wrong, bytes_read = rows.pop(""), [], 0
-    for name, (digest, size) in sorted(rows.items()):
+    wrong, bytes_read = [], 0
+    for name, digest, size in sorted(rows):
         path = os.path.join(root, *name.split("/"))
         if not os.path.exists(path):
             wrong.append(name + " is gone")
@@ -57,7 +57,7 @@ def files(t):
 
 
 def read_record(t):
-    """name -> (sha256 in RECORD's own coding, size) of the distribution under test; "" -> where the names begin."""
+    """(name, sha256 in RECORD's own coding, size) of each file of the distribution under test, and where they lie."""
     try:
         import importlib.metadata as metadata
     except ImportError:
@@ -70,13 +70,10 @@ def read_record(t):
     text = dist.read_text("RECORD")
     if not text:
         raise Untried("this installation has no RECORD to compare with")
-    rows = {}
-    for line in csv.reader(text.splitlines()):
-        # Byte code is made on the spot, and scripts get this environment's own first line.
-        if len(line) == 3 and line[1].startswith("sha256=") and not line[0].endswith(".pyc") and ".." not in line[0]:
-            rows[line[0]] = (line[1][len("sha256=") :], line[2])
-    rows[""] = str(dist.locate_file(""))
-    return rows
+    lines = [line for line in csv.reader(text.splitlines()) if len(line) == 3 and line[1].startswith("sha256=")]
+    # Byte code is made on the spot, and scripts get this environment's own first line.
+    rows = set((name, digest[7:], size) for name, digest, size in lines if not name.endswith(".pyc") and ".." not in name)
+    return rows, str(dist.locate_file(""))
 
 
 def content_digest(path):

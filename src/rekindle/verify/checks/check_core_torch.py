@@ -8,8 +8,7 @@ import ctypes
 import itertools
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Absent, Failed, check
-from rekindle_checks.library import load_library
+from rekindle_checks.framework import Absent, Failed, check, load_library
 
 ILLEGAL = "code outside torch's dispatch uses instructions this CPU lacks: build from source for it (rekindle plan --cpu NAME --build)"
 FLOAT32, CPU = 6, 0
@@ -20,7 +19,6 @@ class Shim(object):
     """The few C functions, with tensors over memory of ours."""
 
     def __init__(self, t):
-        self.t = t
         self.library = load_library(t, "lib/libtorch_cpu.so", ctypes.RTLD_GLOBAL)
         self.kept = []
 

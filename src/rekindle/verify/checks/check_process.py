@@ -1,10 +1,12 @@
 """Threads, fork, several processes."""
 
+import ast
 import os
 import threading
+from functools import partial
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Absent, Failed, Untried, check
+from rekindle_checks.framework import Absent, Failed, Untried, check, scratch
 
 
 @check("threads", level="smoke", remedy="two OpenMP runtimes may be loaded: rekindle inspect WHEEL lists them")
@@ -45,9 +47,29 @@ def threads(t, torch):
     return "%s, 1 and 4 threads agree, 8 Python threads" % kind
 
 
-def read_whole(reader):
-    """All that comes through a pipe."""
-    return b"".join(iter(lambda: os.read(reader, 4096), b""))
+def ask_children(t, works):
+    """What these say, each in a forked process of its own: a line of Python for each, errors told."""
+    reader, writer = os.pipe()
+    children = []
+    for number, work in enumerate(works):
+        t.step("child %d" % number)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                line = repr(work())
+            except Exception as error:
+                line = "error: " + (str(error).splitlines() or ["no message"])[0]
+            os.write(writer, (line + "\n").encode("utf-8", "replace"))
+            os._exit(0)
+        children.append(pid)
+    os.close(writer)
+    t.step("waiting for the children")
+    lines = b"".join(iter(lambda: os.read(reader, 4096), b"")).decode("utf-8").splitlines()
+    for pid in children:
+        os.waitpid(pid, 0)
+    for line in lines:
+        t.ensure(not line.startswith("error"), line)
+    return [ast.literal_eval(line) for line in lines]
 
 
 @check("fork", level="full", timeout=90, remedy="an OpenMP runtime that does not survive fork is loaded: use spawn, or relink against GNU OpenMP")
@@ -58,24 +80,14 @@ def fork(t, torch):
     torch.set_num_threads(1)
     x = torch.tensor(ref.rough(64 * 64), dtype=torch.float64).reshape(64, 64)
     want = float((x @ x).sum())
-    t.step("child")
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writer, repr(float((x @ x).sum())).encode("ascii"))
-        finally:
-            os._exit(0)
-    os.close(writer)
-    reply = read_whole(reader)
-    os.waitpid(pid, 0)
+    reply = ask_children(t, [lambda: float((x @ x).sum())])
     if not reply:
         raise Failed("the child died without an answer")
-    t.close(float(reply.decode("ascii")), want, 1e-12, 1e-12, "matmul in a forked child")
+    t.close(reply, want, 1e-12, 1e-12, "matmul in a forked child")
     return "a forked child computes what its parent does"
 
 
-def gloo_worker(rank, world, port_file, results):
+def gloo_worker(rank, world, port_file):
     import datetime
 
     import torch
@@ -92,7 +104,7 @@ def gloo_worker(rank, world, port_file, results):
     dist.broadcast(y, 1)
     dist.barrier()
     dist.destroy_process_group()
-    os.write(results, (repr([x.tolist(), [float(e) for e in everyone], y.tolist()]) + "\n").encode("ascii"))
+    return [x.tolist(), [float(e) for e in everyone], y.tolist()]
 
 
 @check("distributed", level="full", timeout=120, remedy="gloo found no usable network interface: set GLOO_SOCKET_IFNAME=lo")
@@ -105,35 +117,12 @@ def distributed(t, torch):
         raise Untried("checks start their processes by fork")
     if t.emulated:
         raise Untried("networking under emulation proves nothing about the CPU")
-    import ast
-    import tempfile
-
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    folder = tempfile.mkdtemp(prefix="rekindle-gloo-")
-    reader, writer = os.pipe()
-    world, children = 2, []
-    for rank in range(world):
-        t.step("rank %d" % rank)
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                gloo_worker(rank, world, os.path.join(folder, "rendezvous"), writer)
-                code = 0
-            except Exception as error:
-                os.write(writer, ("error: %s\n" % str(error).splitlines()[0]).encode("utf-8", "replace"))
-            finally:
-                os._exit(code)
-        children.append(pid)
-    os.close(writer)
-    t.step("waiting for both ranks")
-    answers = read_whole(reader)
-    for pid in children:
-        os.waitpid(pid, 0)
-    lines = answers.decode("utf-8").splitlines()
-    for line in lines:
-        t.ensure(not line.startswith("error"), line)
-    t.equal(len(lines), world, "answers")
-    for line in lines:
-        t.equal(ast.literal_eval(line), [[1.0, 3.0, 5.0, 7.0], [0.0, 1.0], [1.0, 1.0]], "all_reduce, all_gather, broadcast")
+    world = 2
+    with scratch("gloo") as folder:
+        place = os.path.join(folder, "rendezvous")
+        answers = ask_children(t, [partial(gloo_worker, rank, world, place) for rank in range(world)])
+    t.equal(len(answers), world, "answers")
+    for answer in answers:
+        t.equal(answer, [[1.0, 3.0, 5.0, 7.0], [0.0, 1.0], [1.0, 1.0]], "all_reduce, all_gather, broadcast")
     return "gloo: all_reduce, all_gather, broadcast, barrier between 2 processes"

@@ -127,12 +127,11 @@ class Bench(object):
         if not want:
             raise Failed("%s: nothing to compare" % name)
         worst, at = -1.0, 0
-        for index in range(len(want)):
-            allowed = atol + rtol * abs(want[index])
-            error = abs(got[index] - want[index])
+        for index, (mine, right) in enumerate(zip(got, want)):
+            error = abs(mine - right)
             # NaN compares false with everything: it must count as infinitely wrong.
-            share = error / allowed if error == error else float("inf")
-            if got[index] == want[index]:
+            share = error / (atol + rtol * abs(right)) if error == error else float("inf")
+            if mine == right:
                 share = 0.0
             if not share <= worst:
                 worst, at = share, index
@@ -142,7 +141,6 @@ class Bench(object):
                 % (name, at, got[at], want[at], atol, rtol)
             )
         self.worst = worst if self.worst is None else max(self.worst, worst)
-        return worst
 
     def equal(self, got, want, what=None):
         if got != want:
@@ -156,18 +154,16 @@ def numbered(version):
 
 def known_remedy(text):
     """What to do about errors that mean the same wherever they appear; None for all others."""
-    low = text.lower()
-    if "no kernel image" in low or "invalid device function" in low or "hiperrornobinaryforgpu" in low:
-        return "this torch has no code for this GPU: rekindle plan --gpu NAME names one that has"
-    if "driver version is insufficient" in low or "nvidia driver on your system is too old" in low:
-        return "the driver is older than this CUDA needs: update it, or take a torch for an older CUDA (rekindle plan)"
-    if "cuda_error_unsupported_ptx_version" in low or "unsupported toolchain" in low:
-        return "the driver cannot read this PTX: update the driver"
-    if "no space left" in low:
-        return "the disk or /dev/shm is full"
-    if "cannot open shared object file" in low:
-        return "a library is missing here: install what brings it, or put it inside the wheel with rekindle bundle"
-    return None
+    return next((remedy for pattern, remedy in REMEDIES if re.search(pattern, text.lower())), None)
+
+
+REMEDIES = (
+    ("no kernel image|invalid device function|hiperrornobinaryforgpu", "this torch has no code for this GPU: rekindle plan --gpu NAME names one that has"),
+    ("driver version is insufficient|nvidia driver on your system is too old", "the driver is older than this CUDA needs: update it, or take a torch for an older CUDA (rekindle plan)"),
+    ("cuda_error_unsupported_ptx_version|unsupported toolchain", "the driver cannot read this PTX: update the driver"),
+    ("no space left", "the disk or /dev/shm is full"),
+    ("cannot open shared object file", "a library is missing here: install what brings it, or put it inside the wheel with rekindle bundle"),
+)
 
 
 def truth(value):
@@ -224,6 +220,26 @@ def scratch(name):
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def load_library(t, relative, mode=None):
+    """The shared library at ``relative`` inside the package under test, which is not imported."""
+    import ctypes
+    import importlib.util
+
+    if not sys.platform.startswith("linux"):
+        raise Untried("the C functions are called on Linux only")
+    package = t.request["package"]
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise Failed("no package %r in this environment" % package)
+    path = os.path.join(list(spec.submodule_search_locations)[0], *relative.split("/"))
+    if not os.path.exists(path):
+        raise Absent("this build has no %s" % relative)
+    try:
+        return ctypes.CDLL(path, ctypes.DEFAULT_MODE if mode is None else mode)
+    except OSError as error:
+        raise Failed("cannot load %s: %s" % (os.path.basename(path), error), "rekindle inspect WHEEL names what is missing")
 
 
 def find_compiler(variable, names):
