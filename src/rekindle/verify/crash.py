@@ -31,12 +31,12 @@ def remedy_for(crash: Crash) -> str | None:
 def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     """What the trap in the target wrote down, completed with names read from the library's file."""
     library, offset, code = raw.get("library"), raw.get("offset"), raw.get("code")
-    readable = has_package("numpy")
-    symbol = find_symbol(Path(library), offset) if readable and library and isinstance(offset, int) else None
-    name, unit = symbol or (None, None)
-    isa = None
-    if readable and raw.get("name") == "SIGILL" and code:
-        isa = _refused_set(bytes.fromhex(code), machine)
+    name = unit = isa = None
+    if has_package("numpy"):
+        if library and isinstance(offset, int):
+            name, unit = find_symbol(Path(library), offset) or (None, None)
+        if raw.get("name") == "SIGILL" and code:
+            isa = _refused_set(bytes.fromhex(code), machine)
     return Crash(
         signal=str(raw.get("name", "unknown signal")),
         instruction=code or None,

@@ -61,24 +61,19 @@ class Gathering:
 
     def cut_short(self, how: str) -> None:
         """The agent itself ended while ``current`` ran, or before it said anything."""
-        current = self.current
-        name = current["id"] if current else "start"
-        remedy = current.get("remedy") if current else "does this interpreter start at all?"
-        self._record(VerifyCheck(id=name, status="failed", detail=how, remedy=remedy or None))
+        current = self.current or {"id": "start", "remedy": "does this interpreter start at all?"}
+        self._record(VerifyCheck(id=current["id"], status="failed", detail=how, remedy=current.get("remedy") or None))
         self.current = None
 
     @property
     def done(self) -> list[str]:
         return [*(check.id for check in self.checks), *(TRIAL + id for id in self.trials)]
 
-    @property
-    def gpus(self) -> int:
-        return sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
-
     def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> "Claim":
         """What the run owes. ``gpu`` None: as built; a build with GPU code owes a kernel on a GPU."""
         built = package != "torch" or bool({"cuda", "hip", "xpu"} & self.environment.keys())
-        return Claim(package=package, level=level, gpu=built if gpu is None else gpu, gpus=self.gpus, **more)
+        gpus = sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
+        return Claim(package=package, level=level, gpu=built if gpu is None else gpu, gpus=gpus, **more)
 
     def report(
         self,
@@ -224,17 +219,13 @@ def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[M
 
 
 def _missing_checks(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Missing, ...]:
-    done: Mapping[str, VerifyCheck] = {check.id: check for check in checks}
-    missing = []
-    for id in required:
-        check = done.get(id)
-        if check is None:
-            missing.append(Missing(id=id, why="did not run"))
-        elif check.status == "failed":
-            missing.append(Missing(id=id, why=f"failed: {check.detail}"))
-        elif check.status == "skipped" and check.skip not in ("absent", "foretold"):
-            missing.append(Missing(id=id, why=f"could not be tried: {check.detail}"))
-    return tuple(missing)
+    why = dict.fromkeys(required, "did not run")
+    for check in checks:
+        if check.id in why:
+            words = {"failed": "failed: ", "skipped": "could not be tried: "}.get(check.status, "")
+            done = check.status == "passed" or check.skip in ("absent", "foretold")
+            why[check.id] = "" if done else words + check.detail
+    return tuple(Missing(id=id, why=text) for id, text in why.items() if text)
 
 
 def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:
@@ -274,15 +265,14 @@ def hold_to_list(
     for check in checks:
         card = environment.get(check.id.split(".")[0], "")
         rows = [row for row in foretold if fnmatch.fnmatchcase(check.id, row.id) and (not card or row.arch in card)]
-        why = rows[0].why if rows else None
-        if why is not None:
-            check = msgspec.structs.replace(check, foretold=why)
-        if why is not None and check.status == "failed":
-            detail = f"fails as the graft foretold: {why} ({check.detail})"
-            check = msgspec.structs.replace(check, status="skipped", skip="foretold", detail=detail, remedy=None)
-        elif why is not None and check.status == "passed":
-            detail = f"{check.detail}; works, though the graft foretold: {why}".removeprefix("; ")
-            check = msgspec.structs.replace(check, detail=detail)
+        if rows:
+            changes: dict[str, Any] = {"foretold": (why := rows[0].why)}
+            if check.status == "failed":
+                detail = f"fails as the graft foretold: {why} ({check.detail})"
+                changes |= {"status": "skipped", "skip": "foretold", "detail": detail, "remedy": None}
+            elif check.status == "passed":
+                changes["detail"] = f"{check.detail}; works, though the graft foretold: {why}".removeprefix("; ")
+            check = msgspec.structs.replace(check, **changes)
         judged.append(check)
     return judged
 

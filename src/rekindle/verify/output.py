@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree  # written, never parsed, so nothing hostile can come in
 
@@ -15,42 +16,37 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 def junit(report: VerifyReport) -> bytes:
     """The report in the form CI servers read."""
-    suite = ElementTree.Element(
-        "testsuite",
-        name=_xml_text(f"rekindle verify {report.subject}"),
-        tests=str(len(report.checks)),
-        failures=str(report.failed),
-        errors="0",
-        skipped=str(report.skipped),
-        time=f"{report.seconds:.3f}",
-    )
-    properties = ElementTree.SubElement(suite, "properties")
-    for name, value in sorted(report.environment.items()):
-        ElementTree.SubElement(properties, "property", name=_xml_text(name), value=_xml_text(value))
-    for trial in report.operators:
-        name = _xml_text(f"operator {trial.name}")
-        ElementTree.SubElement(properties, "property", name=name, value=_xml_text(trial.outcome))
+    suites = ElementTree.Element("testsuites")
+    counts = {"tests": len(report.checks), "failures": report.failed, "errors": 0, "skipped": report.skipped}
+    words = {name: str(count) for name, count in counts.items()}
+    title = f"rekindle verify {report.subject}"
+    suite = _add_element(suites, "testsuite", name=title, **words, time=f"{report.seconds:.3f}")
+    properties = _add_element(suite, "properties")
+    rows = [
+        *sorted(report.environment.items()),
+        *((f"operator {trial.name}", trial.outcome) for trial in report.operators),
+    ]
+    for name, value in (*sorted(report.environment.items()), *trials):
+        _add_element(properties, "property", name=name, value=value)
     for check in report.checks:
         group, _, name = check.id.rpartition(".")
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=group or "verify", name=name, time=f"{check.seconds:.3f}"
-        )
+        case = _add_element(suite, "testcase", classname=group or "verify", name=name, time=f"{check.seconds:.3f}")
         if check.status == "failed":
-            failure = ElementTree.SubElement(case, "failure", message=_xml_text(check.detail))
-            failure.text = _xml_text(check.remedy or "")
+            _add_element(case, "failure", check.remedy or "", message=check.detail)
         elif check.status == "skipped":
-            ElementTree.SubElement(case, "skipped", message=_xml_text(check.detail))
+            _add_element(case, "skipped", message=check.detail)
         else:
-            ElementTree.SubElement(case, "system-out").text = _xml_text(check.detail)
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
+            _add_element(case, "system-out", check.detail)
     ElementTree.indent(suites)
     data: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
     return data + b"\n"
 
 
-def _xml_text(text: str) -> str:
-    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+def _add_element(parent: ElementTree.Element, tag: str, text: str | None = None, **fields: str) -> ElementTree.Element:
+    clean = {name: _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", value) for name, value in fields.items()}
+    element = ElementTree.SubElement(parent, tag, clean)
+    element.text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text) if text is not None else None
+    return element
 
 
 def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
@@ -59,34 +55,27 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
     new = {check.id: check for check in (*after.checks, *_trial_checks(after))}
     groups: dict[str, list[VerifyChange]] = {"worse": [], "better": [], "other": []}
     same = 0
-    for id in [*old, *(id for id in new if id not in old)]:
-        a, b = old.get(id), new.get(id)
-        if a and b and a.status == b.status:
+    for id, last in (old | new).items():
+        was, now = (checks[id].status if id in checks else None for checks in (old, new))
+        if was == now:
             same += 1
             continue
-        groups[_direction(a, b)].append(
-            VerifyChange(
-                id=id,
-                before=a.status if a else None,
-                after=b.status if b else None,
-                detail=(b or a or VerifyCheck(id=id, status="skipped")).detail,
-            )
-        )
-    names = sorted({*before.environment, *after.environment})
-    different = {
-        name: (before.environment.get(name), after.environment.get(name))
-        for name in names
-        if before.environment.get(name) != after.environment.get(name)
-    }
+        groups[_direction(was, now)].append(VerifyChange(id=id, before=was, after=now, detail=last.detail))
     return VerifyComparison(
         before=before.subject,
         after=after.subject,
-        worse=tuple(groups["worse"]),
-        better=tuple(groups["better"]),
-        other=tuple(groups["other"]),
+        **{name: tuple(changes) for name, changes in groups.items()},
         same=same,
-        environment=different,
+        environment=_differences(before, after, sorted({*before.environment, *after.environment})),
     )
+
+
+def _differences(
+    before: VerifyReport, after: VerifyReport, names: Iterable[str]
+) -> dict[str, tuple[str | None, str | None]]:
+    """Where their environments differ."""
+    pairs = {name: (before.environment.get(name), after.environment.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _trial_checks(report: VerifyReport) -> list[VerifyCheck]:
@@ -99,12 +88,10 @@ def _trial_checks(report: VerifyReport) -> list[VerifyCheck]:
     ]
 
 
-def _direction(before: VerifyCheck | None, after: VerifyCheck | None) -> str:
-    if (before and before.status == "passed") or (after and after.status == "failed"):
+def _direction(before: str | None, after: str | None) -> str:
+    if before == "passed" or after == "failed":
         return "worse"
-    if (after and after.status == "passed") or (before and before.status == "failed"):
-        return "better"
-    return "other"
+    return "better" if after == "passed" or before == "failed" else "other"
 
 
 # What may explain a difference; times and paths never do.
@@ -117,17 +104,13 @@ def proof_place(cache: Path, package: str, level: str, emulated: bool) -> Path:
 
 def compare_with_last(report: VerifyReport, place: Path) -> SinceProof | None:
     """For a report that is no proof: which of its checks passed then, and what is different since."""
-    if report.verdict == "proven":
-        return None
-    last = load_kept(place, VerifyReport)
+    last = load_kept(place, VerifyReport) if report.verdict != "proven" else None
     if last is None:
         return None
     passed = {check.id for check in last.checks if check.status == "passed"}
     worse = tuple(check.id for check in report.checks if check.status == "failed" and check.id in passed)
     changed = {
-        name: f"{last.environment.get(name, 'none')} → {report.environment.get(name, 'none')}"
-        for name in _TELLING
-        if last.environment.get(name) != report.environment.get(name)
+        name: f"{was or 'none'} → {now or 'none'}" for name, (was, now) in _differences(last, report, _TELLING).items()
     }
     return SinceProof(subject=last.subject, wheel_sha256=last.wheel_sha256, worse=worse, changed=changed)
 

@@ -45,19 +45,14 @@ def run_checks(
     crash, and the companions ``beside`` it."""
     started = time.monotonic()
     gathered = Gathering(LiveHost(), progress or Silent(), target.environment)
-    request = {
-        "package": target.package,
+    companions = companion_rows(beside)
+    asked = ("package", "patience", "cpu", "cpu_features", "no_import", "no_import_remedy", "inline")
+    request = {name: getattr(target, name) for name in asked} | {
         "level": trial.level,
-        "only": list(trial.only),
-        "expect": dict(trial.expect),
-        "patience": target.patience,
-        "cpu": target.cpu,
-        "cpu_features": target.cpu_features,
-        "no_import": target.no_import,
-        "no_import_remedy": target.no_import_remedy,
-        "inline": target.inline,
+        "only": trial.only,
+        "expect": trial.expect,
         "operators": [{"id": row.call.id, "call": row.call.call} for row in trial.suspects if row.call is not None],
-        "beside": (companions := companion_rows(beside)),
+        "beside": companions,
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
         if trial.level == "full":
@@ -71,58 +66,52 @@ def run_checks(
     gpu = False if emulated or trial.gpu is False else promised or trial.gpu
     owed = tuple(f"with.{row['name']}" for row in companions)
     claim = gathered.claim(target.package, trial.level, gpu, emulated=emulated, beside=owed, foretold=trial.foretold)
-    seconds = time.monotonic() - started
-    operators = outcomes(trial.suspects, gathered.trials)
-    return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(trial.only), operators=operators)
+    return gathered.report(
+        claim,
+        subject=target.subject,
+        seconds=time.monotonic() - started,
+        only=bool(trial.only),
+        operators=outcomes(trial.suspects, gathered.trials),
+    )
 
 
 def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:
-    """One life of the agent; True where there is nothing left to do."""
+    """One life of the agent; True where there is nothing left to do, False where it ended early and must be started
+    again."""
     log = work / "stderr.log"
     env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
     env |= target.env
-    question = {**request, "done": gathered.done}
     argv = [*target.command, str(CHECKS / "agent.py")]
     if target.sandbox is not None:
-        argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(question)])
+        # The folder that lends setuptools holds links: where they lead is shown.
+        real = [path.resolve() for path in (work / "lent").glob("*") if path.is_symlink()]
+        real += [Path(place) for name, place in request.get("lent", {}).items() if name == "ninja"]
+        argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *real])
         env |= target.env
-    with Dialogue(argv, question, env=env, cwd=work, log=log) as talk:
-        while (ended := _hear_event(talk, target, gathered, log)) is None:
-            pass
-        return ended
-
-
-def _lent_places(request: Mapping[str, Any]) -> list[Path]:
-    """Where the lent tools really lie: the folder that lends them holds links."""
-    lent = {name: Path(place) for name, place in request.get("lent", {}).items()}
-    tools = [lent["ninja"]] if "ninja" in lent else []
-    return tools + [path.resolve() for path in lent.get("setuptools", Path()).iterdir() if path.is_symlink()]
-
-
-def _hear_event(talk: "Dialogue", target: Target, gathered: Gathering, log: Path) -> bool | None:
-    """Take one event. None: go on; True: nothing is left; False: the agent ended early and must be started again."""
-    current = gathered.current
-    limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
-    if current is not None:
-        limit = float(current["timeout"]) + GRACE
-    is_over = current is None or current["id"].startswith("import.")
-    try:
-        event = talk.next(limit)
-    except Silence:
-        gathered.cut_short(_with_complaint(f"no answer within {limit:.0f} s", log))
-        return is_over
-    if event is None:
-        code = talk.wait(5.0)
-        # Bubblewrap tells of a signal as shells do.
-        gathered.cut_short(_with_complaint(_ending_words(128 - code if target.sandbox and code > 128 else code), log))
-        return is_over
-    if event["event"] == "done":
-        talk.wait(5.0)
-        failed = any(check.id.startswith("import.") and check.status == "failed" for check in gathered.checks)
-        return bool(event.get("clean", True)) or failed
-    gathered.hear(event)
-    return None
+    with Dialogue(argv, {**request, "done": gathered.done}, env=env, cwd=work, log=log) as talk:
+        while True:
+            current = gathered.current
+            limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
+            if current is not None:
+                limit = float(current["timeout"]) + GRACE
+            try:
+                event = talk.next(limit)
+            except queue.Empty:
+                how = f"no answer within {limit:.0f} s"
+                break
+            if event is None:
+                code = talk.wait(5.0)
+                # Bubblewrap tells of a signal as shells do.
+                how = _ending_words(128 - code if target.sandbox and code > 128 else code)
+                break
+            if event["event"] == "done":
+                talk.wait(5.0)
+                failed = any(check.id.startswith("import.") and check.status == "failed" for check in gathered.checks)
+                return bool(event.get("clean", True)) or failed
+            gathered.hear(event)
+        gathered.cut_short(_with_complaint(how, log))
+        return current is None or current["id"].startswith("import.")
 
 
 def _ending_words(code: int) -> str:
@@ -169,10 +158,6 @@ def lend_tools(folder: Path) -> dict[str, str]:
 MAX_LINE = 1 << 20
 
 
-class Silence(Exception):
-    """Nothing was said in time."""
-
-
 class Dialogue:
     """One run of the agent. Standard error goes to ``log``."""
 
@@ -215,32 +200,24 @@ class Dialogue:
         self._lines.put(None)
 
     def next(self, timeout: float | None) -> dict[str, Any] | None:
-        """The next event, None at the end; :class:`Silence` after ``timeout`` seconds."""
-        while True:
-            try:
-                line = self._lines.get(timeout=timeout)
-            except queue.Empty:
-                raise Silence from None
-            if line is None:
-                return None
+        """The next event, None at the end; ``queue.Empty`` after ``timeout`` seconds."""
+        while (line := self._lines.get(timeout=timeout)) is not None:
             # A torch that prints before we take standard output over may say anything.
             with contextlib.suppress(ValueError):
                 event = json.loads(line)
                 if isinstance(event, dict) and "event" in event:
                     return event
+        return None
 
     def stop(self) -> int:
         """End it with everything it started; its exit code."""
-        if self._process.poll() is None and sys.platform == "win32":
-            kill_group(self._process)
-        elif self._process.poll() is None:
+        if self._process.poll() is None and sys.platform != "win32":
             # First a request, so that the agent ends the check it runs, which is a group of its own.
-            for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-                with contextlib.suppress(OSError):
-                    os.killpg(self._process.pid, number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(seconds)
-                    break
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                os.killpg(self._process.pid, signal.SIGTERM)
+                self._process.wait(5.0)
+        if self._process.poll() is None:
+            kill_group(self._process)
         code = self._process.wait()
         # A stray process may hold the pipe open; closing it under the listener would then wait for that process.
         self._listener.join(2.0)

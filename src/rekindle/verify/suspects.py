@@ -22,15 +22,13 @@ _STEP = re.compile(r" in step ([^:]{1,60})")
 
 def outcomes(suspects: Sequence[Suspicion], tried: Mapping[str, VerifyCheck]) -> tuple[OperatorTrial, ...]:
     """Each suspicion with what came of it; one the agent never came to was not tried."""
-    trials = []
-    for suspect in suspects:
-        trial = suspect.trial()
+    trials = [suspect.trial() for suspect in suspects]
+    for number, suspect in enumerate(suspects):
         if suspect.call is not None:
             outcome, detail = _outcome(tried.get(suspect.call.id))
-            where = _STEP.search(detail) if outcome != "runs" else None
+            where = _STEP.search(detail)
             name = f"{suspect.call.operator} on {where[1]}" if where else suspect.call.operator
-            trial = msgspec.structs.replace(trial, operator=name, outcome=outcome, detail=detail)
-        trials.append(trial)
+            trials[number] = msgspec.structs.replace(trials[number], operator=name, outcome=outcome, detail=detail)
     return tuple(trials)
 
 
