@@ -5,7 +5,7 @@ Specialised kernels (for one chip beside general ones) are left out: nobody miss
 
 import functools
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
@@ -20,9 +20,8 @@ _KNOWN = (
 )
 
 
-@dataclass(frozen=True)
-class Cover:
-    """``runs`` of ``total`` containers of one library run on a card."""
+class Cover(NamedTuple):
+    """``runs`` of ``total`` containers of one library run on a card: all, some or none of them."""
 
     runs: int
     total: int

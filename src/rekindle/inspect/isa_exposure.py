@@ -19,7 +19,7 @@ from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Guard, Guards, NamedGuards
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import Judgement, Route
+from rekindle.inspect.reach import Judgement, Route, climb, way_to
 from rekindle.inspect.routes_by_calls import RoutesByCalls
 
 IGNORED = {"base", "bad", "exclusive", "tzcnt"}
@@ -75,7 +75,6 @@ class Exposure:
     untold: list[ExposedCode] = field(default_factory=list)
     dispatched: Counter[str] = field(default_factory=Counter)
     guards: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     named: bool = True
     asks: bool = False
     offers: list[Offer] = field(default_factory=list)
@@ -149,9 +148,6 @@ class _Classifier:
     def _add_dispatched(self, number: int, isa: tuple[str, ...], guard: str) -> None:
         self.out.dispatched.update(isa)
         self.out.guards[guard] += 1
-        for name in isa:
-            if len(self.out.examples[name]) < 3:
-                self.out.examples[name].append(self.functions.name(number))
 
     def _add_exposed(
         self, number: int, isa: tuple[str, ...], used: Mapping[str, int], judgement: Judgement, kind: list[ExposedCode]
@@ -177,22 +173,16 @@ class _Classifier:
         """The exported functions that lead here without asking the CPU: who calls those decides."""
         if not self.routes.offers or self.graph.checks(number):
             return []
-        out, seen = [], {number}
-        queue = [number]
-        for current in queue:
-            if current != number and self.routes.is_closed(current):
-                continue
-            if bool(self.functions.exported[current]):
-                chain = () if current == number else (self.functions.name(current),)
+        out = []
+        closed = self.routes.is_closed
+        for node, came in climb([number], self.routes.callers, closed=lambda node: node != number and closed(node)):
+            if bool(self.functions.exported[node]):
+                chain = () if node == number else (self.functions.name(node),)
                 name, file = self.functions.name(number), self.functions.file(number)
                 exposed = ExposedCode(number, name, file, address, isa, chain, "", guard.title)
-                out.append(Offer(self.functions.name(current), exposed, guard.id == "named"))
-            if len(seen) > MOST_VISITED:
+                out.append(Offer(self.functions.name(node), exposed, guard.id == "named"))
+            if len(came) > MOST_VISITED:
                 break
-            for caller in self.routes.callers(current):
-                if caller not in seen:
-                    seen.add(caller)
-                    queue.append(caller)
         return out
 
     def _foreign_calls(self) -> list[ForeignCall]:
@@ -293,24 +283,11 @@ class RoutesByNames:
 
     def route_to(self, number: int) -> tuple[str, ...] | None:
         """This function and its callers up to where outside code enters; None where there is no such way."""
-        parents: dict[int, int | None] = {number: None}
-        queue = [number]
-        for current in queue:
-            if self.is_closed(current):
-                continue
-            if self._entered_from_outside(current):
-                chain: list[str] = []
-                step: int | None = current
-                while step is not None:
-                    chain.append(self.functions.name(step))
-                    step = parents[step]
-                return tuple(reversed(chain))
-            if len(parents) > MOST_VISITED:
+        for node, came in climb([number], self.graph.callers, closed=self.is_closed):
+            if self._entered_from_outside(node):
+                return tuple(map(self.functions.name, way_to(node, came)))
+            if len(came) > MOST_VISITED:
                 return (self.functions.name(number),)
-            for caller in self.graph.callers(current):
-                if caller not in parents:
-                    parents[caller] = current
-                    queue.append(caller)
         return None
 
     def runs_at_load(self, number: int, places: list[int]) -> bool:

@@ -6,23 +6,7 @@ import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-
-class Provider(NamedTuple):
-    """``pattern`` is compiled only when it is reached: most names begin as an earlier row says."""
-
-    starts: tuple[str, ...]
-    pattern: str | None
-    package: str
-    system: bool
-    comes_with: str | None = None
-
-    def gives(self, library: str) -> bool:
-        """Does this package bring the library?"""
-        if self.pattern is None:
-            return library.startswith(self.starts)
-        return re.search(self.pattern, library) is not None
+from typing import Any
 
 
 @functools.cache
@@ -33,30 +17,25 @@ def _table() -> dict[str, Any]:
 
 
 @functools.cache
-def _providers() -> tuple[Provider, ...]:
-    return tuple(
-        Provider(
-            tuple(row.get("starts", ())), row.get("pattern"), row["package"], bool(row.get("system")), row.get("with")
-        )
-        for row in _table()["library"]
-    )
+def _row_of(library: str) -> dict[str, Any]:
+    for row in _table()["library"]:
+        # A pattern is compiled only when it is reached: most names begin as an earlier row says.
+        if re.search(row["pattern"], library) if "pattern" in row else library.startswith(tuple(row["starts"])):
+            return dict(row)
+    return {}
 
 
 def find_provider(library: str, requires: Sequence[str]) -> tuple[str | None, bool]:
     """(package, comes with the system) for a library; the wheel's own requirement names it most exactly."""
-    for provider in _providers():
-        if provider.gives(library):
-            named = (_package_name(line) for line in requires if _package_base(line) == provider.package)
-            return next(named, provider.package), provider.system
-    return None, False
+    row = _row_of(library)
+    named = (_package_name(line) for line in requires if _package_base(line) == row.get("package"))
+    return next(named, row.get("package")), bool(row.get("system"))
 
 
 def comes_along(library: str, requires: Sequence[str]) -> bool:
     """Does the driver, Python, or a requirement of the wheel bring it, so that no package of the system has to?"""
-    provider = next((row for row in _providers() if row.gives(library)), None)
-    return provider is not None and (
-        provider.comes_with is not None or any(_package_base(line) == provider.package for line in requires)
-    )
+    row = _row_of(library)
+    return "with" in row or any(_package_base(line) == row.get("package") for line in requires)
 
 
 def kernel_owner(kernel: str) -> str | None:
@@ -71,8 +50,8 @@ def rocm_libraries(path: str) -> list[str]:
 
 def is_vendor(library: str) -> bool:
     """Is this a library that NVIDIA or AMD publish?"""
-    package, _ = find_provider(library, ())
-    return package is not None and (package.startswith("nvidia-") or package == "ROCm")
+    package = _row_of(library).get("package", "")
+    return package.startswith("nvidia-") or package == "ROCm"
 
 
 def _package_name(requirement: str) -> str:

@@ -4,7 +4,7 @@ Nodes are functions and *anchors*, the places in data that code or another point
 to the anchor before it. So a method table leads from the function that hands it to Python to every method in it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -71,6 +71,35 @@ class Edges:
             parent[target] = source
             frontier = np.unique(target)
         return parent
+
+
+def climb(
+    start: Iterable[int],
+    onward: Callable[[int], Iterable[int]],
+    *,
+    closed: Callable[[int], bool] = lambda node: False,
+    takes: Callable[[int, int], bool] = lambda node, further: True,
+) -> Iterator[tuple[int, dict[int, int]]]:
+    """Each node that the ones at the start lead to, near ones first, and from where each one met so far was reached;
+    closed ones are met and passed over. ``takes`` says whether the way from one to a further one counts."""
+    came = dict.fromkeys(start, ROOT)
+    queue = list(came)
+    for node in queue:
+        if closed(node):
+            continue
+        yield node, came
+        for further in onward(node):
+            if further not in came and takes(node, further):
+                came[further] = node
+                queue.append(further)
+
+
+def way_to(node: int, came: Mapping[int, int]) -> list[int]:
+    """From where the climb began to a node."""
+    out = [node]
+    while came[out[-1]] != ROOT:
+        out.append(came[out[-1]])
+    return out[::-1]
 
 
 def chain_to(node: int, parent: Ints) -> list[int]:

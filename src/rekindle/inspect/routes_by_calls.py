@@ -9,7 +9,7 @@
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from rekindle.inspect.baseline import FEW, SECOND, Spread, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import UNREACHED, Edges, Judgement, Route, chain_to, pointer_edges
+from rekindle.inspect.reach import UNREACHED, Edges, Judgement, Route, chain_to, climb, pointer_edges, way_to
 
 # Copies of one function have about the same size.
 MOST_RATIO = 8
@@ -74,11 +74,8 @@ class RoutesByCalls:
         if self._twin_by_name(number, frozenset(others)):
             return Judgement(sure, why="used all over the library")
         if number in self.roots:
-            why = (
-                "runs when the library is loaded"
-                if number in self.graph.started
-                else "exported, and asks nothing of the CPU"
-            )
+            started = number in self.graph.started
+            why = "runs when the library is loaded" if started else "exported, and asks nothing of the CPU"
             guard = LONE_EXPORT if not sure and self._is_lone_export(number, others) else None
             return Judgement(isa, why=why, entries=self._entries(number), guard=guard)
         chain = self._certain_way(number)
@@ -132,16 +129,11 @@ class RoutesByCalls:
 
     @functools.cached_property
     def _at_load(self) -> frozenset[int]:
-        seen = set(self.graph.started)
-        queue = sorted(seen)
-        for current in queue:
-            if len(seen) > MOST_AT_LOAD:
+        came: dict[int, int] = {}
+        for _, came in climb(sorted(self.graph.started), self.by_caller.of, takes=self._always):
+            if len(came) > MOST_AT_LOAD:
                 break
-            for callee in self.by_caller.of(current):
-                if callee not in seen and self._always(current, callee):
-                    seen.add(callee)
-                    queue.append(callee)
-        return frozenset(seen)
+        return frozenset(came)
 
     def _entries(self, number: int) -> frozenset[str] | None:
         """The exported functions from which calls and pointers lead here; None where the loader's own code does, or
@@ -149,17 +141,14 @@ class RoutesByCalls:
         self._asked += 1
         if self._asked > MOST_ASKED:
             return None
-        seen, out = {number}, set()
-        queue = [number]
-        for node in queue:
-            if node in self.first or len(seen) > MOST_BACK:
+
+        out = set()
+        blocked = set(np.flatnonzero(self.blocked).tolist())
+        for node, came in climb([number], self._backward.of, takes=lambda _, before: before not in blocked):
+            if node in self.first or len(came) > MOST_BACK:
                 return None
             if node in self.roots:
                 out.add(self.functions.name(node))
-            for before in self._backward.of(node):
-                if before not in seen and not (before < self.count and bool(self.blocked[before])):
-                    seen.add(before)
-                    queue.append(before)
         return frozenset(out)
 
     @functools.cached_property
@@ -168,40 +157,35 @@ class RoutesByCalls:
         graph, _ = pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
         return graph.reversed()
 
-    def _names(self, chain: list[int]) -> tuple[str, ...]:
+    def _names(self, chain: Sequence[int]) -> tuple[str, ...]:
         return tuple(map(self.functions.name, chain[:MOST_CHAIN]))
 
-    @property
+    @functools.cached_property
     def offers(self) -> bool:
         """The interpreter takes nothing of a Python extension but its PyInit function, and nobody else anything."""
-        return not self.extension
+        return not self._inits
 
     @functools.cached_property
-    def extension(self) -> bool:
-        """A Python extension: the interpreter knows only its PyInit function."""
-        return any(self.functions.name(number).startswith("PyInit_") for number in self._exported)
+    def _inits(self) -> frozenset[int]:
+        return frozenset(number for number in self._exported if self.functions.name(number).startswith("PyInit_"))
 
     @functools.cached_property
     def _exported(self) -> list[int]:
-        return [int(number) for number in np.flatnonzero(self.functions.exported)]
+        return np.flatnonzero(self.functions.exported).tolist()
 
     @functools.cached_property
     def first(self) -> frozenset[int]:
         """What runs at loading: it calls what fills the tables, which makes it no guard of all else it calls."""
-        inits = [number for number in self._exported if self.functions.name(number).startswith("PyInit_")]
-        return frozenset(self.graph.started) | frozenset(inits)
+        return self._inits.union(self.graph.started)
 
     @functools.cached_property
     def roots(self) -> frozenset[int]:
-        if self.extension:
+        if self._inits:
             return self.first
+        named, binding = self.functions.named, self.functions.binding
         # A weak symbol is inline code that the linker kept one copy of: others bring their own.
-        strong = [
-            number
-            for number in self._exported
-            if not (self.functions.named(number) and self.functions.binding(number) == WEAK) and not self.copy(number)
-        ]
-        return self.first | frozenset(strong)
+        strong = (number for number in self._exported if not (named(number) and binding(number) == WEAK))
+        return self.first.union(number for number in strong if not self.copy(number))
 
     @functools.cached_property
     def blocked(self) -> Flags:
@@ -296,21 +280,16 @@ class RoutesByCalls:
 
     def _certain_way(self, number: int) -> list[int]:
         """Callers up to where outside code enters, each of which calls the one below on every road through it."""
-        parents: dict[int, int] = {number: -1}
-        queue = [number]
-        for current in queue:
-            if len(parents) > 64:
+
+        def takes(node: int, caller: int) -> bool:
+            return not self.blocked[caller] and self._always(caller, node)
+
+        for _, came in climb([number], self.by_callee.of, takes=takes):
+            root = next((node for node in came if node in self.roots and node != number), None)
+            if root is not None:
+                return way_to(root, came)[1:]
+            if len(came) > 64:
                 break
-            for caller in self.by_callee.of(current):
-                if caller in parents or bool(self.blocked[caller]) or not self._always(caller, current):
-                    continue
-                parents[caller] = current
-                if caller in self.roots:
-                    out = [caller]
-                    while parents[out[-1]] not in (-1, number):
-                        out.append(parents[out[-1]])
-                    return out[::-1]
-                queue.append(caller)
         return []
 
     def _always(self, caller: int, callee: int) -> bool:

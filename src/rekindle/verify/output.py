@@ -22,10 +22,7 @@ def junit(report: VerifyReport) -> bytes:
     title = f"rekindle verify {report.subject}"
     suite = _add_element(suites, "testsuite", name=title, **words, time=f"{report.seconds:.3f}")
     properties = _add_element(suite, "properties")
-    rows = [
-        *sorted(report.environment.items()),
-        *((f"operator {trial.name}", trial.outcome) for trial in report.operators),
-    ]
+    trials = ((f"operator {trial.name}", trial.outcome) for trial in report.operators)
     for name, value in (*sorted(report.environment.items()), *trials):
         _add_element(properties, "property", name=name, value=value)
     for check in report.checks:

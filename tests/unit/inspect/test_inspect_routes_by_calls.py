@@ -163,11 +163,11 @@ def test_a_python_extension_is_entered_at_one_place() -> None:
     code = {"PyInit_x": ["call setup", RET], "setup": [RET], "fast": [RET], "odd": ["call fast", RET]}
     made = Made(ASKER | code, exported=["PyInit_x", "odd", "fast"])
     one = judge(made)
-    assert one.extension
+    assert not one.offers
     assert one.roots == {made.number("PyInit_x")}
     assert one.judge(made.number("fast"), AVX).sure == ()
     plain = Made(ASKER | {"init": [RET], "fast": [RET]}, exported=["init", "fast"])
-    assert not judge(plain).extension
+    assert judge(plain).offers
     called = Made(ASKER | {"PyInit_x": ["call fast", RET], "fast": [RET]}, exported=["PyInit_x"])
     assert (answer(called).sure, answer(called).entries) == (AVX, None)
 
