@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, adrp_pages, owners, pack, pair_up, totals
+from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, adrp_pages, owners, totals
 from rekindle.model.toml import read_beside
 
 _TABLE = read_beside(__file__, "arm64.toml", dict[str, Any])
@@ -27,7 +27,7 @@ def classify(words: npt.NDArray[np.uint32]) -> Bytes:
 
 def scan(stretch: Stretch) -> Scan:
     """All that the functions of a stretch do."""
-    code, address, starts, ends, targets, watched, variables, first = stretch
+    code, address, starts, ends, targets, watched, _, first = stretch
     # A stretch that begins off the four-byte grid is data; the words start at the next multiple.
     skip = -address % 4
     words = np.frombuffer(code[skip : skip + (len(code) - skip) // 4 * 4].tobytes(), "<u4").astype(np.uint32)
@@ -36,30 +36,23 @@ def scan(stretch: Stretch) -> Scan:
     at = np.flatnonzero(kind)
     where = at * 4 + base
     index, inside = owners(where, starts, ends)
-    uses = _without_data(
-        totals(index[inside], kind[at][inside].astype(np.int64), where[inside]), words, base, starts, ends
-    )
-    calls = _branches(words, base, starts, ends, targets)
+    uses = totals(index[inside], kind[at][inside].astype(np.int64), where[inside])
+    uses = _without_data(uses, words, base, starts, ends)
+    uses[:, 0] += first
     taken, loaded, stored = _find_addresses(words, base)
-    takes = pair_up(taken[0], taken[1], starts, ends, targets)
-    reads = pair_up(loaded[0], loaded[1], starts, ends, watched)
-    operands = ((taken, True), (loaded, False), (stored, True))
-    touched = [_find_touches(pairs, starts, ends, variables, first, write) for pairs, write in operands]
-    touches = np.unique(np.concatenate(touched))
+    # Variables whose address is taken (perhaps to write there) or that are loaded.
+    operands = ((*taken, True), (*loaded, False), (*stored, True))
+    touched = [stretch.touches(at, target, np.full(len(at), write)) for at, target, write in operands]
     asks = np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base
-    asking, inside = owners(asks, starts, ends)
-    asks = np.unique(asking[inside])
-    for rows in (uses, calls, takes, reads):
-        rows[:, 0] += first
-    return Scan(uses, calls, takes, reads, touches, asks + first, np.zeros(0, np.int64))
-
-
-def _find_touches(pairs: Pairs, starts: Ints, ends: Ints, variables: Variables, first: int, write: bool) -> Ints:
-    """Variables whose address is taken (perhaps to write there) or that are loaded."""
-    at, address = pairs
-    owner, held = owners(at, starts, ends)
-    held &= (address >= variables.low) & (address < variables.high)
-    return pack(owner[held] + first, address[held], np.full(int(held.sum()), write), variables)
+    return Scan(
+        uses=uses,
+        calls=stretch.pairs(*_find_branches(words, base), targets),
+        takes=stretch.pairs(*taken, targets),
+        reads=stretch.pairs(*loaded, watched),
+        touches=np.unique(np.concatenate(touched)),
+        asks=stretch.holders(asks),
+        legacy=np.zeros(0, np.int64),
+    )
 
 
 def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints) -> Ints:
@@ -72,12 +65,12 @@ def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: 
     return np.asarray(uses[~wide | np.isin(uses[:, 0], owner[inside])])
 
 
-def _branches(words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+def _find_branches(words: npt.NDArray[np.uint32], base: int) -> Pairs:
     """B and BL; a conditional branch stays within its function."""
     at = np.flatnonzero((words & np.uint32(0x7C000000)) == np.uint32(0x14000000))
     step = (words[at] & np.uint32(0x3FFFFFF)).astype(np.int64)
     step = np.where(step >= 1 << 25, step - (1 << 26), step)
-    return pair_up(at * 4 + base, at * 4 + base + step * 4, starts, ends, targets)
+    return at * 4 + base, (at + step) * 4 + base
 
 
 def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, Pairs]:

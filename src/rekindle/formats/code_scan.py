@@ -55,6 +55,30 @@ class Stretch(NamedTuple):
     variables: Variables = NOWHERE
     first: int = 0
 
+    def holders(self, at: Ints) -> Ints:
+        """The functions that hold these addresses, each once."""
+        index, inside = owners(at, self.starts, self.ends)
+        return np.unique(index[inside]) + self.first
+
+    def pairs(self, at: Ints, target: Ints, among: Ints) -> Ints:
+        """(function of ``at``, target) for the targets that are ``among`` sorted addresses; each pair once."""
+        if not len(among) or not len(self.starts):
+            return np.zeros((0, 2), np.int64)
+        near = (target >= among[0]) & (target <= among[-1])
+        at, target = at[near], target[near]
+        place = np.minimum(np.searchsorted(among, target), len(among) - 1)
+        exact = among[place] == target
+        index, inside = owners(at[exact], self.starts, self.ends)
+        # One number per pair: sorting rows takes ten times as long.
+        pairs = np.unique(index[inside] * len(among) + place[exact][inside])
+        return np.stack([pairs // len(among) + self.first, among[pairs % len(among)]], axis=1)
+
+    def touches(self, at: Ints, target: Ints, write: Flags) -> Ints:
+        """Operands in variables, packed."""
+        index, inside = owners(at, self.starts, self.ends)
+        inside &= (target >= self.variables.low) & (target < self.variables.high)
+        return pack(index[inside] + self.first, target[inside], write[inside], self.variables)
+
 
 def pack(function: Ints, address: Ints, write: Flags, variables: Variables) -> Ints:
     """One number per (function, address, written or taken), eight bytes instead of twenty-four; each once."""
@@ -70,21 +94,6 @@ def owners(at: Ints, starts: Ints, ends: Ints) -> tuple[Ints, Flags]:
     """The function that holds each address, and whether one does."""
     index = np.searchsorted(starts, at, "right") - 1
     return index, np.asarray((index >= 0) & (at < ends[np.maximum(index, 0)]))
-
-
-def pair_up(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) -> Ints:
-    """(function of ``at``, target) for the targets that are among the sorted ``targets``; each pair once."""
-    if not len(targets) or not len(starts):
-        return np.zeros((0, 2), np.int64)
-    near = (target >= targets[0]) & (target <= targets[-1])
-    at, target = at[near], target[near]
-    place = np.minimum(np.searchsorted(targets, target), len(targets) - 1)
-    exact = targets[place] == target
-    at, place = at[exact], place[exact]
-    index, inside = owners(at, starts, ends)
-    # One number per pair: sorting rows takes ten times as long.
-    pairs = np.unique(index[inside] * len(targets) + place[inside])
-    return np.stack([pairs // len(targets), targets[pairs % len(targets)]], axis=1)
 
 
 def displacements(code: Bytes, at: Ints) -> Ints:

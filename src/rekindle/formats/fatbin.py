@@ -12,6 +12,7 @@ of CUDA 9 to 13.4 and held against cuobjdump::
 An image is compressed with LZ4 (up to CUDA 12.7), zstd (from 12.8) or not at all. Payloads are padded to 8 bytes.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ STRETCH = 16 << 20
 # The largest image of a published wheel has 24 MiB; one that claims more costs minutes to decode.
 MAX_IMAGE = 256 << 20
 _VERSION, _ENTRY_VERSION = 1, 0x101
+# How a container without anything unusual begins.
+_PLAIN_HEAD = _CONTAINER.pack(MAGIC, _VERSION, _CONTAINER.size, 0)[:8]
 _PADDING = 8
 # 64-bit code, made on Linux (Windows has 0x20 there).
 _PLAIN_FLAGS = 0x11
@@ -70,9 +73,7 @@ class Entry(NamedTuple):
 
     @property
     def compression(self) -> str:
-        if self.flags & ZSTD:
-            return "zstd"
-        return "lz4" if self.flags & LZ4 else "none"
+        return "zstd" if self.flags & ZSTD else "lz4" if self.flags & LZ4 else "none"
 
 
 class Container(NamedTuple):
@@ -91,14 +92,9 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
         count += 1
         if count > MAX_CONTAINERS:
             raise Malformed(f"{what} holds more than {MAX_CONTAINERS} fat binaries")
-        if position + _CONTAINER.size > end:
-            raise Malformed(f"{what}: a fat binary at offset {position} is cut off")
-        _, _, header, length = _CONTAINER.unpack_from(data, position)
-        stop = position + header + length
-        if header < _CONTAINER.size or stop > end:
-            raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
-        yield Container(position, header + length, tuple(_read_entries(data, position + header, stop, what)))
-        position = stop
+        container = _read_container(data, position, end, what)
+        yield container
+        position += container.size
 
 
 def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
@@ -107,14 +103,10 @@ def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
     stored = bytes(data[start : start + entry.size])
     if entry.compression == "none":
         return stored.rstrip(b"\0") if entry.kind == "ptx" else stored
-    size = 0
-    if entry.header >= _FULL_HEADER:
-        (size,) = _SIZE.unpack_from(data, entry.offset + _LEAST_HEADER + 8)
+    size = _SIZE.unpack_from(data, start - entry.header + _LEAST_HEADER + 8)[0] if entry.header >= _FULL_HEADER else 0
     if not 0 < size <= MAX_IMAGE:
         raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
-    if entry.stored:
-        stored = stored[: entry.stored]
-    image = decode_head(entry, stored, size)
+    image = decode_head(entry, stored[: entry.stored or None], size)
     if len(image) != size:
         raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
     return image.rstrip(b"\0") if entry.kind == "ptx" else image
@@ -184,13 +176,16 @@ def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Co
         if inside is not None:
             position = inside
             continue
-        container = _read_container(data, position)
-        if container is None:
+        container = None
+        if bytes(data[position : position + len(_PLAIN_HEAD)]) == _PLAIN_HEAD:
+            with contextlib.suppress(Malformed):
+                container = _read_container(data, position, len(data), "fatbin")
+        if container is not None and container.entries:
+            count += 1
+            yield container
+            position += container.size
+        else:
             position += len(MAGIC)
-            continue
-        count += 1
-        yield container
-        position += container.size
 
 
 def _find_far(data: Any, position: int) -> int:
@@ -205,18 +200,14 @@ def _find_far(data: Any, position: int) -> int:
     return -1
 
 
-def _read_container(data: Any, position: int) -> Container | None:
-    if position + _CONTAINER.size > len(data):
-        return None
-    _, version, header, length = _CONTAINER.unpack_from(data, position)
+def _read_container(data: Any, position: int, end: int, what: str) -> Container:
+    if position + _CONTAINER.size > end:
+        raise Malformed(f"{what}: a fat binary at offset {position} is cut off")
+    _, _, header, length = _CONTAINER.unpack_from(data, position)
     stop = position + header + length
-    if version != 1 or header != _CONTAINER.size or not length or stop > len(data):
-        return None
-    try:
-        entries = tuple(_read_entries(data, position + header, stop, "fatbin"))
-    except Malformed:
-        return None
-    return Container(position, header + length, entries) if entries else None
+    if header < _CONTAINER.size or stop > end:
+        raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
+    return Container(position, header + length, tuple(_read_entries(data, position + header, stop, what)))
 
 
 def _next_magic(data: Any, position: int, end: int, base: int) -> int:

@@ -7,19 +7,7 @@ import numpy as np
 
 from rekindle.formats import x86
 from rekindle.formats import x86_tables as tables
-from rekindle.formats.code_scan import (
-    Bytes,
-    Flags,
-    Ints,
-    Scan,
-    Stretch,
-    Variables,
-    displacements,
-    owners,
-    pack,
-    pair_up,
-    totals,
-)
+from rekindle.formats.code_scan import Bytes, Flags, Ints, Scan, Stretch, displacements, owners, totals
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
 BACK = 48
@@ -30,17 +18,33 @@ AHEAD = 8
 
 def scan(stretch: Stretch) -> Scan:
     """All that the functions of a stretch do."""
-    code, address, starts, ends, targets, watched, variables, first = stretch
-    uses = _find_classes(code, address, starts, ends)
-    # These look a few bytes ahead: with room behind it the last instruction is not lost.
-    padded = np.concatenate([code, np.zeros(AHEAD, np.uint8)])
-    calls = _branches(padded, address, starts, ends, targets)
-    takes = _find_taken(padded, address, starts, ends, targets)
-    reads, touches = _find_reads(padded, address, starts, ends, watched, variables, first)
-    asks = _asks_cpu(padded, address, starts, ends)
-    for rows in (uses, calls, takes, reads):
-        rows[:, 0] += first
-    return Scan(uses, calls, takes, reads, touches, asks + first, _has_old_sse(padded, address, starts, ends) + first)
+    # Some look a few bytes ahead: with room behind it the last instruction is not lost.
+    code = np.concatenate([stretch.code, np.zeros(AHEAD, np.uint8)])
+    head, address = code[:-AHEAD], stretch.address
+    near, lea, escape = (
+        np.flatnonzero((head & 0xFE) == 0xE8),
+        np.flatnonzero(head == 0x8D),
+        np.flatnonzero(head == 0x0F),
+    )
+    second = code[escape + 1]
+    # CPUID is 0F A2, XGETBV 0F 01 D0; SSE2 in its old encoding has 66, F2 or F3 before 0F and the opcode.
+    asks = escape[(second == 0xA2) | ((second == 0x01) & (code[escape + 2] == 0xD0))]
+    legacy = escape[(escape > 0) & _MANDATORY[code[escape - 1]] & tables.OLD_SSE2[second]]
+
+    def lead_to(at: Ints) -> Ints:
+        """The functions that distances at these offsets lead to."""
+        return stretch.pairs(at + address, displacements(code, at) + at + 4 + address, stretch.targets)
+
+    reads, touches = _find_reads(code, stretch)
+    return Scan(
+        uses=_find_classes(stretch),
+        calls=lead_to(np.concatenate([near + 1, escape[(second & 0xF0) == 0x80] + 2])),
+        takes=lead_to(lea[(code[lea + 1] & 0xC7) == 0x05] + 2),
+        reads=reads,
+        touches=touches,
+        asks=stretch.holders(asks + address),
+        legacy=stretch.holders(legacy + address),
+    )
 
 
 def may_have_classes(code: Bytes) -> Flags:
@@ -81,8 +85,9 @@ _EVEX = np.array([(byte & 8) == 0 and (byte & 7) in (1, 2, 3, 5, 6) for byte in 
 _XOP = np.array([8 <= (byte & 0x1F) <= 10 for byte in range(256)])
 
 
-def _find_classes(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+def _find_classes(stretch: Stretch) -> Ints:
     """Only functions with marks that may be instructions are decoded, packed one after the other."""
+    code, address, starts, ends = stretch[:4]
     marks = np.flatnonzero(may_have_classes(code))
     index, inside = owners(marks + address, starts, ends)
     marks, index = marks[inside], index[inside]
@@ -108,7 +113,7 @@ def _find_classes(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     at, owner = x86.walk(length, isa, begin, begin + high - low)
     kind = isa[at].astype(np.int64)
     where = at - begin[owner] + starts[chosen][owner]
-    return totals(chosen[owner], kind, where)
+    return totals(chosen[owner] + stretch.first, kind, where)
 
 
 def _may_start(code: Bytes, marks: Ints, floors: Ints) -> Flags:
@@ -143,45 +148,24 @@ def _may_start(code: Bytes, marks: Ints, floors: Ints) -> Flags:
     return out
 
 
-def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
-    head = code[:-AHEAD]
-    near = np.flatnonzero((head & 0xFE) == 0xE8)
-    escape = np.flatnonzero(head == 0x0F)
-    jcc = escape[(code[escape + 1] & 0xF0) == 0x80]
-    at = np.concatenate([near + 1, jcc + 2])
-    return pair_up(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
-
-
-def _find_taken(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
-    """lea register, [rip + function]."""
-    head = code[:-AHEAD]
-    lea = np.flatnonzero(head == 0x8D)
-    at = lea[(code[lea + 1] & 0xC7) == 0x05] + 2
-    return pair_up(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
-
-
-def _find_reads(
-    code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints, variables: Variables, first: int
-) -> tuple[Ints, Ints]:
+def _find_reads(code: Bytes, stretch: Stretch) -> tuple[Ints, Ints]:
     """Operands relative to the next instruction: those that hit a watched address, and those in variables."""
     at = np.flatnonzero((code[:-AHEAD] & 0xC7) == 0x05) + 1
     at = at[at >= 2]
-    target = displacements(code, at) + at + 4 + address
+    target = displacements(code, at) + at + 4 + stretch.address
+    variables, watched = stretch.variables, stretch.watched
     inside = (target >= variables.low - 4) & (target < variables.high)
     here, aim = at[inside], target[inside]
-    owner, held = owners(here + address, starts, ends)
     touches = [
-        pack(owner[real] + first, (aim + size)[real], write[real], variables)
+        stretch.touches((here + stretch.address)[likely], (aim + size)[likely], write[likely])
         for size, write, likely in _operands(code, here)
-        for real in [held & likely & (aim + size >= variables.low) & (aim + size < variables.high)]
     ]
     touched = np.unique(np.concatenate(touches))
     if not len(watched):
         return np.zeros((0, 2), np.int64), touched
     near = (target >= watched[0] - 4) & (target <= watched[-1])
-    at, target = at[near], target[near]
-    rows = [pair_up(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 2, 4)]
-    return np.concatenate(rows), touched
+    at, target = at[near] + stretch.address, target[near]
+    return np.concatenate([stretch.pairs(at, target + extra, watched) for extra in (0, 1, 2, 4)]), touched
 
 
 def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, Flags, Flags]]:
@@ -210,20 +194,3 @@ _IMMEDIATE[[0x81, 0xC7, 0x69, 0xF7]] = 4
 _IMMEDIATE_0F = np.zeros(256, np.int64)
 _IMMEDIATE_0F[[0xBA, 0xC6]] = 1
 _GROUP, _TESTS = tables.flags("80 81 83"), tables.flags("F6 F7")
-
-
-def _asks_cpu(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
-    """Functions with bytes of CPUID (0F A2) or XGETBV (0F 01 D0)."""
-    at = np.flatnonzero(code[:-AHEAD] == 0x0F)
-    at = at[(code[at + 1] == 0xA2) | ((code[at + 1] == 0x01) & (code[at + 2] == 0xD0))] + address
-    index, inside = owners(at, starts, ends)
-    return np.unique(index[inside])
-
-
-def _has_old_sse(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
-    """Functions with common SSE2 instructions in their old encoding: 66, F2 or F3, then 0F and the opcode."""
-    at = np.flatnonzero(code[:-AHEAD] == 0x0F)
-    at = at[at > 0]
-    at = at[_MANDATORY[code[at - 1]] & tables.OLD_SSE2[code[at + 1]]] + address
-    index, inside = owners(at, starts, ends)
-    return np.unique(index[inside])

@@ -1,7 +1,6 @@
 """Zstandard, bounded: the beginning of a stream, and a stream of our own. Python has it from 3.14 on."""
 
 import sys
-from collections.abc import Iterator
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -17,10 +16,15 @@ def read_zstd(stored: bytes, size: int, *, window_log: int = 27) -> bytes:
 
     A stream that gives nothing raises ``ZstdError``. Memory for a large window is touched only as far as is read.
     """
-    out = bytearray()
+    reader = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
+    out, start = bytearray(), 0
     try:
-        for piece in _pieces(stored, size, window_log):
-            out += piece
+        while not reader.eof and start < len(stored) and len(out) < size:
+            piece = stored[start : start + _PIECE]
+            start += _PIECE
+            while not reader.eof and len(out) < size and (read := reader.decompress(piece, max_length=size - len(out))):
+                out += read
+                piece = b""
     except ZstdError:
         if not out:
             raise
@@ -33,18 +37,6 @@ def decode_zstd(stored: bytes, size: int) -> bytes:
         return read_zstd(stored, size)
     except ZstdError:
         return b""
-
-
-def _pieces(stored: bytes, size: int, window_log: int) -> Iterator[bytes]:
-    reader = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
-    for start in range(0, len(stored), _PIECE):
-        piece = stored[start : start + _PIECE]
-        while not reader.eof and size > 0 and (read := reader.decompress(piece, max_length=size)):
-            size -= len(read)
-            piece = b""
-            yield read
-        if reader.eof or size <= 0:
-            return
 
 
 def write_zstd(data: bytes, *, level: int, window_log: int | None = None) -> bytes:

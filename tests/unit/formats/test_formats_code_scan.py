@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rekindle.formats.code_scan import NOWHERE, Variables, displacements, owners, pack, pair_up, totals, unpack
+from rekindle.formats.code_scan import NOWHERE, Ints, Stretch, Variables, displacements, owners, pack, totals, unpack
 
 STARTS, ENDS = np.array([10, 20, 30]), np.array([15, 30, 31])
 
@@ -17,6 +17,11 @@ def test_a_function_holds_what_lies_from_its_start_to_before_its_end() -> None:
     index, held = owners(numbers(9, 10, 14, 15, 19, 20, 29, 30, 31), STARTS, ENDS)
     assert held.tolist() == [False, True, True, False, False, True, True, True, False]
     assert index[held].tolist() == [0, 0, 1, 1, 2]
+
+
+def pair_up(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+    none = np.zeros(0, np.int64)
+    return Stretch(np.zeros(0, np.uint8), 0, starts, ends, none, none).pairs(at, target, targets)
 
 
 def test_pairs_of_a_function_and_a_target() -> None:
