@@ -151,17 +151,14 @@ def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
     has_asker = any(survey.exposure.asks for survey in surveys if marked[survey.file] is None)
     for survey in surveys:
         base, match = survey.file.rsplit("/", 1)[-1], marked[survey.file]
+        exposure = survey.exposure
         if match is None:
             continue
-        exposure = survey.exposure
-        if not has_asker and base[: match.start()] + base[match.end() :] not in names:
+        if has_asker or base[: match.start()] + base[match.end() :] in names:
+            _set_aside(exposure, lambda _: False, "a copy of a library for newer CPUs, chosen by name")
+        else:
             exposure.untold += exposure.unconditional
             exposure.unconditional = []
-            continue
-        for exposed in (*exposure.unconditional, *exposure.untold):
-            exposure.dispatched.update(exposed.isa)
-            exposure.guards["a copy of a library for newer CPUs, chosen by name"] += 1
-        exposure.unconditional, exposure.untold = [], []
 
 
 def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
@@ -171,17 +168,23 @@ def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
         users = [other for other in surveys if survey.soname and survey.soname in other.needed]
         if not users:
             continue
-        imported = frozenset().union(*(user.imports for user in users))
-        exposure = survey.exposure
-        for kind in ("unconditional", "untold"):
-            called: list[ExposedCode] = []
-            for exposed in getattr(exposure, kind):
-                if exposed.entries is None or exposed.entries & imported:
-                    called.append(exposed)
-                else:
-                    exposure.dispatched.update(exposed.isa)
-                    exposure.guards["exported, but nothing in the wheel calls it"] += 1
-            setattr(exposure, kind, called)
+        imported = frozenset[str]().union(*(user.imports for user in users))
+
+        def is_called(exposed: ExposedCode, imported: frozenset[str] = imported) -> bool:
+            return exposed.entries is None or bool(exposed.entries & imported)
+
+        _set_aside(survey.exposure, is_called, "exported, but nothing in the wheel calls it")
+
+
+def _set_aside(exposure: Exposure, is_met: Callable[[ExposedCode], bool], guard: str) -> None:
+    """What is not met counts as dispatched."""
+    for kind in ("unconditional", "untold"):
+        rows = getattr(exposure, kind)
+        setattr(exposure, kind, [exposed for exposed in rows if is_met(exposed)])
+        for exposed in rows:
+            if not is_met(exposed):
+                exposure.dispatched.update(exposed.isa)
+                exposure.guards[guard] += 1
 
 
 def _set_aside_parts(surveys: Sequence[CpuSurvey]) -> None:

@@ -71,7 +71,6 @@ class GpuSurvey:
     entries: Counter[GpuTarget] = field(default_factory=Counter)
     bytes: Counter[GpuTarget] = field(default_factory=Counter)
     compression: Counter[str] = field(default_factory=Counter)
-    newest_ptx: tuple[int, int] | None = None
     odd: Counter[str] = field(default_factory=Counter)
     owners: dict[ArchKey, list[tuple[str, ...]]] = field(default_factory=dict)
     sycl: Counter[str] = field(default_factory=Counter)
@@ -124,7 +123,6 @@ def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
     """
     for name in ("entries", "bytes", "compression", "odd"):
         getattr(survey, name).update(getattr(parts, name))
-    survey.newest_ptx = max(filter(None, (survey.newest_ptx, parts.newest_ptx)), default=None)
     late: dict[ArchKey, list[ArchKey]] = defaultdict(list)
     for key in parts.sets:
         late[frozenset(target for target in key if target.kind == "sass")].append(key)
@@ -142,11 +140,10 @@ def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
 def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int) -> None:
     read_to = offset
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
-    targets: dict[tuple[str, int, str], GpuTarget] = {}
     counts: Counter[tuple[str, int, str]] = Counter()
     sizes: Counter[tuple[str, int, str]] = Counter()
     sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
-    owners: dict[frozenset[tuple[str, int, str]], list[tuple[str, ...]]] = {}
+    owners: dict[frozenset[tuple[str, int, str]], list[tuple[str, ...]]] = defaultdict(list)
     for container in containers:
         if container.offset - read_to > RELEASE_EVERY:
             release(binary.view.data, read_to, container.offset - read_to)
@@ -161,21 +158,18 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbi
             counts[key] += 1
             sizes[key] += entry.size
             survey.compression[entry.compression] += 1
-            if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
-                survey.newest_ptx = entry.version
         if keys and not _is_empty(binary.view.data, container):
             together = frozenset(keys)
             sets[together] += 1
-            if len(seen := owners.setdefault(together, [])) < SAMPLES:
-                seen.append(owners_of(binary.view.data, container))
-    for key, count in counts.items():
-        target = targets[key] = GpuTarget(key[0], Sm.from_number(key[1], key[2]))
-        survey.entries[target] += count
-        survey.bytes[target] += sizes[key]
+            if len(owners[together]) < SAMPLES:
+                owners[together].append(owners_of(binary.view.data, container))
+    targets = {key: GpuTarget(key[0], Sm.from_number(key[1], key[2])) for key in counts}
+    survey.entries.update({targets[key]: count for key, count in counts.items()})
+    survey.bytes.update({targets[key]: size for key, size in sizes.items()})
     for together, count in sets.items():
         name = frozenset(targets[key] for key in together)
         survey.sets[name] += count
-        survey.owners.setdefault(name, []).extend(owners.get(together, []))
+        survey.owners.setdefault(name, []).extend(owners[together])
 
 
 def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
@@ -228,22 +222,16 @@ def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
     A wheel may carry gfx906 code in its own libraries and still fail at the first matrix product, because the kernel
     files of rocBLAS for it are missing.
     """
-    targets: dict[str, set[str]] = defaultdict(set)
-    count: dict[str, int] = defaultdict(int)
-    for name in names:
-        lower = name.lower()
+    files: dict[str, list[str]] = defaultdict(list)
+    for lower in map(str.lower, names):
         for library in rocm_libraries(lower) if _ROCM_FILE.search(lower) else ():
-            count[library] += 1
-            targets[library].update(_GFX.findall(lower.rsplit("/", 1)[-1]))
-    return tuple(
-        DataFiles(
-            library=library,
-            gfx=tuple(sorted(targets[library], key=lambda name: parse_gfx_code(name).order)),
-            files=count[library],
-        )
-        for library in sorted(count)
-        if targets[library]
-    )
+            files[library].append(lower.rsplit("/", 1)[-1])
+    rows = []
+    for library, bases in sorted(files.items()):
+        if targets := {target for base in bases for target in _GFX.findall(base)}:
+            ordered = sorted(targets, key=lambda name: parse_gfx_code(name).order)
+            rows.append(DataFiles(library=library, gfx=tuple(ordered), files=len(bases)))
+    return tuple(rows)
 
 
 HEAD = 1 << 16

@@ -3,7 +3,7 @@
 import functools
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rekindle.formats.functions import Functions
 from rekindle.model.toml import read_beside
@@ -30,15 +30,13 @@ class Guard:
         return bool((self.name and self.name.search(name)) or (self.file and file and self.file.search(file)))
 
 
-@dataclass(frozen=True)
-class QuestionNames:
+class QuestionNames(NamedTuple):
     """The names of functions through which code asks the CPU; ``words`` as in :class:`Guard`."""
 
     pattern: re.Pattern[str]
     words: tuple[str, ...]
 
     def search(self, name: str) -> bool:
-        """Is this the name of one?"""
         return has_one(name.lower(), self.words) and self.pattern.search(name) is not None
 
 
@@ -71,15 +69,9 @@ class NamedGuards:
     """The guards of one library's functions, each looked up once."""
 
     def __init__(self, table: Guards, functions: Functions, library: str) -> None:
-        self.table, self._functions, self._library = table, functions, library
-        self._of: dict[int, Guard | None] = {}
-
-    def of(self, number: int) -> Guard | None:
-        """The guard that a function carries, by its name or that of its file or library."""
-        if number not in self._of:
-            name, file = self._functions.name(number), self._functions.file(number)
-            self._of[number] = self.table.find(name, file, self._library)
-        return self._of[number]
+        self.table, self._functions = table, functions
+        # The guard that a function carries, by its name or that of its file or library.
+        self.of = functools.cache(lambda number: table.find(functions.name(number), functions.file(number), library))
 
     def is_copy(self, number: int) -> bool:
         """Is this function a copy for some CPU, by any of its names?"""

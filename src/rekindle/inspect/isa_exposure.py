@@ -101,8 +101,7 @@ class _Classifier:
         if isinstance(library.binary, Pe) or library.marked:
             self.routes = RoutesByNames(self.graph, self.uses, self.guards)
         else:
-            is_copy = self.guards.is_copy
-            self.routes = RoutesByCalls(library, self.graph, self.uses, is_copy, guards.telling)
+            self.routes = RoutesByCalls(library, self.graph, self.uses, self.guards.is_copy, guards.telling)
 
     def run(self) -> Exposure:
         for number, used in sorted(self.uses.items()):

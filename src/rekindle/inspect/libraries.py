@@ -3,7 +3,7 @@ all of them need, what the wheel brings, what must come from elsewhere, and what
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from rekindle.formats.linked import Linked, Needs, link_fields
 from rekindle.inspect.cpu import CpuSurvey, survey_cpu
 from rekindle.inspect.gpu import GpuSurvey, survey_gpu
 from rekindle.inspect.packages import find_provider, promised_glibc
+from rekindle.model.version import key as version_key
 from rekindle.model.wheel import External, LibraryLinks, Links, WheelFinding
 
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)$")
@@ -54,18 +55,16 @@ def _cxx_abi(elf: Elf) -> str | None:
 
 
 def _floors(elf: Elf) -> dict[str, str]:
-    best: dict[str, tuple[int, ...]] = {}
-    for need in elf.version_needs:
-        for version in need.versions:
-            if match := _VERSION.match(version):
-                number = tuple(int(part) for part in match[2].split("."))
-                best[match[1]] = max(best.get(match[1], ()), number)
-    return {kind: ".".join(map(str, number)) for kind, number in best.items()}
+    best: dict[str, str] = {}
+    for version in (version for need in elf.version_needs for version in need.versions):
+        if match := _VERSION.match(version):
+            best[match[1]] = newest([best.get(match[1]), match[2]]) or ""
+    return best
 
 
-def newest(versions: list[str]) -> str | None:
+def newest(versions: Iterable[str | None]) -> str | None:
     """The highest of dotted versions."""
-    return max(versions, key=lambda text: tuple(map(int, text.split("."))), default=None)
+    return max(filter(None, versions), key=version_key, default=None)
 
 
 def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platform: str | None = None) -> Links:
@@ -74,7 +73,7 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
     users, bundled, external = needs.users, needs.bundled, needs.external
     needed = sorted(users)
     machines = {library.machine for library in libraries if library.format == "elf"}
-    glibc = newest([library.floors["GLIBC"] for library in libraries if "GLIBC" in library.floors])
+    glibc = newest(library.floors.get("GLIBC") for library in libraries)
     measured = f"manylinux_{glibc.replace('.', '_')}_{machines.pop()}" if glibc and len(machines) == 1 else None
     # What others link against decides: torch's own libraries, not a runtime that came along.
     faces = [library for library in libraries if library.base.startswith(("libtorch", "libc10"))] or list(libraries)
@@ -84,7 +83,7 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
         bundled=tuple(name for name in needed if bundled(name)),
         external=tuple(external),
         glibc=glibc,
-        glibcxx=newest([library.floors["GLIBCXX"] for library in libraries if "GLIBCXX" in library.floors]),
+        glibcxx=newest(library.floors.get("GLIBCXX") for library in libraries),
         cxx_abi=abis.most_common(1)[0][0] if abis else None,
         manylinux_claim=platform if platform and promised_glibc(platform) else None,
         manylinux_fact=measured,
@@ -116,7 +115,7 @@ def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
         out.append(WheelFinding(code=code, text=text, severity=severity))
 
     promised = promised_glibc(platform) if platform else None
-    if promised and links.glibc and _version_key(links.glibc) > _version_key(promised):
+    if promised and links.glibc and version_key(links.glibc) > version_key(promised):
         worst = next(library.file for library in links.libraries if library.glibc == links.glibc).rsplit("/", 1)[-1]
         tell("manylinux-claim", f"the tag {platform} promises glibc {promised}, but {worst} needs {links.glibc}")
     for source in links.sources:
@@ -130,7 +129,3 @@ def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
             if path.startswith("/") and not path.startswith(("/usr/lib", "/lib")):
                 tell("absolute-rpath", f"{library.file} looks for libraries in {path}", "note")
     return out
-
-
-def _version_key(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))

@@ -106,41 +106,29 @@ def _path_of(link: str) -> Path:
 
 def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFile]]:
     """What the indexes list, and what folders and pages of links hold."""
-    files, problems = index_files(project, places)
-    linked: list[IndexFile] = []
-    for link in places.links:
-        if _path_of(link).is_dir():
-            linked += files_in_folder(_path_of(link))
-        elif link.startswith(("http:", "https:")):
-            try:
-                linked += _page_files(link, tls_context(places.certificates))
-            except BadInput as error:
-                problems.append(error)
+    files: list[IndexFile] = []
+    linked = [file for link in places.links if _path_of(link).is_dir() for file in files_in_folder(_path_of(link))]
+    problems: list[BadInput] = []
+    context = tls_context(places.certificates)
+    pages = [(f"{index.rstrip('/')}/{project}/", files) for index in places.indexes]
+    pages += [(link, linked) for link in places.links if link.startswith(("http:", "https:"))]
+    for page, listed in pages:
+        try:
+            listed += _page_files(page, context)
+        except BadInput as error:
+            problems.append(error)
     if not files and not linked and problems:
         raise problems[0]
     return files, linked
 
 
-def index_files(project: str, places: Places, timeout: float = 60) -> tuple[list[IndexFile], list[BadInput]]:
-    """What every index that answers lists for a project, and what the others said."""
-    files: list[IndexFile] = []
-    problems: list[BadInput] = []
-    context = tls_context(places.certificates)
-    for index in places.indexes:
-        try:
-            files += _page_files(f"{index.rstrip('/')}/{project}/", context, timeout)
-        except BadInput as error:
-            problems.append(error)
-    return files, problems
-
-
-def _page_files(page: str, context: ssl.SSLContext, timeout: float = 60) -> list[IndexFile]:
+def _page_files(page: str, context: ssl.SSLContext) -> list[IndexFile]:
     if page.startswith("file:"):
         listing = _path_of(page) / "index.html"
         if not listing.is_file():
             raise Unreachable(f"{page} has no index.html")
         return read_project_page(listing.read_bytes(), listing.as_uri())
-    return read_project_page(read_page(page, accept=ACCEPT, context=context, timeout=timeout), page)
+    return read_project_page(read_page(page, accept=ACCEPT, context=context), page)
 
 
 def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder: Path | None = None) -> WheelSource:

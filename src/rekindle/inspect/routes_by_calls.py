@@ -51,10 +51,9 @@ class RoutesByCalls:
         telling: Callable[[str], bool],
     ) -> None:
         self.library, self.graph, self.functions = library, graph, library.functions
+        self.copy, self.telling = copy, telling
         self.count = len(self.functions)
         self.uses = {number: frozenset(used) - {"exclusive"} for number, used in uses.items()}
-        self.copy = copy
-        self.telling = telling
         self._asked = 0
         self.asks = graph.asks_at_all or bool(graph.resolvers)
         self._caller, self._callee = graph.edges

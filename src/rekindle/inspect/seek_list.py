@@ -58,12 +58,8 @@ def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tup
 def whole_lists(data: bytes) -> list[tuple[GpuTarget, ...]]:
     """Complete lists only: none that begins right behind unknown bytes."""
     # Unknown bytes are cut out with the word that touches them.
-    out: list[tuple[GpuTarget, ...]] = []
-    for piece in data.split(bytes([UNKNOWN])):
-        _, mark, words = piece.partition(b"\0")
-        if mark:
-            out += arch_lists_in(b"\0" + words)
-    return out
+    pieces = (piece.partition(b"\0") for piece in data.split(bytes([UNKNOWN])))
+    return [found for _, mark, words in pieces for found in arch_lists_in(mark + words) if mark]
 
 
 def looks_like_code(data: bytes) -> bool:

@@ -204,9 +204,7 @@ def check_record(source: WheelSource) -> list[WheelFinding]:
     info = source.zip.dist_info or ""
     free = {f"{info}/RECORD", f"{info}/RECORD.jws", f"{info}/RECORD.p7s"}
     wrong, unlisted, unverified = [], [], []
-    for name in source.files:
-        if name in free:
-            continue
+    for name in (name for name in source.files if name not in free):
         row = record.get(name)
         if row is None:
             unlisted.append(name)
@@ -216,14 +214,18 @@ def check_record(source: WheelSource) -> list[WheelFinding]:
             wrong.append(name)
     missing = [name for name in record if name not in source.files]
     faults = (
-        ("record-wrong", "error", "differ from RECORD", wrong),
-        ("record-missing", "error", "are in RECORD but not in the wheel", missing),
-        ("record-unlisted", "warning", "are not in RECORD", unlisted),
-        ("record-unverified", "note", "have no SHA-256 in RECORD", unverified),
+        WheelFinding(code="record-wrong", severity="error", text=_name_files(wrong, "differ from RECORD")),
+        WheelFinding(
+            code="record-missing", severity="error", text=_name_files(missing, "are in RECORD but not in the wheel")
+        ),
+        WheelFinding(code="record-unlisted", text=_name_files(unlisted, "are not in RECORD")),
+        WheelFinding(
+            code="record-unverified", severity="note", text=_name_files(unverified, "have no SHA-256 in RECORD")
+        ),
     )
-    out = []
-    for code, severity, text, names in faults:
-        if names:
-            shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
-            out.append(WheelFinding(code=code, text=f"{len(names)} files {text}: {shown}", severity=severity))  # type: ignore[arg-type]
-    return out
+    return [fault for fault in faults if fault.text]
+
+
+def _name_files(names: Sequence[str], text: str) -> str:
+    more = " …" if len(names) > MOST_NAMED else ""
+    return f"{len(names)} files {text}: {', '.join(names[:MOST_NAMED])}{more}" if names else ""

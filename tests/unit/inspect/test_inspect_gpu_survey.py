@@ -46,15 +46,6 @@ def test_how_often_and_how_much() -> None:
     assert not surveyed({}).has_code
 
 
-@pytest.mark.parametrize(
-    ("versions", "newest"), [([(7, 8), (8, 0)], (8, 0)), ([(8, 0), (7, 8)], (8, 0)), ([(8, 2), (8, 10)], (8, 10))]
-)
-def test_the_newest_ptx(versions: list[tuple[int, int]], newest: tuple[int, int]) -> None:
-    found = surveyed({".nv_fatbin": make_fatbin([*map(ptx, versions), sass((9, 9))])})
-    assert found.newest_ptx == newest
-    assert surveyed({".nv_fatbin": make_fatbin([sass((9, 9))])}).newest_ptx is None
-
-
 def test_a_few_containers_of_each_set_are_looked_into() -> None:
     """Whatever their sizes: what counts is which cards they are for."""
     many = [[make_entry(2, 80, payload=CUBIN + bytes(8 * n))] for n in range(SAMPLES + 2)]
@@ -178,7 +169,6 @@ def test_relocatable_parts_are_one_with_what_was_linked_from_them() -> None:
     found = surveyed({"__nv_relfatbin": make_fatbin(part, part, part)} | linked)
     assert names_of(found) == {"compute_90 sm_80 sm_90": 1}
     assert {target.name: count for target, count in found.entries.items()} == {"sm_80": 4, "sm_90": 4, "compute_90": 3}
-    assert found.newest_ptx is not None
     # The driver links again only if every part has PTX.
     assert names_of(surveyed({"__nv_relfatbin": make_fatbin(part, poor)} | linked)) == {"sm_80 sm_90": 1}
     # What was compiled alone keeps its own targets.

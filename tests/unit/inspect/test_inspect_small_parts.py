@@ -312,7 +312,7 @@ def test_entries_of_one_container_are_counted_by_target() -> None:
     assert sorted((sorted(one.name for one in names), count) for names, count in found.sets.items()) == [
         (["compute_90", "sm_80"], 1), (["sm_80"], 1),
     ]  # fmt: skip
-    assert (found.has_code, found.odd.total(), found.newest_ptx) == (True, 1, (1, 7))
+    assert (found.has_code, found.odd.total()) == (True, 1)
     assert {target.name: size for target, size in found.bytes.items()} == {"sm_80": 3 * 16, "compute_90": 16}
     assert not GpuSurvey("a").has_code
 
