@@ -43,7 +43,6 @@ class EmulatedMachine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return LiveHost().machine == self.machine
 
     def library_folders(self, root: Path) -> tuple[Path, ...]:
-        """Where its libraries lie under ``root``."""
         inside = (f"lib/{self.triplet}", f"usr/lib/{self.triplet}", "lib64", "usr/lib64")
         return tuple(root / folder for folder in inside)
 

@@ -5,6 +5,7 @@ already uses; nothing is installed and nothing needs root. A wheel for Python 3.
 the emulated system gets the wheel's Python: the root's own, one the user has, one from apt, or one uv brings.
 """
 
+import contextlib
 import os
 import shutil
 import sys
@@ -39,7 +40,6 @@ class Root:
     python: Path
     version: tuple[int, int]
     packages: int
-    emulated: EmulatedMachine = X86
 
 
 def prepare_root(
@@ -51,10 +51,10 @@ def prepare_root(
     """
     import filelock
 
-    name = f"{emulated.debian}-root" + (f"-{version[0]}.{version[1]}" if version else "")
-    python = "python3" if version is None else f"python{version[0]}.{version[1]}"
+    number = "{}.{}".format(*version) if version else ""
+    name = f"{emulated.debian}-root" + (f"-{number}" if number else "")
     folder = cache / name
-    if (root := _read_root(folder, emulated)) is not None:
+    if (root := _read_root(folder)) is not None:
         return root
     for tool in ("apt-get", "dpkg-deb"):
         if host.which(tool) is None:
@@ -64,12 +64,12 @@ def prepare_root(
             )
     cache.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(cache / f"{name}.lock"):
-        if (root := _read_root(folder, emulated)) is not None:
+        if (root := _read_root(folder)) is not None:
             return root
         progress.stage(f"{emulated.words} root", "from Debian packages, once (about 18 MB)")
         with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as place:
             work = Path(place)
-            debs = _download_packages(host, work, python, emulated)
+            debs = _download_packages(host, work, f"python{number or 3}", emulated)
             staging = work / "root"
             for done, deb in enumerate(debs):
                 progress.step(done, len(debs), deb.name)
@@ -83,29 +83,22 @@ def prepare_root(
             shutil.rmtree(folder, ignore_errors=True)
             # Renamed only when complete: a kill leaves the old root or none.
             staging.rename(folder)
-    root = _read_root(folder, emulated)
-    if root is None:
+    if (root := _read_root(folder)) is None:
         raise Unprepared(["apt-get"], 0, ["the packages it brought hold no Python"])
     return root
 
 
-def _read_root(folder: Path, emulated: EmulatedMachine = X86) -> Root | None:
-    try:
+def _read_root(folder: Path) -> Root | None:
+    with contextlib.suppress(OSError, ValueError):
         packages = int((folder / COMPLETE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    inside = _find_python(folder)
-    if inside is None:
-        return None
-    return Root(path=folder, python=inside[0], version=inside[1], packages=packages, emulated=emulated)
+        if inside := _find_python(folder):
+            return Root(path=folder, python=inside[0], version=inside[1], packages=packages)
+    return None
 
 
 def _find_python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
-    for python in sorted((folder / "usr/bin").glob("python3.*")):
-        minor = python.name.removeprefix("python3.")
-        if minor.isdigit():
-            return python, (3, int(minor))
-    return None
+    found = ((path, path.name.removeprefix("python3.")) for path in sorted((folder / "usr/bin").glob("python3.*")))
+    return next(((path, (3, int(minor))) for path, minor in found if minor.isdigit()), None)
 
 
 def _download_packages(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
@@ -120,13 +113,8 @@ def _download_packages(host: Host, work: Path, python: str, emulated: EmulatedMa
         text = text.replace(mark, str(value))
     config.write_text(text, encoding="utf-8")
     env = {"APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive"}
-    _run_tool(host, ["apt-get", "-q", "update"], env=env, timeout=DOWNLOAD_SECONDS)
-    _run_tool(
-        host,
-        ["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES],
-        env=env,
-        timeout=DOWNLOAD_SECONDS,
-    )
+    for words in (["update"], ["-y", "install", "--download-only", python, *PACKAGES]):
+        _run_tool(host, ["apt-get", "-q", *words], env=env, timeout=DOWNLOAD_SECONDS)
     debs = sorted((archive / "archives").glob("*.deb"))
     if not debs:
         raise Unprepared(
@@ -196,7 +184,6 @@ class EmulatedPython:
     root: Root | None = None
 
     def places(self) -> list[Path]:
-        """The folders the interpreter lies in."""
         root = [self.root.path] if self.root else []
         return [*root, *parts_of(self.path.parent.parent), *(parts_of(self.home) if self.home else [])]
 

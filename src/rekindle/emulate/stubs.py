@@ -5,6 +5,7 @@ Written byte by byte for x86-64 and AArch64, so no compiler is needed: one read-
 version definitions and a few bytes of code; one writable page with the dynamic section, which the loader changes.
 """
 
+import contextlib
 import itertools
 import re
 import struct
@@ -96,7 +97,6 @@ def _elf_header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic:
 
 
 def elf_hash(name: str) -> int:
-    """The System V hash of a symbol's name."""
     value = 0
     for byte in name.encode("utf-8"):
         value = (value << 4) + byte
@@ -135,11 +135,9 @@ class Linkage:
 
 def read_linkage(path: Path) -> Linkage | None:
     """The dynamic symbols of a library; None for what is no ELF file."""
-    try:
-        with open_elf(path) as elf:
-            return _linkage_of(elf)
-    except (Malformed, ValueError, OSError):
-        return None
+    with contextlib.suppress(Malformed, ValueError, OSError), open_elf(path) as elf:
+        return _linkage_of(elf)
+    return None
 
 
 def _linkage_of(elf: Elf) -> Linkage:

@@ -26,7 +26,6 @@ def classify(words: npt.NDArray[np.uint32]) -> Bytes:
 
 
 def scan(stretch: Stretch) -> Scan:
-    """All that the functions of a stretch do."""
     code, address, starts, ends, targets, watched, _, first = stretch
     # A stretch that begins off the four-byte grid is data; the words start at the next multiple.
     skip = -address % 4

@@ -1,13 +1,13 @@
 """A library by its first bytes: ELF or PE, whatever its name says."""
 
 import contextlib
-import mmap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.pe import Pe, is_pe
+from rekindle.formats.view import map_file
 
 
 def open_binary(data: Any, what: str) -> Elf | Pe | None:
@@ -21,10 +21,5 @@ def open_binary(data: Any, what: str) -> Elf | Pe | None:
 @contextlib.contextmanager
 def map_binary(path: Path) -> Iterator[Elf | Pe | None]:
     """The same for a file, mapped and not read."""
-    with path.open("rb") as file:
-        head = file.read(4)
-        if not (is_elf(head) or is_pe(head)):
-            yield None
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield open_binary(data, path.name)
+    with map_file(path) as data:
+        yield open_binary(data, path.name)

@@ -71,14 +71,12 @@ class Face(NamedTuple):
 
 def face_differences(new: Face, official: Face) -> str | None:
     """Why new code cannot stand beside the wheel's own, in words: what host code relies on must be the same."""
-    for what, mine, theirs in (
-        ("kernel", new.kernels.keys(), official.kernels.keys()),
-        ("variable", new.variables.keys(), official.variables.keys()),
-    ):
+    for what in ("kernels", "variables"):
+        mine, theirs = (set(getattr(face, what)) for face in (new, official))
         if missing := sorted(theirs - mine):
-            return f"{len(missing)} of {len(theirs)} {what}s are missing, first {missing[0][:_SHOWN]}"
+            return f"{len(missing)} of {len(theirs)} {what} are missing, first {missing[0][:_SHOWN]}"
         if extra := sorted(mine - theirs):
-            return f"{len(extra)} {what}s are not in the wheel's own code, first {extra[0][:_SHOWN]}"
+            return f"{len(extra)} {what} are not in the wheel's own code, first {extra[0][:_SHOWN]}"
     for name, kernel in official.kernels.items():
         if new.kernels[name].passed != kernel.passed:
             return f"the parameters of {name[:_SHOWN]} have {_sizes(new.kernels[name])}, not {_sizes(kernel)}"
@@ -114,13 +112,12 @@ def cubin_arch(head: bytes) -> Sm | None:
     """The architecture of a cubin from its first bytes; None where it is no cubin, or of a form not known."""
     if len(head) < HEAD or head[:6] != b"\x7fELF\x02\x01":
         return None
-    (machine,) = struct.unpack_from("<H", head, 18)
-    form = _FORMS.get(head[8])
-    if machine != MACHINE or form is None:
+    machine, flags = (struct.unpack_from(form, head, at)[0] for form, at in (("<H", 18), ("<I", 48)))
+    if machine != MACHINE or head[8] not in _FORMS:
         return None
-    (flags,) = struct.unpack_from("<I", head, 48)
-    number = flags >> form[0] & 0xFF
-    return Sm.from_number(number, "a" if flags & form[1] else "") if number >= 10 else None
+    shift, exact = _FORMS[head[8]]
+    number = flags >> shift & 0xFF
+    return Sm.from_number(number, "a" if flags & exact else "") if number >= 10 else None
 
 
 def read_face(image: bytes, what: str = "cubin") -> Face:

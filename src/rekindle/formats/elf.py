@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rekindle.formats.view import Malformed, View
+from rekindle.formats.view import Malformed, View, map_file
 
 MACHINES = {62: "x86_64", 183: "aarch64", 3: "x86", 40: "arm", 21: "ppc64le", 243: "riscv64"}
 # Code for GPUs.
@@ -83,7 +83,6 @@ def packed_slots(table: bytes) -> list[int]:
 
 
 def is_elf(head: bytes | mmap.mmap) -> bool:
-    """By its first bytes."""
     return head[:4] == b"\x7fELF"
 
 
@@ -167,7 +166,6 @@ class Elf:
         return None
 
     def address_of(self, offset: int) -> int | None:
-        """Where a byte of the file is mapped."""
         for segment in self.segments:
             if segment.kind == PT_LOAD and segment.offset <= offset < segment.offset + segment.file_size:
                 return segment.address + offset - segment.offset
@@ -253,7 +251,7 @@ class Elf:
 @contextlib.contextmanager
 def open_elf(path: Path) -> Iterator[Elf]:
     """An ELF file mapped, not read: libtorch_cuda.so has 900 MB."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with map_file(path) as data:
         with contextlib.suppress(AttributeError, OSError):
             data.madvise(mmap.MADV_RANDOM)
         yield Elf(data, path.name)

@@ -42,7 +42,6 @@ class SectionPiece:
 
     @property
     def size(self) -> int:
-        """Bytes of the new content."""
         return sum(len(part) if isinstance(part, bytes) else part[1] for part in self.parts)
 
 
@@ -69,7 +68,9 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
             for row, where, addend in _plain_pointers(elf, offset, size, kind, low, high):
                 pointers.append(Pointer(_file_offset(elf, where), offset + row * RELA.itemsize + 16, addend))
         elif table.kind == _RELR:
-            pointers += _packed_pointers(elf, elf.view.take(offset, size // 8 * 8), low, high)
+            places = [_file_offset(elf, slot) for slot in packed_slots(elf.view.take(offset, size // 8 * 8))]
+            found = [Pointer(place, None, elf.view.number("<Q", place)) for place in places]
+            pointers += [pointer for pointer in found if low <= pointer.target < high]
     return tuple(pointers)
 
 
@@ -230,17 +231,6 @@ def _plain_pointers(elf: Elf, offset: int, size: int, kind: int, low: int, high:
     inside = np.flatnonzero((rows["info"] == kind) & (rows["addend"] >= low) & (rows["addend"] < high))
     chosen = rows[inside]
     return list(zip(inside.tolist(), chosen["where"].tolist(), chosen["addend"].tolist(), strict=True))
-
-
-def _packed_pointers(elf: Elf, table: bytes, low: int, high: int) -> list[Pointer]:
-    """Pointers that a RELR table names and that lead between ``low`` and ``high``."""
-    out = []
-    for slot in packed_slots(table):
-        place = _file_offset(elf, slot)
-        target = elf.view.number("<Q", place)
-        if low <= target < high:
-            out.append(Pointer(place, None, target))
-    return out
 
 
 def _file_offset(elf: Elf, address: int) -> int:

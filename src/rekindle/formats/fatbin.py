@@ -118,9 +118,11 @@ def decode_head(entry: Entry, stored: bytes, limit: int) -> bytes:
         return stored[:limit]
     if entry.compression == "lz4":
         return decode_lz4(stored, limit)
-    from rekindle.formats.zstd import decode_zstd
+    from rekindle.formats.zstd import ZstdError, read_zstd
 
-    return decode_zstd(stored, limit)
+    with contextlib.suppress(ZstdError):
+        return read_zstd(stored, limit)
+    return b""
 
 
 def read_options(data: Any, entry: Entry) -> tuple[str, ...]:

@@ -80,7 +80,6 @@ class Functions:
         return LOCAL if symbol < 0 else int(self.table["info"][symbol]) >> 4
 
     def at(self, address: int) -> int | None:
-        """The function that holds an address."""
         index = int(np.searchsorted(self.start, address, "right")) - 1
         return index if index >= 0 and address < self.end[index] else None
 
@@ -107,7 +106,6 @@ def code_of(binary: Elf | Pe) -> list[Code]:
 
 
 def find_functions(binary: Elf | Pe) -> Functions:
-    """All functions of a library."""
     return _pe_functions(binary) if isinstance(binary, Pe) else _elf_functions(binary)
 
 

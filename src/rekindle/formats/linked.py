@@ -32,12 +32,10 @@ class Linked:
 
     @property
     def base(self) -> str:
-        """The file's name."""
         return self.file.rsplit("/", 1)[-1]
 
     @property
     def system(self) -> str:
-        """The system it is for."""
         return "windows" if self.format == "pe" else "linux"
 
     @property
@@ -67,12 +65,10 @@ class Needs:
             self._brought = {name.lower() for name in self._brought}
 
     def bundled(self, name: str) -> bool:
-        """Does the wheel bring it?"""
         return (name.lower() if self._windows else name) in self._brought
 
     @property
     def external(self) -> list[str]:
-        """What must come from elsewhere."""
         return [name for name in sorted(self.users) if not self.bundled(name)]
 
 

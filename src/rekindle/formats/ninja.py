@@ -68,7 +68,6 @@ def _log_rows(lines: Iterable[str]) -> Iterator[tuple[tuple[int, int, str], str]
 
 
 def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
-    """The last time each output was made."""
     return {output: edge for edge in edges for output in edge.outputs}
 
 
@@ -114,7 +113,7 @@ def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
 
 def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
     edge: BuildEdge | None = None
-    for line in _join_lines(lines):
+    for line in itertools.chain(_join_lines(lines), [""]):
         if line.startswith(" "):
             name, sign, value = line.strip().partition("=")
             if edge is not None and sign:
@@ -123,11 +122,7 @@ def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
             continue
         if edge is not None:
             yield edge
-            edge = None
-        if line.startswith("build "):
-            edge = _parse_edge(line[6:])
-    if edge is not None:
-        yield edge
+        edge = _parse_edge(line[6:]) if line.startswith("build ") else None
 
 
 def _join_lines(lines: Iterable[str]) -> Iterator[str]:

@@ -105,7 +105,6 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
 
 
 def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, bytes]:
-    """The code objects of a bundle by their ids, inflated."""
     if not bundle.size:
         raise Malformed(f"{what}: the compressed offload bundle at offset {bundle.offset} does not say how long it is")
     raw = bytes(data[bundle.offset : bundle.offset + bundle.size])

@@ -49,7 +49,6 @@ class _NameReader:
 
 
 def is_pe(head: bytes) -> bool:
-    """By its first bytes."""
     return head[:2] == b"MZ"
 
 
@@ -174,12 +173,7 @@ class Pe:
     @functools.cached_property
     def exports(self) -> tuple[tuple[int, str], ...]:
         """(address, name) of the named exports."""
-        table = self.directory(EXPORT)
-        if table is None:
-            return ()
-        count, names = self.view.unpack("<II", table[0] + 20)
-        functions, name_table, ordinals = self.view.unpack("<III", table[0] + 28)
-        at = [self.offset_of(rva) for rva in (functions, name_table, ordinals)]
+        count, names, *at = self._export_table
         if not names:
             return ()
         if names > MAX_EXPORTS or None in at:
@@ -187,26 +181,32 @@ class Pe:
         out = []
         texts = _NameReader(self.view)
         for i in range(names):
-            ordinal = self.view.number("<H", at[2] + 2 * i)  # type: ignore[operator]
-            name = self.offset_of(self.view.number("<I", at[1] + 4 * i))  # type: ignore[operator]
+            ordinal = self.view.number("<H", at[2] + 2 * i)
+            name = self.offset_of(self.view.number("<I", at[1] + 4 * i))
             if ordinal < count and name is not None:
-                out.append((self.view.number("<I", at[0] + 4 * ordinal), texts.text(name)))  # type: ignore[operator]
+                out.append((self.view.number("<I", at[0] + 4 * ordinal), texts.text(name)))
         return tuple(out)
+
+    @functools.cached_property
+    def _export_table(self) -> tuple[Any, ...]:
+        """How many functions and names are exported; where in the file the functions, the names and the numbers of the
+        named functions stand (None: nowhere)."""
+        table = self.directory(EXPORT)
+        if table is None:
+            return 0, 0, None, None, None
+        count, names, *places = self.view.unpack("<5I", table[0] + 20)
+        return count, names, *map(self.offset_of, places)
 
     @functools.cached_property
     def forwards(self) -> tuple[str, ...]:
         """Libraries that some of the exports are handed on to: ``NAME`` of ``NAME.function``, without ``.dll``. The
         loader looks for them when such an export is asked for."""
-        table = self.directory(EXPORT)
-        if table is None:
-            return ()
-        start, size = self.directories[EXPORT]
-        count = self.view.number("<I", table[0] + 20)
-        functions = self.offset_of(self.view.number("<I", table[0] + 28))
+        count, _, functions, *_ = self._export_table
         if not count or functions is None:
             return ()
         if count > MAX_EXPORTS:
             raise Malformed(f"{self.view.what}: its export table cannot be")
+        start, size = self.directories[EXPORT]
         out: dict[str, None] = {}
         names = _NameReader(self.view)
         for i in range(count):

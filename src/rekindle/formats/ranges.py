@@ -113,7 +113,6 @@ def read_page(
     timeout: float = 60,
     most: int | None = None,
 ) -> bytes:
-    """A small document, whole."""
     _, _, body = request(url, {"Accept": accept}, context, timeout)
     with body:
         return read_whole(body, url, most)

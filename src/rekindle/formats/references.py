@@ -89,31 +89,23 @@ def read_pe_references(pe: Pe) -> References:
 def _packed_relative(elf: Elf) -> Ints:
     """The pointers of a RELR table, which lie in the slots it names."""
     section = elf.section(".relr.dyn")
-    out: list[tuple[int, int]] = []
-    if section is None:
-        return np.zeros((0, 2), np.int64)
-    offset, size = elf.content(section)
-    for slot in packed_slots(elf.view.take(offset, size // 8 * 8)):
-        place = elf.offset_of(slot)
-        if place is not None and elf.view.inside(place, 8):
-            out.append((slot, elf.view.number("<q", place)))
+    offset, size = elf.content(section) if section else (0, 0)
+    places = ((slot, elf.offset_of(slot)) for slot in packed_slots(elf.view.take(offset, size // 8 * 8)))
+    inside = [(slot, place) for slot, place in places if place is not None and elf.view.inside(place, 8)]
+    out = [(slot, elf.view.number("<q", place)) for slot, place in inside]
     return np.array(out, np.int64).reshape(-1, 2)
 
 
 def _constructors(elf: Elf, pointers: Ints) -> Ints:
     section = elf.section(".init_array")
-    if section is None:
-        return np.zeros(0, np.int64)
-    inside = (pointers[:, 0] >= section.address) & (pointers[:, 0] < section.address + section.size)
-    return np.unique(pointers[inside, 1])
+    low, size = (section.address, section.size) if section else (0, 0)
+    return np.unique(pointers[(pointers[:, 0] >= low) & (pointers[:, 0] < low + size), 1])
 
 
 def _find_stubs(elf: Elf) -> dict[int, int]:
-    out: dict[int, int] = {}
-    for section in elf.sections:
-        if section.name.startswith(".plt") and section.size // 8 < MAX_STUBS:
-            out.update(_x86_stubs(elf, section) if elf.machine == "x86_64" else _arm_stubs(elf, section))
-    return out
+    read = _x86_stubs if elf.machine == "x86_64" else _arm_stubs
+    tables = [part for part in elf.sections if part.name.startswith(".plt") and part.size // 8 < MAX_STUBS]
+    return {stub: slot for table in tables for stub, slot in read(elf, table).items()}
 
 
 def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:

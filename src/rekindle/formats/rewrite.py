@@ -114,7 +114,6 @@ def new_member(name: str, mode: int = 0o644, stamp: tuple[int, ...] = _EPOCH) ->
 
 
 def member_chunks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
-    """A member's content, inflated piece by piece."""
     with archive.open(name) as file:
         yield from iter(partial(file.read, _CHUNK), b"")
 

@@ -142,7 +142,6 @@ def _absolute_url(base: str, href: str) -> str:
 
 
 def files_in_folder(folder: Path) -> list[IndexFile]:
-    """Wheels and source archives."""
     paths = sorted(path for kind in ("*.whl", "*.tar.gz", "*.zip") for path in folder.glob(kind))
     return [IndexFile(path.name, path.resolve().as_uri()) for path in paths]
 

@@ -42,7 +42,6 @@ def pre_authentication(payload_type: str, payload: bytes) -> bytes:
 
 
 def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes], bytes]) -> bytes:
-    """An envelope with one signature, as JSON."""
     signature = sign(pre_authentication(payload_type, payload))
     made = {
         "payload": _to_base64(payload),

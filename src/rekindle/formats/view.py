@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import struct
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from rekindle.errors import BadInput
 
@@ -25,6 +28,27 @@ def release(data: object, offset: int, size: int) -> None:
         high = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
         if high > low:
             data.madvise(mmap.MADV_DONTNEED, low, high - low)
+
+
+@contextlib.contextmanager
+def map_open(file: BinaryIO) -> Iterator[Any]:
+    """An open file as a buffer: mapped, not read."""
+    if file.seek(0, 2) == 0:
+        yield b""
+        return
+    buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        yield buffer
+    finally:
+        # NumPy arrays may still look into it while an error travels up; the last of them lets go of it.
+        with contextlib.suppress(BufferError):
+            buffer.close()
+
+
+@contextlib.contextmanager
+def map_file(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file, map_open(file) as buffer:
+        yield buffer
 
 
 def round_up(value: int, step: int) -> int:
@@ -74,5 +98,4 @@ class View:
         return piece[:cut].decode("utf-8", "backslashreplace")
 
     def inside(self, offset: int, size: int) -> bool:
-        """Are all these bytes there?"""
         return offset >= 0 and size >= 0 and offset + size <= self.size

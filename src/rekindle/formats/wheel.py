@@ -125,7 +125,6 @@ class WheelZip:
         return Member(name, *sizes, info.compress_type, info.CRC, info.header_offset, info.external_attr >> 16, raw)
 
     def read(self, name: str, limit: int = MAX_SMALL) -> bytes:
-        """A small member, whole."""
         out = bytearray()
         member = self.members[name]
         if member.size > limit:

@@ -17,7 +17,6 @@ AHEAD = 8
 
 
 def scan(stretch: Stretch) -> Scan:
-    """All that the functions of a stretch do."""
     # Some look a few bytes ahead: with room behind it the last instruction is not lost.
     code = np.concatenate([stretch.code, np.zeros(AHEAD, np.uint8)])
     head, address = code[:-AHEAD], stretch.address

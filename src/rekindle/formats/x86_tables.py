@@ -24,7 +24,6 @@ def _opcodes(text: str) -> list[int]:
 
 
 def flags(text: str) -> Flags:
-    """True for these opcodes."""
     return np.isin(np.arange(256), _opcodes(text))
 
 

@@ -31,14 +31,6 @@ def read_zstd(stored: bytes, size: int, *, window_log: int = 27) -> bytes:
     return bytes(out)
 
 
-def decode_zstd(stored: bytes, size: int) -> bytes:
-    """The same, and nothing for a stream that gives nothing."""
-    try:
-        return read_zstd(stored, size)
-    except ZstdError:
-        return b""
-
-
 def write_zstd(data: bytes, *, level: int, window_log: int | None = None) -> bytes:
     """One stream that says how long its content is; ``window_log``: what repeats is found so far apart."""
     if window_log is None:

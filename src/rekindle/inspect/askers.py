@@ -30,7 +30,9 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
     size = library.functions.end - library.functions.start
     rows: list[tuple[int, int]] = []
 
-    data = _data_spans(library)
+    # Variables proper, without tables that are read-only once the loader is done.
+    named = (part for part in library.binary.sections if part.name in (".data", ".bss", ".ldata", ".lbss"))
+    data = [(part.address, part.address + part.size) for part in named] if isinstance(library.binary, Elf) else []
     pointer_at, pointer_to = library.references.pointers[:, 0], library.references.pointers[:, 1]
 
     def written(number: int) -> list[int]:
@@ -63,14 +65,6 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
 
 def _runs_at_load(library: LibraryScan, number: int) -> bool:
     return bool(np.isin(library.functions.start[number], library.references.started))
-
-
-def _data_spans(library: LibraryScan) -> list[tuple[int, int]]:
-    """Variables proper, without tables that are read-only once the loader is done."""
-    if not isinstance(library.binary, Elf):
-        return []
-    chosen = [part for part in library.binary.sections if part.name in (".data", ".bss", ".ldata", ".lbss")]
-    return [(part.address, part.address + part.size) for part in chosen]
 
 
 def _join_spans(rows: list[tuple[int, int]]) -> Ints:

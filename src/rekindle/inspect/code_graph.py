@@ -154,11 +154,9 @@ class CodeGraph:
 
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def callers(self, number: int) -> tuple[int, ...]:
-        """Functions that really call or jump to this one."""
         return tuple(caller for caller in self._by_callee.of(number) if self.calls(caller, number))
 
     def calls(self, caller: int, number: int) -> bool:
-        """Does it really call or jump there?"""
         machine = self.library.binary.machine
         return machine != "x86_64" or int(self.functions.start[number]) in self._callees(caller)
 
@@ -244,7 +242,6 @@ class CodeGraph:
         return out
 
     def raw(self, number: int) -> Bytes:
-        """A function's bytes."""
         start, end = int(self.functions.start[number]), int(self.functions.end[number])
         part = next(p for p in self.library.code if p.address <= start < p.address + p.size)
         return np.frombuffer(

@@ -7,7 +7,6 @@ find later, and where it was; ``libraries/``, copies of what belongs to no packa
 
 from __future__ import annotations
 
-import mmap
 import os
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.linked import Linked, Needs, is_native, link_fields
-from rekindle.formats.view import Malformed
+from rekindle.formats.view import Malformed, map_file
 from rekindle.inspect.packages import comes_along
 
 # The loader's own places, after what LD_LIBRARY_PATH says and what ldconfig has listed.
@@ -55,11 +54,9 @@ def read_wheel(path: Path) -> tuple[list[Linked], list[str]]:
 
 
 def read_library(path: Path, base: str) -> Iterator[Linked]:
-    """The library of this file, if it is one."""
-    with path.open("rb") as file:
-        if is_elf(file.read(4)):
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                yield Linked(file=base, **link_fields(Elf(mapped, base)))
+    with map_file(path) as mapped:
+        if is_elf(mapped[:4]):
+            yield Linked(file=base, **link_fields(Elf(mapped, base)))
 
 
 def find_library(name: str, machine: str, places: Sequence[str], listed: dict[str, list[str]]) -> Path | None:
@@ -79,7 +76,6 @@ def _machine_of(path: Path) -> str | None:
 
 
 def listed_libraries() -> dict[str, list[str]]:
-    """Names and paths in the loader's cache."""
     tool = shutil.which("ldconfig") or "/sbin/ldconfig"
     out: dict[str, list[str]] = {}
     for line in subprocess.run([tool, "-p"], capture_output=True, text=True, check=True).stdout.splitlines():

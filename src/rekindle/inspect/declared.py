@@ -111,7 +111,6 @@ def longest_list(lists: set[tuple[GpuTarget, ...]]) -> tuple[GpuTarget, ...]:
 
 
 def arch_lists_in(piece: bytes) -> set[tuple[GpuTarget, ...]]:
-    """Every list of architectures in these bytes."""
     lists: set[tuple[GpuTarget, ...]] = set()
     for pattern in _SM_LISTS:
         for text in _whole_words(pattern, piece):

@@ -78,11 +78,9 @@ class GpuSurvey:
 
     @property
     def has_code(self) -> bool:
-        """Is there any GPU code?"""
         return bool(self.sets or self.sycl)
 
     def targets(self, kind: str) -> list[GpuTarget]:
-        """The targets of one kind."""
         return [target for target in self.entries if target.kind == kind]
 
 

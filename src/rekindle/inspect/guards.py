@@ -101,7 +101,6 @@ def _read_guard(row: dict[str, Any]) -> Guard:
 
 @functools.cache
 def load_guards() -> Guards:
-    """All of ``guards.toml``."""
     raw = read_beside(__file__, "guards.toml", dict[str, Any])
     rows = tuple(map(_read_guard, raw["guard"]))
     check = QuestionNames(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))

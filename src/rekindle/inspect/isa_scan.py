@@ -60,8 +60,9 @@ def scan_code(
     # A hundred megabytes of names and tables were read once; what is wanted again is read again.
     release(binary.view.data, 0, binary.view.size)
     targets = np.unique(np.concatenate([functions.start, np.fromiter(references.stubs, np.int64)]))
-    slots = _function_slots(references, functions)
-    watched = np.unique(np.concatenate([slots, state]))
+    # Slots that hold a function's address or an import: reading one means calling it or passing it on.
+    slots = references.pointers[np.isin(references.pointers[:, 1], functions.start), 0]
+    watched = np.unique(np.concatenate([slots, np.fromiter(references.imports, np.int64), state]))
     code = code_of(binary)
     marked = any(map(copies, functions.all_files()))
     # Of a Windows library nobody tells which pointers it holds, so its variables say nothing.
@@ -118,13 +119,6 @@ def _variable_span(elf: Elf) -> Variables:
         return NOWHERE
     low = min(low for low, _ in spans)
     return Variables(low, min(max(high for _, high in spans), low + (1 << 32)))
-
-
-def _function_slots(references: References, functions: Functions) -> Ints:
-    """GOT slots that hold a function's address or an import: reading one means calling or passing it on."""
-    pointers = references.pointers
-    to_function = np.isin(pointers[:, 1], functions.start)
-    return np.concatenate([pointers[to_function, 0], np.fromiter(references.imports, np.int64)])
 
 
 def _state_variables(elf: Elf, references: References, watch: Callable[[str], bool]) -> Ints:

@@ -49,8 +49,7 @@ def rocm_libraries(path: str) -> list[str]:
 
 
 def is_vendor(library: str) -> bool:
-    """Is this a library that NVIDIA or AMD publish?"""
-    package = _row_of(library).get("package", "")
+    package: str = _row_of(library).get("package", "")
     return package.startswith("nvidia-") or package == "ROCm"
 
 

@@ -48,7 +48,6 @@ class Edges:
         return Edges(self._target, self._source)
 
     def of(self, node: int) -> list[int]:
-        """The nodes that a node leads to, each once."""
         low, high = np.searchsorted(self._source, [node, node + 1])
         return list(dict.fromkeys(self._target[low:high].tolist()))
 

@@ -5,35 +5,17 @@ temporary file once, so memory stays bounded and a kill leaves nothing behind.
 """
 
 import contextlib
-import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal
 
 from rekindle.errors import BadInput, reading
+from rekindle.formats.view import map_file, map_open
 
 MAX_FILES = 200_000
 
 
 Kind = Literal["wheel", "library", "directory", "installed"]
-
-
-class Source(Protocol):
-    """The files of a target, by name with their sizes."""
-
-    kind: Kind
-    label: str
-    size: int
-    files: dict[str, int]
-
-    def read(self, name: str, limit: int) -> bytes | None:
-        """A small file, or None where there is none."""
-
-    def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """The whole file as a buffer."""
-
-    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
-        """The first bytes of many files."""
 
 
 class WheelSource:
@@ -77,7 +59,7 @@ class WheelSource:
             with tempfile.TemporaryFile(prefix="rekindle-") as file:
                 self.digests[name] = self.zip.inflate(name, file.write)
                 file.flush()
-                with _map_open(file) as buffer:
+                with map_open(file) as buffer:
                     yield buffer
         except OSError as error:
             raise BadInput(
@@ -109,8 +91,10 @@ class DirectorySource:
                 return (self.root / name).read_bytes()
         return None
 
-    def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        return map_file(self.root / name)
+    @contextlib.contextmanager
+    def mapped(self, name: str) -> Iterator[Any]:
+        with reading(self.root / name), map_file(self.root / name) as buffer:
+            yield buffer
 
     def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
         for name in names:
@@ -119,12 +103,14 @@ class DirectorySource:
 
 
 class FileSource(DirectorySource):
-    """One library."""
-
     def __init__(self, path: Path) -> None:
         self.root, self.label, self.kind = path.parent, str(path), "library"
         self.size = _file_size(path)
         self.files = {path.name: self.size}
+
+
+# The files of a target, by name with their sizes.
+Source = WheelSource | DirectorySource
 
 
 def open_local(path: Path) -> Source:
@@ -136,28 +122,6 @@ def open_local(path: Path) -> Source:
     if head[:4] == b"\x7fELF" or head[:2] == b"MZ":
         return FileSource(path)
     return WheelSource(lambda: path.open("rb"), path.name, _file_size(path))
-
-
-@contextlib.contextmanager
-def map_file(path: Path) -> Iterator[Any]:
-    """A file as a buffer."""
-    with reading(path), path.open("rb") as file, _map_open(file) as buffer:
-        yield buffer
-
-
-@contextlib.contextmanager
-def _map_open(file: Any) -> Iterator[Any]:
-    file.seek(0, 2)
-    if file.tell() == 0:
-        yield b""
-        return
-    buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    try:
-        yield buffer
-    finally:
-        # NumPy arrays may still look into it while an error travels up; the last of them lets go of it.
-        with contextlib.suppress(BufferError):
-            buffer.close()
 
 
 def _file_size(path: Path) -> int:

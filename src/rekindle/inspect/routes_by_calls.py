@@ -209,7 +209,6 @@ class RoutesByCalls:
         return out
 
     def _flags(self, numbers: Iterable[int]) -> Flags:
-        """True for these functions."""
         out = np.zeros(self.count, bool)
         out[list(numbers)] = True
         return out

@@ -182,7 +182,6 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
 
 
 def _archived_wheels(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
-    """The name of each wheel in an archive, and how to open it."""
     import tarfile
     import zipfile
 

@@ -22,6 +22,7 @@ _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTrials | None = None) -> Verdict:
     """``kept`` is what ``verify`` tried of this build on such a CPU: that counts more than what was read."""
     operators = _tried_operators(report, machine, kept)
+    damage = [finding.text for finding in report.findings if finding.severity == "error"]
     axes = [
         *_judge_system(report, machine),
         *_judge_python(report, machine),
@@ -30,7 +31,7 @@ def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTria
         *driver_verdicts(report, machine),
         *_judge_libc(report, machine),
         *_judge_libraries(report),
-        *_judge_integrity(report),
+        *(verdict("integrity", "no", "damaged", text, "download it again") for text in damage[:3]),
     ]
     axes.sort(key=lambda axis: _WORST[axis.runs])
     runs: bool | None = None
@@ -203,8 +204,3 @@ def _judge_libraries(report: WheelReport) -> list[AxisVerdict]:
     if others:
         return [verdict("libraries", "yes", "libraries-from-packages", "libraries come from " + ", ".join(others))]
     return []
-
-
-def _judge_integrity(report: WheelReport) -> list[AxisVerdict]:
-    errors: Sequence[str] = [finding.text for finding in report.findings if finding.severity == "error"]
-    return [verdict("integrity", "no", "damaged", text, "download it again") for text in errors[:3]]

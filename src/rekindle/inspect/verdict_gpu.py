@@ -29,6 +29,7 @@ from rekindle.facts import Facts, load_facts
 from rekindle.inspect.packages import is_vendor
 from rekindle.model.arch import Gfx, GpuArch, Sm
 from rekindle.model.machine import Gpu, Machine
+from rekindle.model.version import minor
 from rekindle.model.wheel import ArchSet, Axis, AxisVerdict, LibraryGpu, Runs, WheelReport
 
 _CUDNN = re.compile(r"nvidia-cudnn(?:-cu\d+)?\s*\(?==\s*(\d[\d.]*)")
@@ -83,10 +84,12 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         out.append(found)
         if not _is_torch(report):
             continue
-        missing = cudnn_covers(code_of(report, (), facts).cudnn, _major_minor(report.cuda), gpu.arch, facts)
+        cuda = minor(report.cuda) if report.cuda else None
+        missing = cudnn_covers(code_of(report, (), facts).cudnn, cuda, gpu.arch, facts)
         if found.runs == "yes" and missing.kind == "partly":
-            remedy = f"a wheel with cuDNN {missing.want} or older: {_plan_for(gpu.arch)}" if missing.want else None
-            out.append(gpu_verdict("partly", missing.code, f"{name}: {missing.text}", remedy))
+            plan = f"a wheel with cuDNN {missing.want} or older: rekindle plan --gpu {gpu.arch}"
+            text = f"{name}: {missing.text}"
+            out.append(gpu_verdict("partly", missing.code, text, plan if missing.want else None))
     # A card of another maker takes nothing from the one that is served: it is left unused.
     served = any(axis.runs in ("yes", "partly") for axis in out)
     return [replace(axis, runs="partly") if served and axis.code == "gpu-vendor" else axis for axis in out]
@@ -105,9 +108,10 @@ def _judge_intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, fac
     flavour = find_flavour(report.version, facts) if _is_torch(report) else None
     if flavour and flavour.xpu and platform:
         coverage = BACKENDS["xpu"].covers(flavour, platform, gpu, facts)
-        runs: Runs = "yes" if coverage.kind == "native" else "no"
-        remedy = None if runs == "yes" else _plan_for(row.arch)
-        return gpu_verdict(runs, coverage.code, f"{name}: the wheel {coverage.text}", remedy)
+        text = f"{name}: the wheel {coverage.text}"
+        if coverage.kind == "native":
+            return gpu_verdict("yes", coverage.code, text)
+        return gpu_verdict("no", coverage.code, text, f"rekindle plan --gpu {row.arch}")
     devices = sorted({device for library in report.gpu.libraries for device in library.ahead if device in row.devices})
     if devices:
         return gpu_verdict("yes", "gpu-native", f"code for {name} ({', '.join(devices)}), made beforehand")
@@ -116,14 +120,6 @@ def _judge_intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, fac
     if row.torch is None:
         return gpu_verdict("unknown", "gpu-sycl", f"SPIR-V; whether a driver for {name} compiles it is not known")
     return gpu_verdict("yes", "gpu-spirv", f"SPIR-V, which Intel's driver compiles for {name} at first use")
-
-
-def _plan_for(device: object) -> str:
-    return f"rekindle plan --gpu {device}"
-
-
-def _major_minor(version: str | None) -> str | None:
-    return ".".join(version.split(".")[:2]) if version else None
 
 
 # Containers by the file they lie in, each with what was found of the card.
@@ -144,7 +140,7 @@ class _Card:
         """A plan for the card, and a graft of this very wheel where there is a recipe for it."""
         version = self.report.version if self.report.name == "torch" and self.system == "linux" else None
         graft = graft_hint(version, self.report.cuda, self.card, self.threads, self.facts)
-        return f"{_plan_for(self.card)}; or {graft}" if graft else _plan_for(self.card)
+        return f"rekindle plan --gpu {self.card}" + (f"; or {graft}" if graft else "")
 
     def runs(self, archs: Sequence[str]) -> Coverage:
         return covers(code_of(self.report, archs, self.facts), self.card, self.system, self.facts)
@@ -189,10 +185,9 @@ class _Card:
         coverage = self.runs(self.report.gpu.declared)
         listed = " ".join(self.report.gpu.declared)
         if coverage.kind == "none":
-            math = coverage.code == "gpu-math-library"
-            why = coverage.text if math else f"built for {listed}: nothing for {self.name}"
+            why = f"built for {listed}: nothing for {self.name}"
             code = coverage.code if coverage.code in ("gpu-math-library", "gpu-vendor") else "gpu-declared"
-            return gpu_verdict("no", code, why, self.remedy)
+            return gpu_verdict("no", code, coverage.text if code == "gpu-math-library" else why, self.remedy)
         if coverage.kind == "unknown":
             return gpu_verdict("unknown", coverage.code, f"built for {listed}: it {coverage.text}")
         if coverage.kind == "native":
@@ -210,12 +205,12 @@ class _Card:
 
     def _some_kernels(self, missing: Judged, total: int) -> AxisVerdict:
         count = sum(group.count for _, group, _ in missing)
-        rows = set()
-        for file, group, _ in missing:
-            who = f" ({', '.join(group.kernels)})" if group.kernels else ""
-            rows.add(f"{file}: {group.count} for {' '.join(group.archs)} only{who}")
-        where = "; ".join(sorted(rows))
-        text = f"{count} of {total} containers have no image for {self.name}: {where}"
+        rows = {
+            f"{file}: {group.count} for {' '.join(group.archs)} only"
+            + (f" ({', '.join(group.kernels)})" if group.kernels else "")
+            for file, group, _ in missing
+        }
+        text = f"{count} of {total} containers have no image for {self.name}: {'; '.join(sorted(rows))}"
         return gpu_verdict("partly", "gpu-some-kernels", text, self.remedy)
 
     def _math_library(self) -> AxisVerdict | None:
@@ -225,7 +220,7 @@ class _Card:
             if data.library in ("rocBLAS", "hipBLASLt") and self.runs(data.gfx).kind == "none":
                 runs: Runs = "no" if data.library == "rocBLAS" else "partly"
                 text = f"{data.library} has no kernel files for {self.name} (it has {' '.join(data.gfx)})"
-                return gpu_verdict(runs, "gpu-math-library", text, _plan_for(self.card))
+                return gpu_verdict(runs, "gpu-math-library", text, f"rekindle plan --gpu {self.card}")
         return None
 
     def _worst_left(self, general: Judged) -> AxisVerdict:
@@ -253,8 +248,7 @@ class _Card:
 def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     """Floor and ceiling: new enough for the toolkit, and not too new for the card."""
     cards = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
-    cuda = _major_minor(report.cuda)
-    if cuda is None or not cards:
+    if not report.cuda or not cards:
         return []
     facts = load_facts()
     sms = tuple(gpu.arch for gpu in cards if isinstance(gpu.arch, Sm))
@@ -264,7 +258,7 @@ def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     system = machine.os.system
     answer = driver_runs(
         machine.drivers.nvidia,
-        cuda,
+        minor(report.cuda),
         sms,
         driver_side(machine.os),
         facts,
@@ -404,7 +398,6 @@ def _list_names(rows: Sequence[LibraryFit]) -> str:
 
 
 def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
-    """A verdict on one axis."""
     return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
 
 

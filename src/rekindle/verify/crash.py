@@ -1,12 +1,13 @@
 """A crash in words: the signal, the instruction and its set, the function around it."""
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
 
 from rekindle.compat.operators import SILENT
 from rekindle.errors import has_package
-from rekindle.formats.elf import Elf, open_elf
+from rekindle.formats.elf import open_elf
 from rekindle.formats.view import Malformed
 from rekindle.host.protocol import Host
 from rekindle.model.verify import Crash
@@ -96,21 +97,12 @@ def crash_place(crash: Crash) -> str:
 def find_symbol(path: Path, offset: int) -> tuple[str, str | None] | None:
     """The function that holds the byte at ``offset`` of the file, and the source file it was compiled from if it is a
     local one, as the linker wrote it down; None where no table tells."""
-    try:
-        with open_elf(path) as elf:
-            return _symbol_in(elf, offset)
-    except (Malformed, OSError, ValueError):
-        return None
-
-
-def _symbol_in(elf: Elf, offset: int) -> tuple[str, str | None] | None:
-    """Apart from the caller: views of the bytes must not outlive this call, or the mapped file could not be closed."""
-    if (address := elf.address_of(offset)) is None:
-        return None
     from rekindle.formats.functions import find_functions
 
-    functions = find_functions(elf)
-    number = functions.at(address)
-    if number is None or not functions.named(number):
-        return None
-    return functions.name(number), functions.file(number) or None
+    with contextlib.suppress(Malformed, OSError, ValueError), open_elf(path) as elf:
+        if (address := elf.address_of(offset)) is not None:
+            functions = find_functions(elf)
+            number = functions.at(address)
+            if number is not None and functions.named(number):
+                return functions.name(number), functions.file(number) or None
+    return None

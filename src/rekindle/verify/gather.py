@@ -209,23 +209,19 @@ def required_checks(claim: Claim) -> tuple[str, ...]:
 
 def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[Missing, ...]]:
     """The verdict, and each required check that did not do its work, with what stood in its way."""
-    missing = _missing_checks(checks, required_checks(claim))
+    why = dict.fromkeys(required_checks(claim), "did not run")
+    for check in checks:
+        if check.id in why:
+            words = {"failed": "failed: ", "skipped": "could not be tried: "}.get(check.status, "")
+            done = check.status == "passed" or check.skip in ("absent", "foretold")
+            why[check.id] = "" if done else words + check.detail
+    missing = tuple(Missing(id=id, why=text) for id, text in why.items() if text)
     # A wrong emulator refutes nothing about the wheel: it only proves nothing.
     if any(check.status == "failed" and not check.id.startswith("cpu.") for check in checks):
         return "failed", missing
     if load_minimum(claim.package) is None or missing or any(check.status == "failed" for check in checks):
         return "not-proven", missing
     return "proven", ()
-
-
-def _missing_checks(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Missing, ...]:
-    why = dict.fromkeys(required, "did not run")
-    for check in checks:
-        if check.id in why:
-            words = {"failed": "failed: ", "skipped": "could not be tried: "}.get(check.status, "")
-            done = check.status == "passed" or check.skip in ("absent", "foretold")
-            why[check.id] = "" if done else words + check.detail
-    return tuple(Missing(id=id, why=text) for id, text in why.items() if text)
 
 
 def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:

@@ -15,7 +15,6 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def junit(report: VerifyReport) -> bytes:
-    """The report in the form CI servers read."""
     suites = ElementTree.Element("testsuites")
     counts = {"tests": len(report.checks), "failures": report.failed, "errors": 0, "skipped": report.skipped}
     words = {name: str(count) for name, count in counts.items()}
@@ -61,7 +60,9 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
     return VerifyComparison(
         before=before.subject,
         after=after.subject,
-        **{name: tuple(changes) for name, changes in groups.items()},
+        worse=tuple(groups["worse"]),
+        better=tuple(groups["better"]),
+        other=tuple(groups["other"]),
         same=same,
         environment=_differences(before, after, sorted({*before.environment, *after.environment})),
     )

@@ -155,7 +155,8 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
         return find_interpreter(host, given)
     if not subject.pythons:
         return ask_interpreter(host, sys.executable)
-    names = [f"{major}.{minor}{'t' if subject.gil_disabled else ''}" for major, minor in sorted(subject.pythons)][::-1]
+    suffix = "t" if subject.gil_disabled else ""
+    names = [f"{major}.{minor}{suffix}" for major, minor in sorted(subject.pythons, reverse=True)]
     for version in names:
         if python := next(search_version(host, version, ours_first=True), None):
             return python
@@ -166,7 +167,6 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str, state: tuple[int, ...]) -> VerifyReport:
-    """The report with the digest it speaks about."""
     refuse_changed(wheel, state)
     return msgspec.structs.replace(report, wheel_sha256=sha256)
 
@@ -200,7 +200,6 @@ def _refuse_unknown(package: str) -> None:
 def prove_emulated(
     host: Host, wheel: Path, cpu_name: str, trial: Trial, *, cache: Path, progress: Progress
 ) -> VerifyReport:
-    """Try a wheel on a CPU this machine does not have."""
     state = file_state(wheel)
     subject = read_subject(wheel)
     _refuse_unknown(subject.package)
@@ -283,12 +282,11 @@ def unpack_for_emulation(subject: Subject, folder: Path, progress: Progress) -> 
 def wanted_dependencies(subject: Subject, machine: OtherMachine) -> list[str]:
     """The wheel's requirements on that machine with the emulated Python, without what only serves GPUs."""
     wishes = []
-    for requirement in subject.requirements:
-        if requirement.marker is not None and not requirement.marker.evaluate({**machine.markers, "extra": ""}):
-            continue
-        if not requirement.name.lower().startswith(_GPU_ONLY):
-            requirement.marker = None
-            wishes.append(str(requirement))
+    for wish in subject.requirements:
+        met = wish.marker is None or wish.marker.evaluate({**machine.markers, "extra": ""})
+        if met and not wish.name.lower().startswith(_GPU_ONLY):
+            wish.marker = None
+            wishes.append(str(wish))
     return wishes
 
 
@@ -304,15 +302,9 @@ def emulated_target(
     env: Mapping[str, str],
 ) -> Target:
     """The command that runs the agent on the emulated CPU; ``env`` is the user's, for the emulated program alone."""
-    settings = {
-        "PYTHONPATH": str(site),
-        "LD_LIBRARY_PATH": str(stubs),
-        # One thread: the emulator runs them in turn, and a crash is then where it seems to be.
-        "OMP_NUM_THREADS": "1",
-        "MKL_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        **env,
-    }
+    # One thread: the emulator runs them in turn, and a crash is then where it seems to be.
+    settings = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
+    settings = {"PYTHONPATH": str(site), "LD_LIBRARY_PATH": str(stubs), **settings, **env}
     if python.home is not None:
         settings["PYTHONHOME"] = str(python.home)
     command = emulator.command(cpu, root=python.root.path if python.root else None, env=settings)
@@ -321,15 +313,15 @@ def emulated_target(
         environment["stub libraries"] = " ".join(stubbed)
     no_import = remedy = None
     if subject.pythons and python.version not in subject.pythons:
-        versions = " or ".join(f"{major}.{minor}" for major, minor in sorted(subject.pythons))
-        newest = "{}.{}".format(*max(subject.pythons))
+        versions = [f"{major}.{minor}" for major, minor in sorted(subject.pythons)]
+        here = "{}.{}".format(*python.version)
+        wanted = f"cpython-{versions[-1]}-linux-{emulator.emulated.machine}-gnu"
         no_import = (
-            f"the wheel is for Python {versions}, the emulated one is {python.version[0]}.{python.version[1]}; "
+            f"the wheel is for Python {' or '.join(versions)}, the emulated one is {here}; "
             "only its C functions were tried"
         )
         remedy = (
-            f"the emulated system needs Python {newest}: uv python install "
-            f"cpython-{newest}-linux-{emulator.emulated.machine}-gnu, then the same command; "
+            f"the emulated system needs Python {versions[-1]}: uv python install {wanted}, then the same command; "
             "or give one with --python EXE"
         )
     return Target(

@@ -40,7 +40,6 @@ class Subject:
 
     @property
     def package(self) -> str:
-        """What Python imports."""
         return IMPORTS.get(self.distribution, self.distribution.replace("-", "_"))
 
     @property

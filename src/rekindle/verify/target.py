@@ -85,7 +85,6 @@ class BesideCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def load_table() -> dict[str, BesideCheck]:
-    """Every companion that can be proven."""
     return read_beside(__file__, "beside.toml", dict[str, BesideCheck])
 
 

@@ -187,7 +187,6 @@ def test_the_folders_of_a_root_and_of_an_interpreter(tmp_path: Path) -> None:
     (tmp_path / "py/bin").mkdir(parents=True)
     (tmp_path / "home/lib").mkdir(parents=True)
     root = Root(path=tmp_path / "root", python=tmp_path, version=(3, 11), packages=1)
-    assert root.emulated.library_folders(root.path) == X86.library_folders(tmp_path / "root")
     alone = EmulatedPython(path=tmp_path / "py/bin/python", version=(3, 11))
     assert alone.places() == [tmp_path / "py/bin"]
     whole = EmulatedPython(path=tmp_path / "py/bin/python", version=(3, 11), home=tmp_path / "home", root=root)

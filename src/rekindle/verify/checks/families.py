@@ -55,14 +55,14 @@ def elementwise(t, torch, device):
         a, b = tensor(t, x, (257,), device, name), tensor(t, y, (257,), device, name)
         slack = rounding(name)
         t.close(a * b + a, [u * v + u for u, v in zip(x, y)], slack, slack, "multiply-add")
-        t.close(torch.exp(a), [math.exp(u) for u in x], slack, slack, "exp")
-        t.close(torch.tanh(a), [math.tanh(u) for u in x], slack, slack, "tanh")
-        t.close(torch.sqrt(a.abs()), [math.sqrt(abs(u)) for u in x], slack, slack, "sqrt")
+        wide = name in ("float32", "float64")
+        for function in ("exp", "tanh", "erf", "sin") if wide else ("exp", "tanh"):
+            t.close(getattr(torch, function)(a), list(map(getattr(math, function), x)), slack, slack, function)
+        for function in ("sqrt", "log1p") if wide else ("sqrt",):
+            right = [getattr(math, function)(abs(u)) for u in x]
+            t.close(getattr(torch, function)(a.abs()), right, slack, slack, function)
         t.close(torch.where(a > b, a, b), [max(u, v) for u, v in zip(x, y)], 0.0, 1e-12, "where")
-        if name in ("float32", "float64"):
-            t.close(torch.erf(a), [math.erf(u) for u in x], slack, slack, "erf")
-            t.close(torch.log1p(a.abs()), [math.log1p(abs(u)) for u in x], slack, slack, "log1p")
-            t.close(torch.sin(a), [math.sin(u) for u in x], slack, slack, "sin")
+        if wide:
             t.close(torch.pow(a.abs() + 1, 2.5), [(abs(u) + 1) ** 2.5 for u in x], slack, slack, "pow")
 
     detail = each_dtype(t, ("float64", "float32", "float16", "bfloat16"), work)
