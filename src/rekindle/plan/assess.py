@@ -7,9 +7,8 @@ comes after a build of which more is known.
 """
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
 
 from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.compat.toolkit import emits_for, newest_target
@@ -25,8 +24,6 @@ from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
 from rekindle.plan.rules import Check, refusals
 from rekindle.plan.rules_gpu import driver_refusals
-
-Worded = TypeVar("Worded")
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
@@ -201,8 +198,10 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     say the same of it."""
     if not candidate.is_published:
         return _assess(candidate, question)
-    if brief and (hopeless := _refuse_without_code(candidate, question)) is not None:
-        return hopeless
+    if brief:
+        hopeless = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
+        if len(hopeless.doubts) < len(hopeless.refusals):
+            return hopeless
     refused = not question.tegra and bool(driver_refusals(candidate, question))
     hazards = tuple(hazard.id for hazard in hazards_met(candidate, question, deciding=True))
     # A driver that is refused is named, and an asked toolkit may stay where the driver runs it.
@@ -215,7 +214,6 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
 
 def _assess(candidate: Candidate, question: Question) -> Assessed:
     assessed = Assessed(candidate, refusals(candidate, question))
-    assessed.settle()
     if candidate.answer == "install" and candidate.backend != "cpu":
         assessed.covered += rules_gpu.coverages(candidate, question)
     if candidate.answer == "build" and candidate.cuda:
@@ -228,17 +226,6 @@ def _assess(candidate: Candidate, question: Question) -> Assessed:
         assessed.graft = decide_graft(candidate, question)
     assessed.cost = cost(assessed, question)
     return assessed
-
-
-def _refuse_without_code(candidate: Candidate, question: Question) -> Assessed | None:
-    """A wheel without code for a card, settled; None for one that may do."""
-    key = ("without code", candidate.torch, id(candidate.flavour), candidate.python)
-    if key not in question.cards_cache:
-        assessed = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
-        assessed.settle()
-        hopeless = any(refusal.certain for refusal in assessed.refusals)
-        question.cards_cache[key] = assessed if hopeless else None
-    return question.cards_cache[key]  # type: ignore[no-any-return]
 
 
 def with_hazards(assessed: Assessed, question: Question) -> Assessed:
@@ -262,15 +249,9 @@ def assessed_builds(
 
 def _passing_builds(question: Question, version: str, kits: int | None) -> list[Candidate]:
     """Those whose sources take the cards and whose toolkit serves them: asked once, whatever driver, CPU and Python."""
-    wish = question.wish
-    kit = (wish.cuda, wish.rocm, question.board_cuda, question.machine.toolkits)
-    key = ("builds", version, kits, question.backend, *kit)
-    if (passing := question.cards_cache.get(key)) is None:
-        bare = Candidate(answer="build", torch=version, backend=question.backend)
-        versions = (version,) if _passes_all(_VERSION_CHECKS, bare, question) else ()
-        builds = source_builds(question, versions, kits=kits)
-        passing = question.cards_cache[key] = [build for build in builds if _passes_all(_KIT_CHECKS, build, question)]
-    return passing
+    bare = Candidate(answer="build", torch=version, backend=question.backend)
+    versions = (version,) if _passes_all(_VERSION_CHECKS, bare, question) else ()
+    return [build for build in source_builds(question, versions, kits=kits) if _passes_all(_KIT_CHECKS, build, question)]
 
 
 def _passes_all(checks: Sequence[Check], candidate: Candidate, question: Question) -> bool:
@@ -324,8 +305,6 @@ class PlanOutcome:
     obstacle: Reason | None = None
     driver_clash: Reason | None = None
     nearest: list[NearPlan] = field(default_factory=list)
-    # What is worded alike for every CPU.
-    worded: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def feasible(self) -> list[Assessed]:
@@ -337,9 +316,3 @@ class PlanOutcome:
     @property
     def best(self) -> Assessed | None:
         return next(iter(self.feasible), None)
-
-    def word_once(self, name: str, word: Callable[[], Worded]) -> Worded:
-        """What ``word`` gives; called once for all outcomes that differ in the CPU alone."""
-        if name not in self.worded:
-            self.worded[name] = word()
-        return cast(Worded, self.worded[name])

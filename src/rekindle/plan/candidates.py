@@ -62,14 +62,13 @@ class Assessed:
     refusals: list[Refusal] = field(default_factory=list)
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
     evidence: KnownBuild | None = None  # of a CUDA build or a graft: who compiled it before
     graft: GraftOutline | None = None
-    feasible: bool = False  # nothing is in the way that no change could fix
     cost: float = 0.0
+    changes: list[Change] = field(init=False)
+    feasible: bool = field(init=False)  # nothing is in the way that no change could fix
 
-    def settle(self) -> None:
-        """Work out what follows from the refusals; they do not change any more."""
+    def __post_init__(self) -> None:
         by_kind: dict[str, Change] = {}
         for refusal in self.refusals:
             if refusal.change is not None:

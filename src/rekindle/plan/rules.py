@@ -5,10 +5,7 @@ and refuses with a reason.
 ``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
 with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
 
-``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its answer about a
-published wheel depends on, so that one answer serves many questions: the ``cards`` (with the platform; not the wish,
-the Python or the driver), the ``system`` (with the wish and the Python; not the cards, the driver or the CPU), or the
-known ``hazards`` of the wheel, which few have.
+``when`` says which questions a rule concerns at all.
 
 The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
 and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
@@ -16,7 +13,7 @@ and a word tell them apart. In braces stand values by their names; ``{c.torch}``
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -24,20 +21,17 @@ from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
 from rekindle.model.facts import Hazard
 from rekindle.model.plan import Answer, Change, Reason, Refusal
-from rekindle.plan.candidates import Candidate, hazards_of
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 
 Check = Callable[[Candidate, Question], Iterable[Refusal]]
 When = Callable[[Question], bool]
-Reads = Literal["cards", "system", "hazards"]
 
 
 class PlanRule(NamedTuple):
     number: str
     applies: tuple[Answer, ...]
     check: Check
-    when: When | None
-    reads: Reads | None
 
     @property
     def title(self) -> str:
@@ -47,9 +41,7 @@ class PlanRule(NamedTuple):
 RULES: dict[str, PlanRule] = {}
 
 
-def rule(
-    number: str, *applies: Answer, when: When | None = None, reads: Reads | None = None
-) -> Callable[[Check], Check]:
+def rule(number: str, *applies: Answer, when: When | None = None) -> Callable[[Check], Check]:
     """Register a check under its number, which its refusals then carry."""
 
     def register(check: Check) -> Check:
@@ -61,7 +53,7 @@ def rule(
             for refusal in check(candidate, question) if when is None or when(question) else ():
                 yield refusal if refusal.rule else replace(refusal, rule=number)
 
-        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, when, reads)
+        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered)
         return numbered
 
     return register
@@ -86,40 +78,8 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
-    placed: list[tuple[int, Refusal]] = []
-    for reads, rules in _concerned_rules(candidate.answer, question):
-        if reads is None or reads == "hazards" or not candidate.is_published:
-            if reads != "hazards" or hazards_of(candidate, question)[1]:
-                placed += _apply_rules(rules, candidate, question)
-            continue
-        of_cards = reads == "cards"
-        memory = question.cards_cache if of_cards else question.system_cache
-        key = ("refusals", candidate.torch, id(candidate.flavour), None if of_cards else candidate.python)
-        if (answers := memory.get(key)) is None:
-            answers = memory[key] = _apply_rules(rules, candidate, question)
-        placed += answers
-    if len(placed) > 1:
-        placed.sort(key=lambda pair: pair[0])
-    return [refusal for _, refusal in placed]
-
-
-_NumberedRules = list[tuple[int, PlanRule]]
-
-
-def _apply_rules(rules: _NumberedRules, candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
-    return [(place, refusal) for place, each in rules for refusal in each.check(candidate, question)]
-
-
-def _concerned_rules(answer: Answer, question: Question) -> list[tuple[Reads | None, _NumberedRules]]:
-    """The rules for such a way that concern this question, with their places, by what they read."""
-    key = ("rules", answer, len(RULES))
-    if (concerned := question.cache.get(key)) is None:
-        groups: dict[Reads | None, _NumberedRules] = {}
-        for place, each in enumerate(RULES.values()):
-            if answer in each.applies and (each.when is None or each.when(question)):
-                groups.setdefault(each.reads, []).append((place, each))
-        concerned = question.cache[key] = list(groups.items())
-    return concerned
+    concerned = (each for each in RULES.values() if candidate.answer in each.applies)
+    return [refusal for each in concerned for refusal in each.check(candidate, question)]
 
 
 class Sentence(Part, frozen=True, kw_only=True):

@@ -170,7 +170,7 @@ def distribution_compiler_will_do(candidate: Candidate, question: Question) -> I
         yield refuse("compiler-too-old/system", candidate, row=row, era=era, source=era.source[0], change=change)
 
 
-@rule("R204", reads="hazards")
+@rule("R204")
 def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """Nobody reported that this very combination breaks."""
     for hazard in hazards_met(candidate, question):
@@ -179,7 +179,7 @@ def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusa
             yield hazard_refusal(hazard, candidate.name)
 
 
-@rule("R207", "build", reads="hazards")
+@rule("R207", "build")
 def sources_need_no_patch(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The sources build as they were released; a known defect that a patch of ours cures is a change of them."""
     for hazard in hazards_met(candidate, question):

@@ -29,7 +29,6 @@ def refusal(code: str = "no-code", **more: Any) -> Refusal:
 
 def judged(candidate: Candidate, *refusals: Refusal, cost: float = 0.0, **more: Any) -> Assessed:
     made = Assessed(candidate, list(refusals), **more)
-    made.settle()
     made.cost = cost
     return made
 

@@ -26,7 +26,7 @@ from rekindle.plan.wording.because import (
     why_no_wheel,
 )
 from rekindle.plan.wording.warnings import hopeless_cards, warnings_for
-from rekindle.scripts.spell import Shell, spell
+from rekindle.scripts.spell import spell
 
 _WAYS = {
     "install": "an official wheel",
@@ -44,7 +44,7 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         return _compose_no(outcome, [] if plain else against_the_wish(outcome), notices)
     candidate = with_hazards(best, question).candidate
     no_build = question.wish.build and candidate.answer == "install"
-    against = outcome.word_once("against", lambda: against_the_wish(outcome)) if best.changes or no_build else []
+    against = against_the_wish(outcome) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
     changes = tuple(explain_change(change, departures, against, candidate) for change in best.changes)
     if no_build:
@@ -73,17 +73,13 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
             steps = build_steps(candidate, recipe, question, cudnn=cudnn, blas_folder=build.blas_folder)
     else:
         cudnn = candidate.flavour.cudnn if candidate.cuda and candidate.flavour else None
-        requests, left_out = outcome.word_once("requests", lambda: install_requests(best, question))
+        requests, left_out = install_requests(best, question)
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
         if best.graft is not None:
             because = [*why_no_wheel(outcome), *because]
             steps = graft_steps(best.graft, requests[0], candidate, question)
         else:
             steps = install_steps(requests, env, candidate.python, system)
-
-    def spelled(shell: Shell) -> tuple[str, ...]:
-        # A build's steps name the CPU.
-        return spell(steps, shell) if recipe else outcome.word_once(shell, lambda: spell(steps, shell))
 
     # Is a card left out that nobody said may be?
     leaves_out = bool(outcome.unserved) and (outcome.whole is None or question.wish.serve != "newest")
@@ -101,16 +97,16 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         requests=requests,
         env=env,
         steps=tuple(steps),
-        commands=spelled("cmd" if system == "windows" else "sh"),
+        commands=spell(steps, "cmd" if system == "windows" else "sh"),
         because=tuple(because),
         changes=changes,
         build=recipe,
         graft=best.graft,
-        alternatives=outcome.word_once("alternatives", lambda: alternatives(outcome, best)),
+        alternatives=alternatives(outcome, best),
         warnings=(*warnings, *notices),
         evidence=best.evidence.grade if best.evidence and (recipe or best.graft) else None,
         asked=question.asked,
-        powershell=spelled("powershell") if system == "windows" else (),
+        powershell=spell(steps, "powershell") if system == "windows" else (),
         os=PlannedFor(system=system, arch=question.arch),
     )
 
