@@ -23,7 +23,6 @@ from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
 from rekindle.plan.rules import Check, refusals
-from rekindle.plan.rules_gpu import driver_refusals
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
@@ -194,25 +193,11 @@ _KIT_CHECKS = (
 
 def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> Assessed:
     """Everything against a candidate. ``brief``: a wheel without code for a card needs no second reason; most wheels
-    end there. A published wheel is judged once for questions that differ in the driver and the CPU alone, where these
-    say the same of it."""
-    if not candidate.is_published:
-        return _assess(candidate, question)
+    end there."""
     if brief:
         hopeless = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
         if len(hopeless.doubts) < len(hopeless.refusals):
             return hopeless
-    refused = not question.tegra and bool(driver_refusals(candidate, question))
-    hazards = tuple(hazard.id for hazard in hazards_met(candidate, question, deciding=True))
-    # A driver that is refused is named, and an asked toolkit may stay where the driver runs it.
-    driver = question.driver if refused or question.wish.cuda else None
-    key = (candidate.torch, id(candidate.flavour), candidate.python, refused, driver, hazards)
-    if (judged := question.wheels_cache.get(key)) is None:
-        judged = question.wheels_cache[key] = _assess(candidate, question)
-    return judged
-
-
-def _assess(candidate: Candidate, question: Question) -> Assessed:
     assessed = Assessed(candidate, refusals(candidate, question))
     if candidate.answer == "install" and candidate.backend != "cpu":
         assessed.covered += rules_gpu.coverages(candidate, question)
@@ -251,7 +236,9 @@ def _passing_builds(question: Question, version: str, kits: int | None) -> list[
     """Those whose sources take the cards and whose toolkit serves them: asked once, whatever driver, CPU and Python."""
     bare = Candidate(answer="build", torch=version, backend=question.backend)
     versions = (version,) if _passes_all(_VERSION_CHECKS, bare, question) else ()
-    return [build for build in source_builds(question, versions, kits=kits) if _passes_all(_KIT_CHECKS, build, question)]
+    return [
+        build for build in source_builds(question, versions, kits=kits) if _passes_all(_KIT_CHECKS, build, question)
+    ]
 
 
 def _passes_all(checks: Sequence[Check], candidate: Candidate, question: Question) -> bool:

@@ -87,11 +87,6 @@ class Question:
         return self.memory.setdefault(self._cards_key, {})
 
     @functools.cached_property
-    def wheels_cache(self) -> dict[Hashable, Any]:
-        """Results about wheels for these cards, this system and this wish; valid for every driver and CPU."""
-        return self.memory.setdefault((self._cards_key, self._system_key), {})
-
-    @functools.cached_property
     def _cards_key(self) -> Hashable:
         return (self.platform, self.machine.os, self.gpus, self.wish.without_cudnn)
 

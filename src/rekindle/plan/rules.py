@@ -5,7 +5,9 @@ and refuses with a reason.
 ``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
 with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
 
-``when`` says which questions a rule concerns at all.
+``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its answer about a
+published wheel depends on, so that one answer serves many questions: the ``cards`` (with the platform; not the wish,
+the Python or the driver), or the ``system`` (with the wish and the Python; not the cards, the driver or the CPU).
 
 The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
 and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
@@ -13,7 +15,7 @@ and a word tell them apart. In braces stand values by their names; ``{c.torch}``
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -26,12 +28,14 @@ from rekindle.plan.question import Question
 
 Check = Callable[[Candidate, Question], Iterable[Refusal]]
 When = Callable[[Question], bool]
+Reads = Literal["cards", "system"]
 
 
 class PlanRule(NamedTuple):
     number: str
     applies: tuple[Answer, ...]
     check: Check
+    reads: Reads | None
 
     @property
     def title(self) -> str:
@@ -41,7 +45,9 @@ class PlanRule(NamedTuple):
 RULES: dict[str, PlanRule] = {}
 
 
-def rule(number: str, *applies: Answer, when: When | None = None) -> Callable[[Check], Check]:
+def rule(
+    number: str, *applies: Answer, when: When | None = None, reads: Reads | None = None
+) -> Callable[[Check], Check]:
     """Register a check under its number, which its refusals then carry."""
 
     def register(check: Check) -> Check:
@@ -53,7 +59,7 @@ def rule(number: str, *applies: Answer, when: When | None = None) -> Callable[[C
             for refusal in check(candidate, question) if when is None or when(question) else ():
                 yield refusal if refusal.rule else replace(refusal, rule=number)
 
-        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered)
+        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, reads)
         return numbered
 
     return register
@@ -78,8 +84,19 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
-    concerned = (each for each in RULES.values() if candidate.answer in each.applies)
-    return [refusal for each in concerned for refusal in each.check(candidate, question)]
+    found: list[Refusal] = []
+    key = candidate.torch, id(candidate.flavour), candidate.python
+    for each in RULES.values():
+        if candidate.answer not in each.applies:
+            continue
+        if each.reads is None or not candidate.is_published:
+            found += each.check(candidate, question)
+            continue
+        memory = question.cards_cache if each.reads == "cards" else question.system_cache
+        if (answers := memory.get((each.number, key))) is None:
+            answers = memory[each.number, key] = tuple(each.check(candidate, question))
+        found += answers
+    return found
 
 
 class Sentence(Part, frozen=True, kw_only=True):

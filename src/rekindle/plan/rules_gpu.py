@@ -46,7 +46,7 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
     return cast("tuple[tuple[Gpu, Coverage], ...]", cache[key])
 
 
-@rule("R101", "install")
+@rule("R101", "install", reads="cards")
 def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The wheel holds code that every card runs."""
     for gpu, coverage in coverages(candidate, question):
@@ -113,7 +113,7 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
     )
 
 
-@rule("R103", "install", "graft")
+@rule("R103", "install", "graft", reads="cards")
 def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The cuDNN that comes with the wheel still has code for the cards; a graft keeps it, which is a doubt."""
     assert candidate.flavour is not None
@@ -226,7 +226,7 @@ def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator
             yield refuse("rocm-not-on-windows", candidate, gfx=gfx, known=", ".join(sorted(targets)), source=source)
 
 
-@rule("R117", "install")
+@rule("R117", "install", reads="cards")
 def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The maker tested the wheel on this target, not only compiled it."""
     assert candidate.flavour is not None

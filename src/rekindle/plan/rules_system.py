@@ -29,7 +29,7 @@ def find_obstacle(question: Question) -> Reason | None:
     return say("libc-musl/system") if question.libc is not None and question.libc.kind == "musl" else None
 
 
-@rule("R301", when=lambda question: question.wish.python is not None)
+@rule("R301", reads="system", when=lambda question: question.wish.python is not None)
 def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is a wheel for the asked Python, or the sources know it."""
     asked = question.wish.python or ""
@@ -53,14 +53,14 @@ def files_page(candidate: Candidate) -> str:
     return f"https://pypi.org/project/torch/{candidate.torch}/#files"
 
 
-@rule("R302")
+@rule("R302", reads="system")
 def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is any Python at all for this platform."""
     if candidate.python is None:
         yield refuse("no-python", candidate, platform=question.platform, source=files_page(candidate))
 
 
-@rule("R401", "install", "graft", when=lambda question: question.libc is not None)
+@rule("R401", "install", "graft", reads="system", when=lambda question: question.libc is not None)
 def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The C library is as new as the wheel's manylinux tag wants."""
     assert candidate.flavour is not None
@@ -96,7 +96,7 @@ def memory_is_enough(candidate: Candidate, question: Question) -> Iterator[Refus
         yield refuse("memory-small", candidate, cost=cost, have=have, source=cost.source[0])
 
 
-@rule("R502", when=lambda question: question.machine.disk_free_gib is not None)
+@rule("R502", reads="system", when=lambda question: question.machine.disk_free_gib is not None)
 def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The tree and its objects, or the unpacked wheel, fit onto the disk."""
     have = question.machine.disk_free_gib or 0
