@@ -6,37 +6,18 @@
 
 from typing import Literal, NamedTuple
 
-from rekindle.model.plan import Reason
-
 Kind = Literal["yes", "partly", "no", "unknown"]
 
 
 class CompatAnswer(NamedTuple):
-    """``want`` says in short what would do instead (a driver, a glibc), where that is known."""
+    """One verdict: a stable ``code`` and a ``text`` for people say why, ``source`` where that is from; ``want`` says in
+    short what would do instead (a driver, a glibc), where that is known."""
 
     kind: Kind
-    reasons: tuple[Reason, ...] = ()
+    code: str = ""
+    text: str = ""
+    source: str | None = None
     want: str | None = None
-
-    @property
-    def code(self) -> str:
-        """The stable code of the first reason."""
-        return self.reasons[0].code if self.reasons else ""
-
-    @property
-    def text(self) -> str:
-        """The first reason, for people."""
-        return self.reasons[0].text if self.reasons else ""
-
-    @property
-    def source(self) -> str | None:
-        """Where the first reason is from."""
-        return self.reasons[0].source if self.reasons else None
-
-
-def answer(kind: Kind, code: str, text: str, source: str | None = None, want: str | None = None) -> CompatAnswer:
-    """An answer with one reason."""
-    return CompatAnswer(kind, (Reason(code=code, text=text, source=source),), want)
 
 
 CoverageKind = Literal["native", "jit", "override", "none", "unknown"]

@@ -12,10 +12,9 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
-from rekindle.model.facts import XeGeneration
 from rekindle.model.machine import Os
 from rekindle.model.version import at_least, is_version, key, minor
 
@@ -168,49 +167,44 @@ def driver_runs(
         old, new = called.get(common.oldest, common.oldest), called.get(common.newest, common.newest)
         ends = f"R{common.last} is its last branch"
         text = f"no driver serves both {old} ({ends}) and {new} (needs {common.first} or newer)"
-        return answer("no", "driver-none-for-all", text, common.source)
+        return CompatAnswer("no", "driver-none-for-all", text, common.source)
     floor = need.own if ptx else need.floor
     if cuda and floor and common.below is not None and branch(floor) >= common.below:
         old = called.get(common.oldest, common.oldest)
         task = "compile its PTX" if ptx and need.floor and branch(need.floor) < common.below else f"run CUDA {cuda}"
         text = f"driver {floor} is needed to {task}, and R{common.last} is the last driver branch for {old}"
-        return answer("no", "driver-branch-ended", text, common.source)
+        return CompatAnswer("no", "driver-branch-ended", text, common.source)
     if driver is None or not is_version(driver):
         if want is None:
-            return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
+            return CompatAnswer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
         subject = f"CUDA {cuda}" if cuda else called.get(cards[0], cards[0])
-        return answer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
+        return CompatAnswer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
     for sm in cards:
         span, name = card_drivers(sm, side, facts), called.get(sm, sm)
         if span.below is not None and branch(driver) >= span.below:
             text = f"R{span.last} is the last driver branch for {name}; driver {driver} does not drive it"
-            return answer("no", "driver-too-new", text, span.source, _spell_branch(span.last, span.below, side))
+            return CompatAnswer("no", "driver-too-new", text, span.source, _spell_branch(span.last, span.below, side))
         # Where the toolkit asks for more than the card, its number is the one to give: that of the card would not do.
         toolkit_asks_more = floor is not None and span.first is not None and branch(floor) > branch(span.first)
         if span.first is not None and branch(driver) < branch(span.first) and not toolkit_asks_more:
             text = f"{name} itself needs a driver of branch {branch(span.first)} or newer"
             text += f" (CUDA {span.toolkit} introduced it); this one is {driver}"
-            return answer("no", "driver-older-than-card", text, span.source, want)
+            return CompatAnswer("no", "driver-older-than-card", text, span.source, want)
     if cuda is None:
-        return answer("yes", "driver", f"driver {driver} drives the cards", common.source)
+        return CompatAnswer("yes", "driver", f"driver {driver} drives the cards", common.source)
     if need.floor is None:
-        return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
+        return CompatAnswer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
     if not reaches(driver, need.floor):
         text = f"CUDA {cuda} needs NVIDIA driver {want}; this one is {driver}"
-        return answer("no", "driver-too-old", text, need.source, want)
+        return CompatAnswer("no", "driver-too-old", text, need.source, want)
     native = need.own is None or reaches(driver, need.own)
     if ptx and not native:
         text = f"PTX of CUDA {cuda} can be compiled by driver {need.own} or newer only; this one is {driver}"
-        return answer("no", "driver-too-old-for-ptx", text, need.source, want)
+        return CompatAnswer("no", "driver-too-old-for-ptx", text, need.source, want)
     text = f"driver {driver} runs CUDA {cuda}: it needs {need.floor}"
     if not native:
         text += f" by minor-version compatibility ({need.own} came with it; PTX cannot be compiled at run time)"
-    return answer("yes", "driver" if native else "driver-minor-compatible", text, need.source)
-
-
-def intel_driver(row: XeGeneration, side: Side) -> str | None:
-    """What Intel's GPUs of a generation need: the oldest seen at work on Windows, packages and kernel on Linux."""
-    return row.driver_windows if side == "windows" else row.driver_linux
+    return CompatAnswer("yes", "driver" if native else "driver-minor-compatible", text, need.source)
 
 
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:
@@ -255,7 +249,7 @@ def distinct_drivers(card: Sm, side: Side, facts: Facts) -> tuple[str, ...]:
             before = None
             for driver in ("1.0", *sorted(names, key=key)):
                 answer = driver_runs(driver, kit, (card,), side, facts, ptx=ptx)
-                reply = (answer.kind, *(reason.code for reason in answer.reasons))
+                reply = answer.kind, answer.code
                 drivers |= {driver} if reply != before else set()
                 before = reply
     return tuple(sorted(drivers, key=key))

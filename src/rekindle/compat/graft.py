@@ -12,7 +12,7 @@ import msgspec
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.closed_libraries import judge_linked_libraries
 from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
@@ -82,11 +82,11 @@ def fits_wheel(kit: str, cuda: str) -> CompatAnswer:
     if key(kit)[0] != key(cuda)[0]:
         why = "headers, cub and runtime of another major version give other kernels"
         text = f"CUDA {kit} cannot compile for a wheel of CUDA {cuda}: {why}"
-        return answer("no", "graft-other-major", text, want=f"{key(cuda)[0]}.x")
+        return CompatAnswer("no", "graft-other-major", text, want=f"{key(cuda)[0]}.x")
     if compare(kit, cuda) < 0:
         text = f"CUDA {kit} is older than the wheel's CUDA {cuda}, whose headers it does not have"
-        return answer("no", "graft-older-toolkit", text, want=cuda)
-    return answer("yes", "graft-toolkit-fits", f"CUDA {kit} fits a wheel of CUDA {cuda}")
+        return CompatAnswer("no", "graft-older-toolkit", text, want=cuda)
+    return CompatAnswer("yes", "graft-toolkit-fits", f"CUDA {kit} fits a wheel of CUDA {cuda}")
 
 
 def find_twin(chips: Sequence[str], card: Gfx, facts: Facts) -> str | None:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, Xe, parse_sm
 from rekindle.model.facts import Hazard, SmFeature
@@ -112,15 +112,17 @@ def ever_supported(gpu: Gpu, facts: Facts) -> CompatAnswer:
     if isinstance(gpu.arch, Sm):
         for row in facts.cuda.source_end:
             if row.torch_last == "none" and row.first <= gpu.arch <= row.last:
-                return answer("no", "gpu-unsupported", f"torch's kernels never supported {gpu.arch}", row.source[0])
+                return CompatAnswer(
+                    "no", "gpu-unsupported", f"torch's kernels never supported {gpu.arch}", row.source[0]
+                )
     if isinstance(gpu.arch, Gfx):
         oldest = min(facts.rocm.span, key=lambda row: row.gfx)
         if gpu.arch < oldest.gfx:
             text = f"ROCm never supported {gpu.arch}: it begins with {oldest.gfx}"
-            return answer("no", "gpu-unsupported", text, oldest.source[0])
+            return CompatAnswer("no", "gpu-unsupported", text, oldest.source[0])
     if isinstance(gpu.arch, Xe):
         xe = facts.xe_generation(gpu.arch)
         if xe is None or xe.torch is None:
             text = f"no torch drives {xe.title if xe else gpu.arch}: the XPU wheels begin with Arc and Core Ultra"
-            return answer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
+            return CompatAnswer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
     return CompatAnswer("yes" if gpu.arch else "unknown")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.facts import Distro, Flavour, Platform
 from rekindle.model.machine import Os
@@ -88,12 +88,12 @@ def libc_runs(need: Libc | None, have: Libc | None) -> CompatAnswer:
     named = f"{need.kind} {need.version}" if need.version else need.kind
     if have.kind not in (None, need.kind):
         text = f"needs {named}, and this system uses {have.kind}"
-        return answer("no", f"libc-{have.kind}", text, TAG_SOURCE, named)
+        return CompatAnswer("no", f"libc-{have.kind}", text, TAG_SOURCE, named)
     if have.kind and need.version is None:
-        return answer("unknown", "libc-need-not-known", f"which {need.kind} it needs is not known")
+        return CompatAnswer("unknown", "libc-need-not-known", f"which {need.kind} it needs is not known")
     if need.version is None or have.version is None:
-        return answer("unknown", f"{need.kind}-not-told", f"needs {named}", TAG_SOURCE, named)
+        return CompatAnswer("unknown", f"{need.kind}-not-told", f"needs {named}", TAG_SOURCE, named)
     text = f"needs {named}, the machine has {have.version}"
     if compare(have.version, need.version) >= 0:
-        return answer("yes", need.kind, text, TAG_SOURCE)
-    return answer("no", f"{need.kind}-too-old", text, TAG_SOURCE, f"{named} or newer")
+        return CompatAnswer("yes", need.kind, text, TAG_SOURCE)
+    return CompatAnswer("no", f"{need.kind}-too-old", text, TAG_SOURCE, f"{named} or newer")

@@ -6,14 +6,14 @@ And from instruction sets to CPUs: which levels and which oldest microarchitectu
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.facts.cpus import archspec_microarchitectures
 from rekindle.facts.tables import read_own
 from rekindle.model.machine import Cpu, CpuRun
 from rekindle.model.version import compare, key, matches
+from rekindle.model.wheel import IsaUse
 
 FEATURES = read_own(__file__, "features.toml", dict[str, tuple[str, ...]])
 # What torch and its libraries ask the CPU for when they choose kernels.
@@ -34,37 +34,30 @@ def features_of(cpu: Cpu, facts: Facts) -> frozenset[str] | None:
     return frozenset(row.features) if row is not None and row.features else None
 
 
-class Corner(NamedTuple):
-    """An instruction set that some functions use without asking; they crash on a CPU without it."""
-
-    isa: str
-    functions: tuple[str, ...] = ()
-
-
 def code_starts(
-    required: Sequence[str], corners: Sequence[Corner], features: Iterable[str] | None, who: str = "the CPU"
+    required: Sequence[str], corners: Sequence[IsaUse], features: Iterable[str] | None, who: str = "the CPU"
 ) -> CompatAnswer:
     """Code that was read: ``required`` is met by everybody, ``corners`` only by who calls those functions."""
     if features is None:
-        return answer("unknown", "cpu-not-told", f"what {who} can do is not known")
+        return CompatAnswer("unknown", "cpu-not-told", f"what {who} can do is not known")
     have = frozenset(features)
     lacking = missing(required, have)
     if lacking:
         text = f"{who} lacks {', '.join(lacking)}, which the code uses without asking"
-        return answer("no", "cpu-isa", text, want=", ".join(lacking))
+        return CompatAnswer("no", "cpu-isa", text, want=", ".join(lacking))
     hit = [corner for corner in corners if missing([corner.isa], have)]
     if hit:
-        names = list(dict.fromkeys(name for corner in hit for name in corner.functions))
+        names = list(dict.fromkeys(name for corner in hit for name in corner.examples))
         sets = ", ".join(dict.fromkeys(corner.isa for corner in hit))
         text = f"{who} lacks {sets}: the wheel starts, but {', '.join(names[:4]) or 'some functions'} would crash"
-        return answer("partly", "cpu-corner", text, want=sets)
-    return answer("yes", "cpu-isa", f"{who} has all that is used without asking")
+        return CompatAnswer("partly", "cpu-corner", text, want=sets)
+    return CompatAnswer("yes", "cpu-isa", f"{who} has all that is used without asking")
 
 
 def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch: str | None = "x86_64") -> CompatAnswer:
     """A published wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
     if features is None:
-        return answer("unknown", "cpu-not-told", "what the CPU can do is not known")
+        return CompatAnswer("unknown", "cpu-not-told", "what the CPU can do is not known")
     return _wheel_starts(torch, frozenset(features), facts, arch)
 
 
@@ -77,9 +70,9 @@ def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | No
         if hazard.arch and arch not in hazard.arch:
             continue
         if lacks and (hazard.torch is None or matches(torch, hazard.torch)):
-            return answer("no", hazard.id, hazard.text, hazard.source[0], hazard.remedy)
+            return CompatAnswer("no", hazard.id, hazard.text, hazard.source[0], hazard.remedy)
     if arch != "x86_64":
-        return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
+        return CompatAnswer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
     kinds = choosing(have)
     equal_or_less = [row for row in facts.cpu.run if _cpu_kinds(row.cpu, facts) <= kinds]
     equal_or_more = [row for row in facts.cpu.run if _cpu_kinds(row.cpu, facts) >= kinds]
@@ -92,13 +85,13 @@ def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | No
         if _nearest_run(equal_or_less, torch) is None:
             # A CPU that can do less crashes there too; that it gets so far was not seen.
             text = f"whether it starts is not known, and where it does, {text}"
-            return answer("unknown", "cpu-not-seen", text, crash.source[0])
-        return answer("partly", "cpu-seen-crashing", f"starts, but {text}", crash.source[0])
+            return CompatAnswer("unknown", "cpu-not-seen", text, crash.source[0])
+        return CompatAnswer("partly", "cpu-seen-crashing", f"starts, but {text}", crash.source[0])
     good = _nearest_run([row for row in equal_or_less if row.result == "passes"], torch)
     if good is not None:
         text = f"seen running on an emulated {good.cpu}, which can do no more: torch {good.torch}"
-        return answer("yes", "cpu-seen-running", text, good.source[0])
-    return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
+        return CompatAnswer("yes", "cpu-seen-running", text, good.source[0])
+    return CompatAnswer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
 
 
 @functools.lru_cache(maxsize=256)

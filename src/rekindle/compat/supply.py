@@ -122,11 +122,6 @@ def rocm_packages(names: Iterable[str], manager: Manager, home: str, facts: Fact
     return ()
 
 
-def managers(facts: Facts | None = None) -> tuple[Manager, ...]:
-    """The package managers that are known."""
-    return (facts or load_facts()).supply.manager
-
-
 def how_to_install(lacks: Sequence[Lack], manager: Manager | None, *, root: bool) -> str | None:
     """One line for everything that is missing; None where the machine's packages are not known."""
     packages = packages_of((lack.need for lack in lacks), manager)

@@ -3,7 +3,7 @@
 import functools
 from typing import NamedTuple
 
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.arch import GpuArch, Sm, ptx_runs_on, sass_runs_on
 from rekindle.model.facts import CudaToolkit
@@ -52,9 +52,9 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
     """Can nvcc of this toolkit make code for the card? *partly*: only for an older sibling, whose code runs there."""
     row = facts.toolkit(cuda)
     if row is None:
-        return answer("unknown", "cuda-not-known", f"CUDA {cuda} is not in our tables")
+        return CompatAnswer("unknown", "cuda-not-known", f"CUDA {cuda} is not in our tables")
     if sm in row.sass:
-        return answer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
+        return CompatAnswer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
     able = toolkits_for(sm, facts)
     span = f"CUDA {able[0]} to {able[-1]} can" if able else "no known toolkit can"
     want = None if not able else able[-1] if sm < row.sass[0] else able[0]
@@ -63,8 +63,8 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
     near = emits_for(cuda, sm, facts)
     if near is not None:
         text += f"; its {near} code runs there too (TORCH_CUDA_ARCH_LIST={near.dotted})"
-        return answer("partly", "cuda-cannot-target-arch", text, row.source[0], want)
-    return answer("no", "cuda-cannot-target-arch", text, row.source[0], want)
+        return CompatAnswer("partly", "cuda-cannot-target-arch", text, row.source[0], want)
+    return CompatAnswer("no", "cuda-cannot-target-arch", text, row.source[0], want)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -75,13 +75,6 @@ def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
     if row is None or sm in row.sass:
         return sm
     return max((code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)), default=None)
-
-
-@functools.lru_cache(maxsize=256)
-def newest_target(cuda: str, facts: Facts) -> Sm | None:
-    """The newest that nvcc of this toolkit compiles for; None where the tables do not have it."""
-    row = facts.toolkit(cuda)
-    return max(row.sass) if row is not None else None
 
 
 def msc_ver(version: str) -> int:
@@ -159,10 +152,10 @@ def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, fact
     if floor is None:
         return CompatAnswer("unknown")
     if card >= floor.oldest:
-        return answer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)
+        return CompatAnswer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)
     text = f"cuDNN {cudnn} has no code for {card}: cuDNN {floor.version} starts at {floor.oldest} with CUDA {cuda}, so"
     text += " convolutions fail unless torch.backends.cudnn.enabled is set to False"
-    return answer("partly", "cudnn-lacks-arch", text, floor.source, last_cudnn(card, facts))
+    return CompatAnswer("partly", "cudnn-lacks-arch", text, floor.source, last_cudnn(card, facts))
 
 
 # The first compiler (the part after "19."), the product's own version, its year.

@@ -69,11 +69,11 @@ def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
         card = next((card for card in cards if card.slot == slot), None)
         pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
         gfx = gfx_of(int(values.get("gfx_target_version", "0")))
-        chip = chip_of(pci_id, revision=card.revision if card else None)
+        name, arch = chip_of(pci_id, revision=card.revision if card else None)
         yield Gpu(
             vendor="amd",
-            name=chip.name,
-            arch=gfx or chip.arch,
+            name=name,
+            arch=gfx or arch,
             memory_gib=gib(card.memory if card else None) or _bank_memory(host, path),
             how="kfd",
             pci_id=pci_id,

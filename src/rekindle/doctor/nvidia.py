@@ -94,11 +94,11 @@ def _read_nvml(answer: Nvml) -> Iterator[Gpu]:
     for device in answer.devices:
         if not (device.name or device.pci_id):
             continue
-        chip = chip_of(device.pci_id)
+        name, arch = chip_of(device.pci_id)
         yield Gpu(
             vendor="nvidia",
-            name=device.name or chip.name,
-            arch=parse_capability(device.compute_capability) or chip.arch,
+            name=device.name or name,
+            arch=parse_capability(device.compute_capability) or arch,
             memory_gib=gib(device.memory),
             how="nvml",
             pci_id=device.pci_id,
@@ -138,7 +138,7 @@ def _ask_smi(host: Asking) -> Cards:
             Gpu(
                 vendor="nvidia",
                 name=name,
-                arch=parse_sm(lines[number]) if told else chip_of(pci_id, name).arch,
+                arch=parse_sm(lines[number]) if told else chip_of(pci_id, name)[1],
                 memory_gib=round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None,
                 how="nvidia-smi",
                 pci_id=pci_id,

@@ -4,7 +4,6 @@ which chip a number or a product name stands for; Intel's are known by no more t
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -99,35 +98,30 @@ def _list_bus(host: Asking) -> Iterator[PciCard]:
                 yield PciCard(vendor=VENDOR_NUMBERS[match[1]], pci_id=f"{match[1]}:{match[2]}")
 
 
-class Chip(NamedTuple):
-    """A product and its architecture, as far as the tables tell."""
-
-    name: str | None = None
-    arch: GpuArch | None = None
-
-
-def chip_of(pci_id: str | None, name: str | None = None, *, revision: str | None = None) -> Chip:
-    """By the number, or failing that by the product's name; nothing where the tables know neither."""
+def chip_of(
+    pci_id: str | None, name: str | None = None, *, revision: str | None = None
+) -> tuple[str | None, GpuArch | None]:
+    """A product and its architecture: by the number, or failing that by the product's name; None for what is unknown."""
     if pci_id is not None:
         vendor, _, device = pci_id.partition(":")
         with contextlib.suppress(BadInput):
             row = find_by_pci_id(vendor, device, load_facts(), revision=revision)
-            return Chip(row.name, row.archs[0])
+            return row.name, row.archs[0]
     if name:
         with contextlib.suppress(BadInput):
             row = find_gpu(name, load_facts())
             # One name, several chips: only the number could tell, so the architecture stays unknown.
-            return Chip(row.name, row.archs[0] if len(row.archs) == 1 else None)
-    return Chip()
+            return row.name, row.archs[0] if len(row.archs) == 1 else None
+    return None, None
 
 
 def gpu_by_number(card: PciCard) -> Gpu:
     """A card of which nothing but its PCI number is known: no driver answers for it."""
-    chip = chip_of(card.pci_id, revision=card.revision)
+    name, arch = chip_of(card.pci_id, revision=card.revision)
     return Gpu(
         vendor=card.vendor,
-        name=chip.name or card.name,
-        arch=chip.arch,
+        name=name or card.name,
+        arch=arch,
         memory_gib=gib(card.memory),
         how="pci",
         pci_id=card.pci_id,

@@ -175,7 +175,6 @@ class FoundGpu(NamedTuple):
     name: str
     archs: tuple[GpuArch, ...]
     chips: tuple[str, ...]
-    tegra: bool = False
 
 
 def find_gpu(text: str, facts: Facts) -> FoundGpu:
@@ -183,7 +182,9 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
 
     Several architectures come newest first: a marketing name outlives its first chip, seldom the other way.
     """
-    query = _gpu_in_cpu(text.strip())
+    # A CPU's name may tell its GPU ("… w/ Radeon 780M Graphics"), or only that there is one ("… with Radeon Graphics").
+    within = _WITHIN.search(text.strip())
+    query = within[1] if within else _UNNAMED.sub("", text.strip())
     lowered = query.lower()
     if gpu := _find_by_arch(lowered, facts):
         return gpu
@@ -218,13 +219,6 @@ def _readings(text: str) -> Iterator[str]:
         yield from (f"GeForce {word} {' '.join(spell(text).core)}" for word in ("GTX", "RTX", "GT"))
 
 
-def _gpu_in_cpu(text: str) -> str:
-    """The GPU that a CPU's name tells ("… w/ Radeon 780M Graphics"), else the name ("… with Radeon Graphics")."""
-    if match := _WITHIN.search(text):
-        return match[1]
-    return _UNNAMED.sub("", text)
-
-
 @functools.lru_cache(maxsize=4)
 def known_archs(facts: Facts) -> frozenset[GpuArch]:
     """Every architecture that a chip, a toolkit or a ROCm release names, without suffixes and switches."""
@@ -251,7 +245,7 @@ def _find_by_arch(text: str, facts: Facts) -> FoundGpu | None:
     # A chip that toolkits renamed goes by its last name.
     arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
     vendor: Vendor = "nvidia" if isinstance(arch, Sm) else "intel" if isinstance(arch, Xe) else "amd"
-    return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and facts.is_tegra(arch))
+    return FoundGpu(vendor, text, (arch,), ())
 
 
 def _suggest_arch(arch: GpuArch, facts: Facts) -> str:
@@ -305,7 +299,7 @@ def _find_jetson(text: str, facts: Facts) -> FoundGpu | None:
     for row in facts.nvidia.jetson:
         boards = {_board_tokens(name) for name in (row.name, *row.aliases)}
         if key in boards or (("jetson", *key) in boards and len(key) > 1):
-            return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,), tegra=row.name.startswith("Jetson"))
+            return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,))
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rekindle.compat.backends import find_flavour
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
 from rekindle.compat.operators import describe_trials, suspicions
-from rekindle.compat.processor import Corner, code_starts, features_of, missing, wheel_starts
+from rekindle.compat.processor import code_starts, features_of, missing, wheel_starts
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts, verdict
 from rekindle.model.machine import Machine, cpu_arch, platform_of
@@ -100,8 +100,7 @@ def _judge_cpu(
     features = features_of(machine.cpu, facts)
     if cpu.functions is None:
         return _judge_unread(report, features, who)
-    corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
-    answer = code_starts(cpu.required, corners, features, who)
+    answer = code_starts(cpu.required, (*cpu.unconditional, *cpu.suspects), features, who)
     doubtful = missing([use.isa for use in cpu.untold], features) if features is not None else []
     tried = kept is not None and (kept.crash or kept.verdict == "proven")
     if doubtful and answer.kind != "no" and not tried:
@@ -184,7 +183,7 @@ def _judge_libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     elif not report.quick and (need is None or need.kind == "glibc"):
         need = None
     answer = libc_runs(need, libc_of(machine.os, facts))
-    if not answer.reasons:
+    if not answer.code:
         return []
     remedy = None
     if answer.kind == "no":

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rekindle.compat.driver import reaches, toolkit_driver
-from rekindle.compat.toolkit import emits_for, newest_target
+from rekindle.compat.toolkit import emits_for
 from rekindle.facts import Facts
 from rekindle.model.facts import Platform
 from rekindle.model.machine import Gpu
@@ -166,8 +166,8 @@ def toolkit_order(version: str | None) -> tuple[int, int]:
 
 def _predates_card(candidate: Candidate, question: Question) -> bool:
     """Is the CUDA of a wheel older than a card, so that only a sibling's code runs there?"""
-    newest = newest_target(candidate.cuda, question.facts) if candidate.cuda else None
-    return newest is not None and any(sm > newest for sm in question.sms)
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    return row is not None and any(sm > max(row.sass) for sm in question.sms)
 
 
 def _driver_is_late(candidate: Candidate, question: Question) -> bool:

@@ -142,7 +142,9 @@ def solve(
         return PlanOutcome(question, builds=_find_builds(question))
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
     shared = driver_answer(None, None, question) if len(question.gpus) > 1 and question.backend == "cuda" else None
-    clash = shared.reasons[0] if shared is not None and shared.kind == "no" else None
+    clash = None
+    if shared is not None and shared.kind == "no":
+        clash = Reason(code=shared.code, text=shared.text, source=shared.source)
     hopeless = clash is not None and not question.wish.build
     outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from packaging.utils import parse_wheel_filename
 
-from rekindle.compat.supply import from_index, is_planned_cudnn, managers, parts_for
+from rekindle.compat.supply import from_index, is_planned_cudnn, parts_for
+from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machine, Purpose
 from rekindle.model.plan import BuildRecipe, Plan
@@ -37,7 +38,8 @@ def load_fixes() -> Mapping[str, Any]:
 
 def find_managers(host: Host) -> tuple[str, ...]:
     """The package managers this system has, the system's own first."""
-    names = [row.name for row in managers() if row.system == host.system and host.which(row.install.split()[0])]
+    rows = [row for row in load_facts().supply.manager if row.system == host.system]
+    names = [row.name for row in rows if host.which(row.install.split()[0])]
     if host.env.get("CONDA_PREFIX") or host.which("conda"):
         # An activated environment is where the user wants things.
         names.insert(0 if host.env.get("CONDA_PREFIX") else len(names), "conda")

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.compat.supply import how_to_install, install_line, managers
+from rekindle.compat.supply import how_to_install, install_line
 from rekindle.errors import BadInput, MissingTool
+from rekindle.facts import load_facts
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Completed, Host
 from rekindle.host.text import joined, version_in, version_key
@@ -132,7 +133,7 @@ def is_root(host: Host) -> bool:
 
 def manager_here(host: Host) -> Manager | None:
     """The package manager of this machine, by what is on it."""
-    return next((row for row in managers() if host.which(row.install.split()[0])), None)
+    return next((row for row in load_facts().supply.manager if host.which(row.install.split()[0])), None)
 
 
 def bring_packages(host: Host, packages: Sequence[str], manager: Manager) -> str:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.compat.processor import FEATURES, Corner, code_starts, features_of, missing, wheel_starts
+from rekindle.compat.processor import FEATURES, code_starts, features_of, missing, wheel_starts
 from rekindle.facts import load_facts
 from rekindle.model.machine import Cpu
+from rekindle.model.wheel import IsaUse
 
 FACTS = load_facts()
 NEHALEM = FACTS.cpu.microarchitecture["nehalem"].features
@@ -33,21 +34,25 @@ def test_what_is_missing(isa: list[str], features: list[str], lacks: list[str]) 
     assert missing(isa, features) == lacks
 
 
+def use_of(isa: str, *functions: str) -> IsaUse:
+    return IsaUse(isa=isa, functions=len(functions), examples=functions)
+
+
 @pytest.mark.parametrize(
     ("required", "corners", "features", "kind", "code"),
     [
         ([], [], ["avx"], "yes", "cpu-isa"),
         (["avx"], [], ["avx"], "yes", "cpu-isa"),
         (["avx2"], [], ["avx"], "no", "cpu-isa"),
-        (["avx2"], [Corner("fma", ("f",))], ["avx"], "no", "cpu-isa"),
-        ([], [Corner("avx2", ("f",))], ["avx"], "partly", "cpu-corner"),
-        ([], [Corner("avx2", ("f",))], ["avx", "avx2"], "yes", "cpu-isa"),
+        (["avx2"], [use_of("fma", "f")], ["avx"], "no", "cpu-isa"),
+        ([], [use_of("avx2", "f")], ["avx"], "partly", "cpu-corner"),
+        ([], [use_of("avx2", "f")], ["avx", "avx2"], "yes", "cpu-isa"),
         (["avx2"], [], None, "unknown", "cpu-not-told"),
         (["avx2"], [], [], "no", "cpu-isa"),
     ],
 )
 def test_three_answers_and_unknown(
-    required: list[str], corners: list[Corner], features: list[str] | None, kind: str, code: str
+    required: list[str], corners: list[IsaUse], features: list[str] | None, kind: str, code: str
 ) -> None:
     found = code_starts(required, corners, features, "it")
     assert (found.kind, found.code) == (kind, code)
@@ -55,10 +60,10 @@ def test_three_answers_and_unknown(
 
 
 def test_the_functions_that_crash_are_named() -> None:
-    corners = [Corner("avx2", ("a", "b")), Corner("fma", ("b", "c", "d", "e")), Corner("avx", ("z",))]
+    corners = [use_of("avx2", "a", "b"), use_of("fma", "b", "c", "d", "e"), use_of("avx", "z")]
     found = code_starts([], corners, ["avx"], "it")
     assert found.want == "avx2, fma" and "a, b, c, d would crash" in found.text and "z" not in found.text.split()
-    assert "some functions would crash" in code_starts([], [Corner("avx2")], ["avx"]).text
+    assert "some functions would crash" in code_starts([], [use_of("avx2")], ["avx"]).text
     assert code_starts(["avx2", "fma"], [], ["avx"]).want == "avx2, fma"
 
 
@@ -121,7 +126,7 @@ def test_more_features_never_make_it_worse(required: set[str], corner: set[str],
     spelled = sorted({name for names in FEATURES.values() for name in names})
     few = data.draw(st.sets(st.sampled_from(spelled)))
     more = few | data.draw(st.sets(st.sampled_from(spelled)))
-    corners = [Corner(isa) for isa in sorted(corner)]
+    corners = [use_of(isa) for isa in sorted(corner)]
     less, better = (code_starts(sorted(required), corners, sorted(have)) for have in (few, more))
     assert order[better.kind] >= order[less.kind]
 

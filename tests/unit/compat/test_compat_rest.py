@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS, backend_of, flavour_backend
-from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.hazards import ever_supported, lost_features, lost_in_build
 from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
@@ -379,7 +379,7 @@ def test_a_backend_for_every_wheel() -> None:
 
 def test_an_answer_without_a_reason_has_empty_words() -> None:
     assert (CompatAnswer("yes").code, CompatAnswer("yes").text, CompatAnswer("yes").source) == ("", "", None)
-    full = answer("no", "c", "t", "s", "w")
+    full = CompatAnswer("no", "c", "t", "s", "w")
     assert (full.code, full.text, full.source, full.want) == ("c", "t", "s", "w")
 
 

@@ -90,8 +90,7 @@ def test_a_python_with_its_patch_number_is_that_python() -> None:
 
 def test_a_candidate_is_feasible_if_every_certain_no_can_be_changed() -> None:
     def judged(*refusals: Refusal) -> Assessed:
-        assessed = Assessed(BUILD, list(refusals))
-        return assessed
+        return Assessed(BUILD, list(refusals))
 
     hard = Refusal(rule="R1", code="a", what="x", reason="No.")
     doubt = Refusal(rule="R1", code="b", what="x", reason="Perhaps.", certain=False)

@@ -64,7 +64,7 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:
         yield say("wheel-brings-rocm", candidate, asked=question.wish.rocm)
     libc = libc_runs(flavour_libc(flavour, candidate.torch, question.platform, question.facts), question.libc)
-    if libc.kind == "yes" and libc.reasons:
+    if libc.kind == "yes" and libc.code:
         yield say("glibc-fits", need=libc.text, source=libc.source)
 
 
