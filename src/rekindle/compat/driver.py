@@ -16,7 +16,7 @@ from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Os
-from rekindle.model.version import at_least, is_version, key, minor
+from rekindle.model.version import is_version, key, minor, reaches
 
 Side = Literal["linux", "windows"]
 
@@ -88,11 +88,6 @@ def card_drivers(sm: Sm, side: Side, facts: Facts) -> CardDrivers:
 def branch(driver: str) -> int:
     """470 of ``470.256.02``."""
     return key(driver)[0]
-
-
-def reaches(driver: str, floor: str) -> bool:
-    """Is a driver at least this one? A bare branch means the newest of it."""
-    return branch(driver) >= branch(floor) if len(key(driver)) == 1 else at_least(driver, floor)
 
 
 class CommonDriver(NamedTuple):

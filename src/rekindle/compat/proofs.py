@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from rekindle.compat.backends import find_flavour, platform_of
-from rekindle.compat.driver import reaches, toolkit_driver
+from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.images import GpuCode, covers, flavour_code
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
@@ -22,6 +22,7 @@ from rekindle.model.document import decode
 from rekindle.model.machine import Os
 from rekindle.model.plan import Plan, Reason
 from rekindle.model.proof import ProofRecord, WeighedRecord
+from rekindle.model.version import reaches
 
 MAX_RECORD_BYTES = 256 << 10
 # Where a wheelhouse, or any list on the web, has its records: one on each line.

@@ -7,27 +7,18 @@ from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.arch import GpuArch, Sm, ptx_runs_on, sass_runs_on
 from rekindle.model.facts import CudaToolkit
-from rekindle.model.version import at_least, compare, key, minor
-
-
-@functools.lru_cache(maxsize=4)
-def _lone_archs(facts: Facts) -> dict[tuple[int, int], str | None]:
-    return {(row.sm.major, row.sm.minor): row.lifted for row in facts.cuda.sm_alone}
-
-
-@functools.lru_cache(maxsize=4)
-def _same_groups(facts: Facts) -> tuple[frozenset[tuple[int, int]], ...]:
-    return tuple(frozenset((sm.major, sm.minor) for sm in row.sm) for row in facts.cuda.sm_same)
+from rekindle.model.version import at_least, compare, key, minor, reaches
 
 
 @functools.lru_cache(maxsize=16384)
 def sass_runs(code: Sm, card: Sm, cuda: str | None, facts: Facts) -> bool | None:
     """Machine code ``code``, made by toolkit ``cuda``, on ``card``; None where the toolkit decides and is not known."""
     code_pair, card_pair = (code.major, code.minor), (card.major, card.minor)
-    for group in _same_groups(facts):
+    for same in facts.cuda.sm_same:
+        group = {(sm.major, sm.minor) for sm in same.sm}
         if code_pair in group or card_pair in group:
             return code_pair in group and card_pair in group
-    alone = _lone_archs(facts)
+    alone = {(row.sm.major, row.sm.minor): row.lifted for row in facts.cuda.sm_alone}
     if code_pair == card_pair or (code_pair not in alone and card_pair not in alone):
         return sass_runs_on(code, card)
     lifted = alone.get(card_pair)
@@ -95,7 +86,7 @@ def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
     major = key(version)[0]
     if low is None or major > high:
         return major <= high
-    return major >= key(low)[0] if len(key(version)) == 1 else at_least(version, low)
+    return reaches(version, low)
 
 
 def compiler_span(row: CudaToolkit, kind: str) -> str:

@@ -101,7 +101,7 @@ def _list_bus(host: Asking) -> Iterator[PciCard]:
 def chip_of(
     pci_id: str | None, name: str | None = None, *, revision: str | None = None
 ) -> tuple[str | None, GpuArch | None]:
-    """A product and its architecture: by the number, or failing that by the product's name; None for what is unknown."""
+    """A product and its architecture: by the number, or failing that by the product's name; None where unknown."""
     if pci_id is not None:
         vendor, _, device = pci_id.partition(":")
         with contextlib.suppress(BadInput):

@@ -52,6 +52,11 @@ def at_least(version: str, floor: str) -> bool:
     return compare(version, floor) >= 0
 
 
+def reaches(version: str, floor: str) -> bool:
+    """The same, where a bare number (gcc-9, driver 470) means the newest of it."""
+    return key(version)[0] >= key(floor)[0] if len(key(version)) == 1 else at_least(version, floor)
+
+
 @functools.lru_cache(maxsize=4096)
 def minor(text: str) -> str:
     """``2.8`` of ``2.8.1``."""

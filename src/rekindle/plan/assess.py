@@ -10,13 +10,13 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from rekindle.compat.driver import reaches, toolkit_driver
+from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.toolkit import emits_for
 from rekindle.facts import Facts
 from rekindle.model.facts import Platform
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
-from rekindle.model.version import compare, key, minor, same_prefix
+from rekindle.model.version import compare, key, minor, reaches, same_prefix
 from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
 from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
 from rekindle.plan.evidence import evidence, weakest_build
@@ -254,14 +254,6 @@ class GroupPlan:
     driver: str | None = None
 
 
-@dataclass(frozen=True)
-class NearPlan:
-    """What would work if one thing were different; ``why`` names it."""
-
-    why: str
-    best: Assessed
-
-
 def is_guess(assessed: Assessed) -> bool:
     """The wheel has no machine code for a card: whether the driver can make some is anyone's guess."""
     return any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
@@ -291,7 +283,8 @@ class PlanOutcome:
     alone: list[GroupPlan] = field(default_factory=list)
     obstacle: Reason | None = None
     driver_clash: Reason | None = None
-    nearest: list[NearPlan] = field(default_factory=list)
+    # What would work if one thing were different, which the words name.
+    nearest: list[tuple[str, Assessed]] = field(default_factory=list)
 
     @functools.cached_property
     def feasible(self) -> list[Assessed]:

@@ -2,8 +2,7 @@
 and the finding about each companion, in words and as commands."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -36,16 +35,10 @@ _GOOD = ("runs", "last", "build", "alternative")
 Planner = Callable[[Wish], Plan]
 
 
-class WantedCompanion(NamedTuple):
-    """A package of our tables, and a condition on its version ("" for none)."""
-
-    package: str
-    version: str
-
-
-def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ...]:
-    """Names as people write them. One that nobody knows is refused with those that look like it."""
-    wanted: dict[str, WantedCompanion] = {}
+def read_wanted(names: Sequence[str], facts: Facts) -> dict[str, str]:
+    """Packages of our tables with a condition on the version ("" for none), from names as people write them. One that
+    nobody knows is refused with those that look like it."""
+    wanted: dict[str, str] = {}
     if len(names) > MAX_NAMES:
         raise BadInput(f"{len(names)} companions are more than {MAX_NAMES}", remedy="ask for fewer at once")
     for text in names:
@@ -61,11 +54,11 @@ def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ..
             raise BadInput(f"nothing is known here about {match['name']}", remedy=hint)
         version = match["version"].replace(" ", "")
         before = wanted.get(package)
-        if before is not None and before.version != version:
-            first, second = before.version or "any version", version or "any version"
+        if before is not None and before != version:
+            first, second = before or "any version", version or "any version"
             raise BadInput(f"{package} is wanted as {first} and as {second}", remedy="name it once")
-        wanted[package] = WantedCompanion(package, version)
-    return tuple(wanted.values())
+        wanted[package] = version
+    return wanted
 
 
 def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner) -> Plan:
@@ -93,13 +86,11 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
 
 
 def _align_versions(
-    findings: Sequence[CompanionFinding], wanted: Sequence[WantedCompanion], facts: Facts
+    findings: Sequence[CompanionFinding], wanted: Mapping[str, str], facts: Facts
 ) -> tuple[CompanionFinding, ...]:
     """Each in the version that another of them asks for, where one does: else the installer refuses the set. Of two
     that ask for different ones, the first named stays: no environment holds both."""
-    asked = {
-        want.package: (want.version.removeprefix("=="), "the wish") for want in wanted if want.version.startswith("==")
-    }
+    asked = {name: (text.removeprefix("=="), "the wish") for name, text in wanted.items() if text.startswith("==")}
     fitting: list[CompanionFinding] = []
     for finding in findings:
         brings = _required_versions(finding, facts)
@@ -130,8 +121,7 @@ def _required_versions(finding: CompanionFinding, facts: Facts) -> dict[str, str
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
     """The plan as it is, with every package of the tables judged beside its torch."""
-    wanted = tuple(WantedCompanion(package, "") for package in facts.beside.package)
-    findings = _judge_all(plan, machine, wish, wanted, facts)
+    findings = _judge_all(plan, machine, wish, dict.fromkeys(facts.beside.package, ""), facts)
     companions = tuple(describe(finding, plan, machine, facts) for finding in findings)
     return msgspec.structs.replace(plan, companions=companions)
 
@@ -156,11 +146,11 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
 
 
 def _judge_all(
-    plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[WantedCompanion], facts: Facts
+    plan: Plan, machine: Machine, wish: Wish, wanted: Mapping[str, str], facts: Facts
 ) -> list[CompanionFinding]:
     at = surroundings(plan, machine, wish, facts)
     findings = []
-    for package, version in wanted:
+    for package, version in wanted.items():
         pair = package in PAIRED_PACKAGES and not version
         findings.append(_judge_pair(package, plan, at, facts) if pair else judge(package, at, facts, version=version))
     return findings

@@ -72,6 +72,9 @@ def machine_from_flags(
         raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and --arch says {arch}")
     if arch and arch.lower() not in ("x86_64", "amd64", "aarch64", "arm64", *OTHER_ARCHS):
         raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
+    if compiler:
+        check_compiler(compiler)
+    kind, _, version = (compiler or "").partition("-")
     toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
     cards = _parse_gpus(gpu, facts)
     boards = [card.name for card in cards if (card.name or "").startswith("Jetson")]
@@ -87,7 +90,7 @@ def machine_from_flags(
         no_gpu=True if gpu and not cards else None,
         drivers=Drivers(nvidia=driver),
         toolkits=tuple(toolkits),
-        compilers=_parse_compiler(compiler),
+        compilers=(Compiler(kind=kind, version=version),) if compiler else (),  # type: ignore[arg-type]
         pythons=(Python(version=python),) if python else (),
     )
 
@@ -171,14 +174,6 @@ def _parse_cpu(name: str | None, facts: Facts) -> Cpu:
     features = row.features if row else ()
     # x86_64 is a kind of machine: named, so that the plan says that the CPU itself is still open.
     return Cpu(name=name if name != kind or not features else None, microarchitecture=kind, features=features)
-
-
-def _parse_compiler(text: str | None) -> tuple[Compiler, ...]:
-    if text is None:
-        return ()
-    kind, _, version = text.partition("-")
-    check_compiler(text)
-    return (Compiler(kind=kind, version=version),)  # type: ignore[arg-type]
 
 
 def machine_profile(name: str, facts: Facts | None = None) -> tuple[Machine, Wish]:

@@ -30,7 +30,7 @@ from rekindle.plan.candidates import Candidate, official_wheels, published_wheel
 from rekindle.plan.evidence import KnownBuild, evidence, weakest_build
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refuse, rule
-from rekindle.plan.rules_gpu import card, coverages
+from rekindle.plan.rules_gpu import coverages
 
 _PLATFORMS = ("linux_x86_64", "linux_aarch64")
 
@@ -177,14 +177,13 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     time = None if candidate.wheel else planned_time(candidate.torch, targets, jobs, facts)
     about = candidate.torch, candidate.cuda, candidate.flavour.cudnn
     losses = dict.fromkeys(loss for arch in archs for loss in stays_without(*about, arch, facts))
-    kits = (each for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit)
-    folder = next((each.path for each in kits if compare(minor(each.version or ""), kit or "") == 0), None)
+    folders = question.machine.cuda_folders(minor(kit)) if kit else ()
     return GraftOutline(
         wheel=candidate.name,
         archs=tuple(map(str, targets)),
         file=candidate.wheel,
         toolkit=None if candidate.wheel else kit,
-        toolkit_here=folder,
+        toolkit_here=next(iter(folders), None),
         units=time.units if time else None,
         jobs=time.jobs if time else None,
         cpu_minutes=round(time.cpu_seconds / 60) if time else None,
@@ -214,9 +213,3 @@ def graft_steps(outline: GraftOutline, torch: Request, candidate: Candidate, que
     out = (*python, "--platform", question.platform, "--out", "grafted")
     graft = Step(kind="run", argv=("rekindle", "graft", *what, *index, *cards, *out))
     return [graft, Step(kind="install-built", folder="grafted")]
-
-
-def lacking_cards(candidate: Candidate, question: Question) -> str:
-    """The cards that the wheel has no machine code for, by name."""
-    lacking = lacking_archs(candidate, question)
-    return ", ".join(card(gpu) for gpu in question.gpus if gpu.arch in lacking)

@@ -98,7 +98,10 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     rows = inputs.third_parties(candidate.torch, candidate.cuda)
     third_parties = tuple(row for row in rows if is_planned_cudnn(row, cudnn))
     settle_third_parties(draft, third_parties, candidate, question.machine)
-    draft.set_by_hand(dict(question.wish.settings))
+    # Switches given by hand win, over what is asserted too.
+    by_hand = dict(question.wish.settings)
+    draft.env |= by_hand
+    draft.asserts = drop_names(draft.asserts, by_hand)
     lacks_cudnn = _leave_out_absent_cudnn(draft, candidate, cudnn, question)
     if draft.env.get("USE_CUDNN") in ("0", "OFF"):
         cudnn = None
@@ -121,7 +124,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
         losses=tuple(draft.losses),
         disk_gib=cost.disk_gib,
         memory_gib=memory,
-        minutes=_estimate_minutes(cost, archs, jobs, dict(question.wish.settings)),
+        minutes=_estimate_minutes(cost, archs, jobs, by_hand),
         arch_list=arch_list,
     )
     if inputs.taken:

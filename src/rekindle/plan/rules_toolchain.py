@@ -8,7 +8,7 @@ import msgspec
 from rekindle.compat.libc import Libc, libc_runs
 from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Refusal
-from rekindle.model.version import at_least, compare, key, matches, minor
+from rekindle.model.version import compare, key, matches, minor, reaches
 from rekindle.plan.candidates import Candidate, hazards_met, is_cured
 from rekindle.plan.question import Question
 from rekindle.plan.rules import hazard_refusal, refuse, rule
@@ -47,16 +47,11 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
             source=row.host_source or row.source[0],
         )
     era = question.facts.era(candidate.torch)
-    if kind == "gcc" and version and era.gcc_min and not _reaches_floor(version, era.gcc_min):
+    if kind == "gcc" and version and era.gcc_min and not reaches(version, era.gcc_min):
         yield refuse("compiler-too-old", candidate, rule="R203", compiler=compiler, era=era, source=era.source[0])
     for hazard in hazards_met(replace(candidate, compiler=compiler), question):
         if hazard.compiler is not None and hazard.effect == "breaks" and not is_cured(hazard):
             yield hazard_refusal(hazard, compiler, rule="R204")
-
-
-def _reaches_floor(version: str, floor: str) -> bool:
-    """A bare major version (gcc-9) means its newest release."""
-    return key(version)[0] >= key(floor)[0] if len(key(version)) == 1 else at_least(version, floor)
 
 
 def _spoken_compiler(compiler: str) -> str:

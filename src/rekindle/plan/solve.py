@@ -6,6 +6,7 @@ and named, never silently dropped. ``why_not`` tells of a value that the plan do
 
 import copy
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -14,14 +15,12 @@ from rekindle.compat.driver import wanted_driver
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
-from rekindle.model.facts import Hazard
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import (
     BUILD_AS_ASKED,
     GroupPlan,
-    NearPlan,
     PlanOutcome,
     assess,
     assessed_builds,
@@ -92,7 +91,9 @@ def make_plans(
             before, judged = alike, []
             check_wish(question)
         size = (question.arch, cpu.threads, cpu.cores)
-        met = frozenset(number for number in question.possible_hazards if _cpu_decides(facts.hazards.hazard[number]))
+        # Those for which a CPU may be the reason to choose something else.
+        possible = [(number, facts.hazards.hazard[number]) for number in question.possible_hazards]
+        met = frozenset(number for number, row in possible if row.cpu_lacks and (row.effect != "warns" or row.flavour))
         same_size = [(hazards, verdict) for kind, hazards, verdict in judged if kind == size]
         alike_judged = (verdict for hazards, verdict in same_size if not _may_change(hazards ^ met, verdict))
         if (verdict := next(alike_judged, None)) is None:
@@ -101,11 +102,6 @@ def make_plans(
         outcome = copy.copy(verdict)
         outcome.question = outcome.question.with_cpu(cpu)
         yield compose_plan(outcome)
-
-
-def _cpu_decides(hazard: Hazard) -> bool:
-    """May a CPU be the reason to choose something else?"""
-    return bool(hazard.cpu_lacks) and (hazard.effect != "warns" or bool(hazard.flavour))
 
 
 def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
@@ -151,7 +147,10 @@ def solve(
         return outcome
     groups: list[ServedCards] = []
     for cards in _card_groups(question, outcome):
-        smaller = _assess_all(_narrow_question(cards, question), wheelhouse)
+        dropped = {gpu.arch for gpu in question.gpus if gpu not in cards}
+        others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
+        narrow = question.ask_about(msgspec.structs.replace(question.machine, gpus=others))
+        smaller = _assess_all(narrow, wheelhouse)
         groups += [(cards, smaller)] if smaller.best is not None else []
         planned = {gpu.arch for group, _ in groups for gpu in group}
         if outcome.best is None and planned == {gpu.arch for gpu in question.gpus}:
@@ -223,13 +222,13 @@ def _only_libc_is_old(outcome: PlanOutcome) -> bool:
     return any({no.code for no in wheel.refusals} == {"glibc-too-old"} for wheel in outcome.wheels)
 
 
-def find_nearest(question: Question) -> list[NearPlan]:
+def find_nearest(question: Question) -> list[tuple[str, Assessed]]:
     """The nearest things that work: with less asked for, another driver or C library, or without the GPU."""
-    nearest: list[NearPlan] = []
+    nearest: list[tuple[str, Assessed]] = []
     for why, machine, wish in _easier_questions(question):
         other = question.ask_about(machine, wish)
         if find_obstacle(other) is None and (best := _assess_all(other, ()).best) is not None:
-            nearest.append(NearPlan(why, best))
+            nearest.append((why, best))
             if len(nearest) == _NEAR:
                 break
     return nearest
@@ -253,12 +252,6 @@ def _easier_questions(question: Question) -> Iterator[tuple[str, Machine, Wish]]
             yield "with another driver", msgspec.structs.replace(machine, drivers=Drivers()), Wish()
     if machine.gpus:
         yield "on the CPU alone", msgspec.structs.replace(machine, gpus=()), Wish(python=wish.python, variant="cpu")
-
-
-def _narrow_question(cards: tuple[Gpu, ...], question: Question) -> Question:
-    dropped = {gpu.arch for gpu in question.gpus if gpu not in cards}
-    others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
-    return question.ask_about(msgspec.structs.replace(question.machine, gpus=others))
 
 
 def _is_worth_telling(cards: tuple[Gpu, ...], way: Assessed, chosen: PlanOutcome) -> bool:
@@ -389,6 +382,7 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     assessed = [each for each in judged if all(change.what != axis for change in each.changes)]
     assessed.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
     proposed = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "") if plan.torch else None
+    same = operator.attrgetter("answer", "torch", "variant", "cuda", "rocm", "python")
     ways = {each.candidate.answer for each in assessed if each.feasible and not each.changes}
     if find_obstacle(asked) is not None or asked.cards_are_hopeless:
         ways = set()
@@ -397,14 +391,17 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
         possible=bool(ways),
         way=next((way for way in _WAYS if way in ways), "none"),
         instead=proposed and f"{plan.answer} {proposed}",
-        proposed=any(each.feasible and _is_the_plan(each, plan) for each in assessed),
-        considered=tuple(_as_considered(each) for each in assessed[:_MOST]),
+        proposed=any(each.feasible and same(each.candidate) == same(plan) for each in assessed),
+        considered=tuple(
+            Considered(
+                name=each.candidate.name,
+                answer=each.candidate.answer,
+                feasible=each.feasible,
+                refusals=tuple(refusal for refusal in each.refusals if not refusal.departure),
+            )
+            for each in assessed[:_MOST]
+        ),
     )
-
-
-def _is_the_plan(assessed: Assessed, plan: Plan) -> bool:
-    names = ("answer", "torch", "variant", "cuda", "rocm", "python")
-    return all(getattr(assessed.candidate, name) == getattr(plan, name) for name in names)
 
 
 def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed]:
@@ -417,9 +414,3 @@ def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed
     passing = list(itertools.islice(assessed_builds(question, version), 1))
     names = {each.candidate.name for each in passing}
     return wheels + passing + [each for each in blocked if each.candidate.name not in names]
-
-
-def _as_considered(assessed: Assessed) -> Considered:
-    refusals = tuple(refusal for refusal in assessed.refusals if not refusal.departure)
-    name, answer = assessed.candidate.name, assessed.candidate.answer
-    return Considered(name=name, answer=answer, feasible=assessed.feasible, refusals=refusals)

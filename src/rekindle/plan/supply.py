@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rekindle.compat.supply import from_index, install_line, losses_of, manager_of, needs_for, packages_of, settings_of
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason, Step, Wish
-from rekindle.model.supply import FromIndex, ThirdParty
+from rekindle.model.supply import ThirdParty
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import say
@@ -24,11 +24,6 @@ class RecipeDraft:
     pins: dict[str, str] = field(default_factory=dict)
     losses: list[str] = field(default_factory=list)
     packages: tuple[str, ...] = ()
-
-    def set_by_hand(self, settings: Mapping[str, str]) -> None:
-        """Switches given by hand win, over what is asserted too."""
-        self.env |= settings
-        self.asserts = drop_names(self.asserts, settings)
 
 
 def drop_names(settings: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
@@ -51,7 +46,11 @@ def settle_third_parties(
     settings = {name: value for name, value in settings.items() if (draft.env.get(name), value) != ("0", "1")}
     draft.env |= settings
     draft.asserts = drop_names(draft.asserts, settings)
-    draft.toolchain |= {row.name: _index_origin(row.index) for row in from_index(rows, candidate.backend) if row.index}
+    fetched = [(row.name, row.index) for row in from_index(rows, candidate.backend) if row.index]
+    for name, index in fetched:
+        page = f"https://pypi.org/project/{index.package}/{index.version}"
+        text = f"{index.version}: {page} ({index.file} sha256:{index.sha256}), fetched with the sources"
+        draft.toolchain[name] = text
     if "BLAS" in settings:
         # Which LAPACK it was follows from the BLAS; that there is one is asserted of every build.
         draft.asserts = drop_names(draft.asserts, ("LAPACK",))
@@ -60,11 +59,6 @@ def settle_third_parties(
         draft.pins = drop_names(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
     draft.pins |= {name: pin for row in rows for name, pin in row.pins.items()}
     draft.losses = list(dict.fromkeys((*draft.losses, *losses_of(rows, candidate.backend))))
-
-
-def _index_origin(index: FromIndex) -> str:
-    page = f"https://pypi.org/project/{index.package}/{index.version}"
-    return f"{index.version}: {page} ({index.file} sha256:{index.sha256}), fetched with the sources"
 
 
 def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin: str) -> Reason:

@@ -297,7 +297,7 @@ def test_forty_names_and_not_one_more() -> None:
     ],
 )
 def test_names_and_conditions(names: list[str], wanted: list[tuple[str, str]]) -> None:
-    assert [tuple(one) for one in read_wanted(names, REAL)] == wanted
+    assert list(read_wanted(names, REAL).items()) == wanted
 
 
 def test_twice_with_different_wishes() -> None:

@@ -10,7 +10,7 @@ from planning import FACTS, ask, build, changed, plan, said, wheel
 from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.plan.assess import GroupPlan, NearPlan, PlanOutcome, assess, is_guess
+from rekindle.plan.assess import GroupPlan, PlanOutcome, assess, is_guess
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.evidence import KnownBuild
 from rekindle.plan.question import Question
@@ -215,7 +215,7 @@ def test_nothing_fits_and_nothing_is_known_of_why() -> None:
 
 def test_nothing_fits_names_the_nearest_and_why_cards_are_apart() -> None:
     made = outcome(judged(CU118, refusal("a", remedy="try it.")), question=ask("sm_86"))
-    made.nearest = [NearPlan("with another driver", judged(CU117))]
+    made.nearest = [("with another driver", judged(CU117))]
     made.driver_clash = Reason(code="apart", text="They share no driver.")
     whole = compose_plan(made)
     assert [one.code for one in whole.because] == ["apart", "a"]

@@ -13,7 +13,7 @@ from rekindle.model.spoken import capital, sentence
 from rekindle.model.version import compare, key
 from rekindle.plan.assess import PlanOutcome, assessed_builds
 from rekindle.plan.candidates import Assessed, Candidate, python_span, pythons_of
-from rekindle.plan.grafts import lacking_cards
+from rekindle.plan.grafts import lacking_archs
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES, refuse, say
 from rekindle.plan.rules_gpu import card, driver_answer
@@ -29,8 +29,9 @@ def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     if candidate.answer == "install":
         yield from _wheel_reasons(assessed, question)
     if candidate.answer == "graft":
-        cards, source = lacking_cards(candidate, question), evidence.source if evidence else None
-        yield say("graft", candidate, cards=cards, source=source)
+        lacking = lacking_archs(candidate, question)
+        cards = ", ".join(card(gpu) for gpu in question.gpus if gpu.arch in lacking)
+        yield say("graft", candidate, cards=cards, source=evidence.source if evidence else None)
     if candidate.answer != "install" and evidence is not None:
         yield Reason(code=f"evidence-{evidence.grade}", text=f"Evidence: {evidence.text}", source=evidence.source)
     if candidate.answer == "build":

@@ -125,7 +125,7 @@ def _compose_no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[
         answer="none",
         as_asked=False,
         because=tuple(because) or (say("nothing-fits", names=names),),
-        alternatives=(*(alternative(near.best, f"{near.why}: ") for near in outcome.nearest),),
+        alternatives=tuple(alternative(near, f"{why}: ") for why, near in outcome.nearest),
         warnings=tuple(notices),
         asked=question.asked,
         os=PlannedFor(system=question.machine.os.system, arch=question.arch),
@@ -161,7 +161,7 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     stable = _stable_wheel(outcome, best)
     if stable is not None and _signature(stable) not in signatures:
         chosen.append(alternative(stable, "the newest whose flavour PyTorch calls stable: "))
-    chosen += [alternative(near.best, f"{near.why}: ") for near in outcome.nearest]
+    chosen += [alternative(near, f"{why}: ") for why, near in outcome.nearest]
     keeps = _keeps_the_driver(outcome, best)
     if keeps is not None and _signature(keeps) not in signatures:
         chosen.append(alternative(keeps, "with the driver as it is: "))
