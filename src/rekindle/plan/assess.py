@@ -22,7 +22,7 @@ from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards
 from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
-from rekindle.plan.rules import Check, refusals
+from rekindle.plan.rules import RULES, Check, ask_rule, refusals
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
@@ -167,7 +167,7 @@ def toolkit_order(version: str | None) -> tuple[int, int]:
 def _predates_card(candidate: Candidate, question: Question) -> bool:
     """Is the CUDA of a wheel older than a card, so that only a sibling's code runs there?"""
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    return row is not None and any(sm > max(row.sass) for sm in question.sms)
+    return row is not None and any(sm > row.sass[-1] for sm in question.sms)
 
 
 def _driver_is_late(candidate: Candidate, question: Question) -> bool:
@@ -195,7 +195,7 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     """Everything against a candidate. ``brief``: a wheel without code for a card needs no second reason; most wheels
     end there."""
     if brief:
-        hopeless = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
+        hopeless = Assessed(candidate, list(ask_rule(RULES["R101"], candidate, question)))
         if len(hopeless.doubts) < len(hopeless.refusals):
             return hopeless
     assessed = Assessed(candidate, refusals(candidate, question))

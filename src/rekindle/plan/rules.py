@@ -84,19 +84,19 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
-    found: list[Refusal] = []
-    key = candidate.torch, id(candidate.flavour), candidate.python
-    for each in RULES.values():
-        if candidate.answer not in each.applies:
-            continue
-        if each.reads is None or not candidate.is_published:
-            found += each.check(candidate, question)
-            continue
-        memory = question.cards_cache if each.reads == "cards" else question.system_cache
-        if (answers := memory.get((each.number, key))) is None:
-            answers = memory[each.number, key] = tuple(each.check(candidate, question))
-        found += answers
-    return found
+    concerned = (each for each in RULES.values() if candidate.answer in each.applies)
+    return [refusal for each in concerned for refusal in ask_rule(each, candidate, question)]
+
+
+def ask_rule(asked: PlanRule, candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
+    """What one rule has against a candidate."""
+    if asked.reads is None or not candidate.is_published:
+        return tuple(asked.check(candidate, question))
+    memory = question.cards_cache if asked.reads == "cards" else question.system_cache
+    key = asked.number, candidate.torch, id(candidate.flavour), None if asked.reads == "cards" else candidate.python
+    if key not in memory:
+        memory[key] = tuple(asked.check(candidate, question))
+    return memory[key]  # type: ignore[no-any-return]
 
 
 class Sentence(Part, frozen=True, kw_only=True):

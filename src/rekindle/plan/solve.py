@@ -30,7 +30,6 @@ from rekindle.plan.candidates import (
     Assessed,
     HouseWheel,
     buildable_releases,
-    hazards_of,
     house_candidates,
     official_wheels,
 )
@@ -78,7 +77,7 @@ def make_plans(
     """The plan of each of these machines and wishes; results for one are used for the next. Neighbours that differ in
     their CPU alone are judged once, if the CPUs have the same size and meet the same deciding hazards; the plan is
     worded for each."""
-    judged: list[tuple[tuple[object, ...], frozenset[int], PlanOutcome]] = []
+    judged: dict[tuple[object, ...], PlanOutcome] = {}
     before: tuple[Machine, Wish] | None = None
     question: Question | None = None
     for machine, wish in asked:
@@ -88,32 +87,15 @@ def make_plans(
             question = question.with_cpu(cpu)
         else:
             question = Question(machine, wish, facts, inputs_for(machine, wish), memory=memory)
-            before, judged = alike, []
+            before, judged = alike, {}
             check_wish(question)
-        size = (question.arch, cpu.threads, cpu.cores)
         # Those for which a CPU may be the reason to choose something else.
         possible = [(number, facts.hazards.hazard[number]) for number in question.possible_hazards]
         met = frozenset(number for number, row in possible if row.cpu_lacks and (row.effect != "warns" or row.flavour))
-        same_size = [(hazards, verdict) for kind, hazards, verdict in judged if kind == size]
-        alike_judged = (verdict for hazards, verdict in same_size if not _may_change(hazards ^ met, verdict))
-        if (verdict := next(alike_judged, None)) is None:
-            verdict = _judge_question(question)
-            judged.append((size, met, verdict))
-        outcome = copy.copy(verdict)
+        kind = (question.arch, cpu.threads, cpu.cores, met)
+        outcome = copy.copy(judged.get(kind) or judged.setdefault(kind, _judge_question(question)))
         outcome.question = outcome.question.with_cpu(cpu)
         yield compose_plan(outcome)
-
-
-def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
-    """Could one of these hazards have changed what was judged? Those of wheels concern wheels that were looked at."""
-    if not hazards:
-        return False
-    question = outcome.question
-    rows = question.facts.hazards.hazard
-    if outcome.nearest or len(question.machine.gpus) > 1 or any(rows[number].concerns != "wheel" for number in hazards):
-        return True
-    looked_at = (assessed.candidate for assessed in (*outcome.wheels, *outcome.grafts))
-    return any(number in hazards for candidate in looked_at for number, _ in hazards_of(candidate, question)[1])
 
 
 def _judge_question(
