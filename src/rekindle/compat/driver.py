@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
+from rekindle.model.facts import XeGeneration
 from rekindle.model.machine import Os
 from rekindle.model.version import is_version, key, minor, reaches
 
@@ -200,6 +201,11 @@ def driver_runs(
     if not native:
         text += f" by minor-version compatibility ({need.own} came with it; PTX cannot be compiled at run time)"
     return CompatAnswer("yes", "driver" if native else "driver-minor-compatible", text, need.source)
+
+
+def intel_driver(row: XeGeneration, side: Side) -> str | None:
+    """What Intel's GPUs of a generation need: the oldest seen at work on Windows, packages and kernel on Linux."""
+    return row.driver_windows if side == "windows" else row.driver_linux
 
 
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:

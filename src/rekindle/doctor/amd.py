@@ -29,16 +29,12 @@ def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
         if ours[0].driver == "amdgpu":
             trouble = "the amdgpu driver is loaded but offers no compute (no /sys/class/kfd)"
     elif by_kfd and by_kfd[0].how == "kfd":
-        trouble = _device_trouble(host)
+        # The cards are listed; may this user compute on them?
+        may = host.access("/dev/kfd")
+        trouble = None if may else "this user may not use /dev/kfd (it belongs to the group render)"
+        if may is None:
+            trouble = "there is no /dev/kfd (a container started without --device=/dev/kfd --device=/dev/dri?)"
     return Cards(gpus=gpus, driver=_find_driver(host, ours), trouble=trouble)
-
-
-def _device_trouble(host: Asking) -> str | None:
-    """The cards are listed; may this user compute on them?"""
-    may = host.access("/dev/kfd")
-    if may is None:
-        return "there is no /dev/kfd (a container started without --device=/dev/kfd --device=/dev/dri?)"
-    return None if may else "this user may not use /dev/kfd (it belongs to the group render)"
 
 
 def _find_driver(host: Asking, cards: Sequence[PciCard]) -> str | None:

@@ -170,7 +170,6 @@ def tidy_name(name: str) -> str:
 
 
 def _count_cores(host: Asking, proc: str | None = None) -> tuple[int | None, int | None]:
-    """Physical cores and hardware threads."""
     if host.system == "windows":
         key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
         count = host.env.get("NUMBER_OF_PROCESSORS", "")

@@ -130,7 +130,6 @@ def examine(
 
 
 def probe_gpus(host: Asking) -> Graphics:
-    """The cards, and what is wrong with their drivers."""
     cards = find_cards(host)
     nvidia = find_jetson(host)
     if not nvidia.gpus:

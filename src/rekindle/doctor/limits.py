@@ -27,7 +27,6 @@ class MemoryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probe_memory(host: Asking) -> MemoryLimits:
-    """What the machine has and what this process may use of it."""
     if host.system != "linux":
         return _ask_memory(host)
     meminfo = memory_sizes(host.read("/proc/meminfo"))
@@ -35,7 +34,10 @@ def probe_memory(host: Asking) -> MemoryLimits:
     if physical is None:
         fallback = _ask_memory(host)
         physical, swap = fallback.physical, fallback.swap
-    limit = cgroup_limit(host)
+    groups = groups_of(host.read, "memory")
+    limits = [(memory_limit(host.read, version, place), f"cgroup v{version}") for version, place in groups]
+    # The smallest limit above this process, and which kind of group said so.
+    limit = min(((size, name) for size, name in limits if size is not None), key=lambda one: one[0], default=None)
     if limit is not None and (physical is None or limit[0] < physical):
         return MemoryLimits(usable=limit[0], physical=physical, swap=swap, limited_by=limit[1])
     return MemoryLimits(usable=physical, physical=physical, swap=swap)
@@ -49,13 +51,6 @@ def _ask_memory(host: Asking) -> MemoryLimits:
     limits = ((memory.total, None), (memory.job_limit, "job object"), (memory.commit_limit, "commit limit"))
     usable, why = min(((size, name) for size, name in limits if size is not None), key=lambda limit: limit[0])
     return MemoryLimits(usable=usable, physical=memory.total, swap=memory.swap, limited_by=why)
-
-
-def cgroup_limit(host: Asking) -> tuple[int, str] | None:
-    """The smallest limit above this process, and which kind of group said so."""
-    groups = groups_of(host.read, "memory")
-    limits = [(memory_limit(host.read, version, place), f"cgroup v{version}") for version, place in groups]
-    return min(((size, name) for size, name in limits if size is not None), key=lambda limit: limit[0], default=None)
 
 
 def allowed_processors(host: Asking) -> float | None:

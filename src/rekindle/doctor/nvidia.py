@@ -24,8 +24,6 @@ _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
 
 
 class NvmlDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """One card by NVML."""
-
     name: str | None = None
     compute_capability: str | None = None
     memory: int | None = None
@@ -35,8 +33,6 @@ class NvmlDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nvml(msgspec.Struct, frozen=True, kw_only=True):
-    """What NVIDIA's management library says."""
-
     driver: str | None = None
     devices: tuple[NvmlDevice, ...] = ()
     error: str | None = None

@@ -25,8 +25,6 @@ _DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc
 
 
 class PciCard(msgspec.Struct, frozen=True, kw_only=True):
-    """What the bus says of a card."""
-
     vendor: Vendor
     pci_id: str
     slot: str | None = None
@@ -38,7 +36,6 @@ class PciCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_cards(host: Asking) -> tuple[PciCard, ...]:
-    """Every graphics card of a vendor we know."""
     if host.system != "windows":
         return tuple(_list_sysfs(host))
     return tuple(_list_registry(host)) or tuple(_list_bus(host))

@@ -86,8 +86,6 @@ _SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn
 
 
 class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What loading a torch led to."""
-
     works: bool | None = None
     gpu_works: bool | None = None
     gpu_error: str | None = None

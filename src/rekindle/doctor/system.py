@@ -19,7 +19,6 @@ def _hypervisors() -> dict[str, dict[str, str]]:
 
 
 def probe_os(host: Asking) -> Os:
-    """The operating system and what it runs inside."""
     if host.system == "windows":
         return _read_windows(host)
     if host.system == "macos":

@@ -51,21 +51,14 @@ class GfxRule:
     def runs(self, targets: Iterable[str], device: Gfx) -> bool | None:
         """Does one of these targets run on the card? None: it depends on what is not known here."""
         codes = [code for name in targets if (code := _find_code(name)) is not None]
-        meant = [code for code in codes if self._is_for(code, device)]
-        fitting = self._features_fit(meant, device)
-        if fitting is False and any(self._may_be_for(code, device) for code in codes):
-            return None
-        return fitting
-
-    def _is_for(self, code: Gfx, device: Gfx) -> bool:
-        if code.name in self.covers:
-            return any(chip.name == device.name for chip in self.covers[code.name].gfx)
-        return code.name == device.name
-
-    def _may_be_for(self, code: Gfx, device: Gfx) -> bool:
-        """SPIR-V, or a generic target newer than our table of the card's own generation."""
-        unknown = code.generic and code.name not in self.covers
-        return code.name == SPIRV or (unknown and code.order[0] == device.order[0])
+        chips = {name: {chip.name for chip in row.gfx} for name, row in self.covers.items()}
+        fitting = self._features_fit(
+            [code for code in codes if device.name in chips.get(code.name, {code.name})], device
+        )
+        # SPIR-V, or a generic target newer than our table of the card's own generation.
+        newer = [code for code in codes if code.generic and code.name not in chips and code.order[0] == device.order[0]]
+        untold = newer or any(code.name == SPIRV for code in codes)
+        return None if fitting is False and untold else fitting
 
     def _features_fit(self, codes: Sequence[Gfx], device: Gfx) -> bool | None:
         settings = _settings(device.features)
@@ -148,7 +141,6 @@ class Facts:
 
     @functools.cached_property
     def gfx_rule(self) -> GfxRule:
-        """Which AMD code runs on which AMD card."""
         return GfxRule(self.rocm.generic, self.rocm.switch)
 
     @functools.cached_property
@@ -161,7 +153,6 @@ class Facts:
         return (sm.major, sm.minor) in self._tegra_numbers
 
     def xe_generation(self, arch: GpuArch | None) -> XeGeneration | None:
-        """The row of an Intel GPU's generation."""
         return next((row for row in self.intel.generation if row.arch == arch), None)
 
     @functools.cached_property
@@ -200,7 +191,6 @@ class Facts:
         return {torch: tuple(rows) for torch, rows in table.items()}
 
     def release(self, version: str) -> Release | None:
-        """The row of one release of torch; None where the tables do not have it."""
         return self.torch.release.get(version)
 
     def companion_release(self, project: str, torch: str | None) -> str | None:

@@ -69,17 +69,12 @@ def show(facts: Facts, table: str | None = None, row: str | None = None) -> Tabl
         rows = rows or {name: chip for name, chip in chips.items() if any(needle in p.lower() for p in chip.products)}
         if not rows:
             raise BadInput(f"table {table} has no row for {row!r}", remedy=f"rekindle facts show {table} lists them")
-    return TableView(table=table, rows={name: _row_fields(value) for name, value in rows.items()})
-
-
-def _row_fields(row: Row) -> dict[str, Any]:
-    raw = msgspec.to_builtins(row, enc_hook=json_form)
-    assert isinstance(raw, dict)
-    return {name: value for name, value in raw.items() if value not in (None, [], {}, "")}
+    raw: dict[str, dict[str, object]] = msgspec.to_builtins(rows, enc_hook=json_form)
+    said = {name: {n: v for n, v in fields.items() if v not in (None, [], {}, "")} for name, fields in raw.items()}
+    return TableView(table=table, rows=said)
 
 
 def sources(facts: Facts) -> SourcesView:
-    """Where all rows come from."""
     uses: dict[str, list[str]] = {}
     how: collections.Counter[str] = collections.Counter()
     dates: list[str] = []
@@ -99,7 +94,6 @@ def sources(facts: Facts) -> SourcesView:
 
 
 def dump(tables: Mapping[str, Any]) -> str:
-    """TOML text of a facts file."""
     lines: list[str] = []
     for name, value in tables.items():
         if not isinstance(value, (dict, list)):
@@ -116,7 +110,6 @@ def dump(tables: Mapping[str, Any]) -> str:
 
 
 def without_head(text: str) -> str:
-    """A file without its leading comment lines."""
     lines = text.splitlines(keepends=True)
     while lines and lines[0].startswith("#"):
         lines.pop(0)

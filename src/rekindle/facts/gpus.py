@@ -58,7 +58,6 @@ class Spelling(NamedTuple):
 
 
 def spell(text: str) -> Spelling:
-    """The tokens of a name."""
     lowered = _MAX_Q.sub("maxq", _LAPTOP.sub("mobile", _MARKS.sub(" ", text.lower())))
     lowered = _RYZEN.sub("ryzen", lowered)
     full = _tokens(lowered)
@@ -81,7 +80,6 @@ def alternatives(name: str) -> tuple[str, ...]:
 
 
 def _chips(facts: Facts) -> dict[Vendor, dict[str, ChipRow]]:
-    """The chips of every maker."""
     return {"nvidia": facts.nvidia.chip, "amd": facts.amd.chip, "intel": facts.intel.chip}
 
 
@@ -138,7 +136,6 @@ def maker_of(text: str) -> str | None:
 
 
 def suggestions(text: str, facts: Facts) -> list[str]:
-    """Names close to a text that names no product."""
     import difflib
 
     asked = spell(text)

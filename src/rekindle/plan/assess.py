@@ -131,7 +131,6 @@ def _torch_distance(version: str, question: Question) -> float:
 
 
 def steps_between(left: str, right: str, question: Question) -> int:
-    """How many minor releases lie between."""
     order = question.facts.minors
     return abs(order[minor(left)] - order[minor(right)])
 

@@ -44,12 +44,10 @@ class Candidate:
 
     @property
     def variant(self) -> str | None:
-        """The name of its flavour: ``cu128``."""
         return self.flavour.name if self.flavour else None
 
     @property
     def name(self) -> str:
-        """How a person calls it."""
         if self.flavour is not None:
             return f"torch {self.torch}+{self.flavour.name}"
         kit = f" with CUDA {self.cuda}" if self.cuda else f" with ROCm {self.rocm}" if self.rocm else ""

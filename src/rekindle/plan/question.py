@@ -275,7 +275,6 @@ class Question:
         return any(kit.kind == kind for kit in self.machine.toolkits)
 
     def installed(self, kind: str) -> list[str]:
-        """The versions of them, newest first."""
         versions = [kit.version for kit in self.machine.toolkits if kit.kind == kind and kit.version]
         return sorted(versions, key=key, reverse=True)
 
@@ -285,7 +284,6 @@ class Question:
 
     @property
     def side(self) -> Side:
-        """Whose driver numbers count."""
         return driver_side(self.machine.os)
 
     @functools.cached_property
@@ -372,7 +370,6 @@ class Question:
 
     @property
     def surroundings(self) -> Surroundings:
-        """The machine as known hazards see it."""
         return Surroundings(
             system=self.machine.os.system,
             arch=self.arch,
@@ -400,7 +397,6 @@ class Question:
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:
-        """The names of what was asked for."""
         wish = self.wish
         fields = ("torch", "variant", "cuda", "rocm", "cudnn", "compiler", "python", "build")
         return tuple(name for name in fields if getattr(wish, name))

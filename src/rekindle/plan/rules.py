@@ -89,7 +89,6 @@ def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
 
 
 def ask_rule(asked: PlanRule, candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
-    """What one rule has against a candidate."""
     if asked.reads is None or not candidate.is_published:
         return tuple(asked.check(candidate, question))
     memory = question.cards_cache if asked.reads == "cards" else question.system_cache
@@ -112,7 +111,6 @@ class Sentence(Part, frozen=True, kw_only=True):
 
 @functools.cache
 def load_sentences() -> dict[str, Sentence]:
-    """Every sentence by its name."""
     return read_own(__file__, "sentences.toml", dict[str, Sentence])
 
 

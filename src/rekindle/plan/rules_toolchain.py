@@ -27,7 +27,6 @@ def visual_studio(version: str) -> str:
 
 
 def compiler_problems(compiler: str, candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """Why this compiler cannot build this candidate."""
     kind, _, version = compiler.partition("-")
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
     if version and row is not None and takes_compiler(row, kind, version) is False:
@@ -62,7 +61,6 @@ def _spoken_compiler(compiler: str) -> str:
 
 
 def compiler_fits(compiler: str, candidate: Candidate, question: Question) -> bool:
-    """Can this compiler build this candidate?"""
     return next(compiler_problems(compiler, candidate, question), None) is None
 
 

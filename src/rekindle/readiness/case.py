@@ -73,20 +73,16 @@ _NO_CARDS = Cards()
 
 
 class Graphics(msgspec.Struct, frozen=True, kw_only=True):
-    """The cards of every vendor."""
-
     nvidia: Cards = _NO_CARDS
     amd: Cards = _NO_CARDS
     intel: Cards = _NO_CARDS
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
-        """All of them."""
         return self.nvidia.gpus + self.amd.gpus + self.intel.gpus
 
     @property
     def drivers(self) -> Drivers:
-        """The drivers' versions."""
         return Drivers(nvidia=self.nvidia.driver, amdgpu=self.amd.driver, intel=self.intel.driver, l4t=self.nvidia.l4t)
 
 
@@ -101,7 +97,6 @@ class ExaminedMachine(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[Gap, ...] = ()
 
     def fix(self, topic: str) -> str | None:
-        """The command that fixes it on this system."""
         return fix_for(topic, self.managers)
 
     def verdict(
@@ -124,7 +119,6 @@ class ExaminedMachine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def windows(self) -> bool:
-        """Is it Windows?"""
         return self.machine.os.system == "windows"
 
 
@@ -183,7 +177,6 @@ class PlannedBuild:
 def build_check(
     name: str, status: CheckStatus, found: str | None = None, *, want: str | None = None, fix: str | None = None
 ) -> Check:
-    """One answer to what a build asks."""
     return Check(id=name, status=status, needed_for=TO_BUILD, found=found, want=want, fix=fix)
 
 

@@ -70,7 +70,6 @@ def name_misfits(kind: str, misfits: Sequence[Misfit]) -> Check:
 
 
 def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
-    """What keeps this CUDA toolkit from building for this machine."""
     row = load_facts().toolkit(toolkit.version or "")
     misfits = []
     if (toolkit.note or "").startswith("no nvcc"):

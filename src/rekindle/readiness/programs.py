@@ -92,7 +92,6 @@ def find_build_python(host: Host, python: str) -> Interpreter:
 
 
 def _bring_headers(host: Host, version: str) -> str:
-    """The line that installs them here."""
     if host.system == "windows":
         return "name a Python of python.org, winget or conda with --python; an embeddable one has no headers"
     manager = manager_here(host)
@@ -282,7 +281,6 @@ def cmake_for_build(host: Host, build: PlannedBuild) -> Checks:
 
 
 def ninja_for_build(host: Host, build: PlannedBuild) -> Checks:
-    """The Ninja that builds."""
     ninja = find_ninja(host, build.ninja)
     yield build_check("ninja", "ok", f"{ninja.path} {ninja.version}")
 

@@ -95,7 +95,6 @@ def _list_files(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in bounded memory."""
     total = hashlib.sha256()
     with path.open("rb") as file:
         for piece in iter(lambda: file.read(1 << 20), b""):

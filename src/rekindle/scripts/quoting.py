@@ -46,17 +46,14 @@ def plain_word(text: str) -> Quoted:
 
 
 def sh_word(text: str) -> Quoted:
-    """For a POSIX shell."""
     return Quoted(shlex.quote(plain_text(text)))
 
 
 def sh_words(texts: Iterable[str]) -> Quoted:
-    """A command for a POSIX shell."""
     return Quoted(" ".join(map(sh_word, texts)))
 
 
 def batch_words(texts: Iterable[str]) -> Quoted:
-    """A command in a batch file."""
     return Quoted(" ".join(map(batch_word, texts)))
 
 

@@ -41,7 +41,6 @@ class EmbeddedFile:
 
     @property
     def sha256(self) -> str:
-        """Of its content."""
         return hashlib.sha256(self.content).hexdigest()
 
     @property
@@ -80,12 +79,10 @@ class Recipe:
 
     @property
     def builds(self) -> bool:
-        """Whether something is compiled."""
         return self.plan.answer == "build"
 
     @property
     def compiler(self) -> str | None:
-        """The compiler that the plan names (``gcc-12``)."""
         return self.plan.build.compiler if self.plan.build else None
 
     @property
@@ -98,7 +95,6 @@ class Recipe:
 
     @property
     def package(self) -> str:
-        """The name under which it is imported."""
         return self.plan.project
 
     @property
@@ -134,7 +130,6 @@ class Recipe:
 
     @property
     def files(self) -> tuple[EmbeddedFile, ...]:
-        """All that the script brings along."""
         extra = (self.settings_file,) if self.settings_file else ()
         return (*self.patches, *extra)
 

@@ -33,7 +33,6 @@ _LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "li
 
 
 def shared_values(recipe: Recipe, kind: str) -> dict[str, Any]:
-    """What every template knows."""
     return {
         "r": recipe,
         "version": Quoted(__version__),

@@ -70,7 +70,6 @@ def carried_program(name: str) -> str:
 
 
 def render_workflow(recipe: Recipe, image: str | None, *, system: str, arch: str, distro: str | None = None) -> str:
-    """The plan as a workflow that is started by hand."""
     windows = system == "windows"
     fit = fit_runner(recipe, system, arch)
     script = render_script(recipe, "bat" if windows else "sh")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from rekindle.compat.driver import card_drivers
+from rekindle.compat.driver import card_drivers, intel_driver
 from rekindle.compat.hazards import ever_supported, lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
@@ -181,7 +181,7 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
     rows = [row for gpu in question.gpus if (row := question.facts.xe_generation(gpu.arch))]
     if candidate.backend != "xpu" or not rows:
         return
-    if driver := rows[0].driver_windows if question.side == "windows" else rows[0].driver_linux:
+    if driver := intel_driver(rows[0], question.side):
         yield say(f"driver-needed/intel-{question.side}", driver=driver, source=rows[0].source[0])
     yield say("xpu", triton="triton-xpu" if compare(candidate.torch, "2.10") >= 0 else "pytorch-triton-xpu")
     shared = [gpu for gpu in question.machine.gpus if gpu.vendor == "intel" and gpu.arch not in (None, rows[0].arch)]
