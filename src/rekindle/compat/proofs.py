@@ -28,6 +28,7 @@ MAX_RECORD_BYTES = 256 << 10
 # Where a wheelhouse, or any list on the web, has its records: one on each line.
 LIST = "proofs.jsonl"
 CheckSignature = Callable[[str, bytes, bytes], str | None]
+SpeakingRecords = Sequence[tuple[WeighedRecord, ProofRecord]]
 
 
 class GivenRecord(NamedTuple):
@@ -145,16 +146,15 @@ def _mark_outliers(weighed: Sequence[WeighedRecord]) -> tuple[WeighedRecord, ...
 def speak_of_plan(plan: Plan, archs: Sequence[str], weighed: Sequence[WeighedRecord], source: str) -> Plan:
     """The plan with what records say of its torch on such a card: reasons and warnings. Its answer stays as it is; a
     build that nobody was known to have tried becomes ``reported`` where somebody believed has proven it."""
-    about = [entry for entry in weighed if entry.record is not None and _is_about(entry.record, plan, archs)]
-    counting = [entry for entry in about if entry.standing == "counts"]
-    good = [entry for entry in counting if entry.record and entry.record.verdict == "proven"]
-    bad = [entry for entry in counting if entry.record and entry.record.verdict == "failed"]
-    hearsay = [entry for entry in about if entry.standing == "hearsay"]
-    doubtful = [entry for entry in about if entry.standing == "doubtful"]
+    about = [(entry, entry.record) for entry in weighed if entry.record and _is_about(entry.record, plan, archs)]
+    good = [(entry, proof) for entry, proof in about if (entry.standing, proof.verdict) == ("counts", "proven")]
+    bad = [(entry, proof) for entry, proof in about if (entry.standing, proof.verdict) == ("counts", "failed")]
+    hearsay = [proof for entry, proof in about if entry.standing == "hearsay"]
+    doubtful = [entry for entry, _ in about if entry.standing == "doubtful"]
     because, warnings = list(plan.because), list(plan.warnings)
     if good:
         failed = f"; failed for {_count_people(bad)} ({_list_failures(bad)})" if bad else ""
-        crashes = dict.fromkeys(name for entry in good if entry.record for name in entry.record.crashes)
+        crashes = dict.fromkeys(name for _, proof in good for name in proof.crashes)
         but = f", but it crashes in {', '.join(list(crashes)[:3])}" if crashes else ""
         text = f"Proven by {_count_people(good)} on {_list_places(good)}{but}{failed}."
         because.append(Reason(code="proven-by-people", text=text, source=source))
@@ -162,7 +162,7 @@ def speak_of_plan(plan: Plan, archs: Sequence[str], weighed: Sequence[WeighedRec
         text = f"Failed for {_count_people(bad)} on {_list_places(bad)} ({_list_failures(bad)})."
         warnings.append(Reason(code="failed-for-people", text=text, source=source))
     if hearsay:
-        works = sum(entry.record is not None and entry.record.verdict == "proven" for entry in hearsay)
+        works = sum(proof.verdict == "proven" for proof in hearsay)
         text = f"{len(hearsay)} records that no key believed here signed count for nothing: {works} say that it works."
         because.append(Reason(code="proofs-not-believed", text=text, source=source))
     if doubtful:
@@ -188,20 +188,19 @@ def _is_about(record: ProofRecord, plan: Plan, archs: Sequence[str]) -> bool:
     return bool(cards & set(archs)) if archs else not cards
 
 
-def _count_people(records: Sequence[WeighedRecord]) -> str:
-    count = len({entry.signer for entry in records})
+def _count_people(records: SpeakingRecords) -> str:
+    count = len({entry.signer for entry, _ in records})
     return f"{count} {'person' if count == 1 else 'people'}"
 
 
-def _list_places(records: Sequence[WeighedRecord]) -> str:
-    proofs = [entry.record for entry in records if entry.record]
-    where = dict.fromkeys(proof.where for proof in proofs)
-    drivers = dict.fromkeys(proof.driver.split(".")[0] for proof in proofs if proof.driver)
+def _list_places(records: SpeakingRecords) -> str:
+    where = dict.fromkeys(proof.where for _, proof in records)
+    drivers = dict.fromkeys(proof.driver.split(".")[0] for _, proof in records if proof.driver)
     with_driver = f" with driver {', '.join(list(drivers)[:3])}" if drivers else ""
     return f"{', '.join(list(where)[:3])}{with_driver}"
 
 
-def _list_failures(records: Sequence[WeighedRecord]) -> str:
-    failed = (check for entry in records if entry.record for check in entry.record.checks if check.status == "failed")
+def _list_failures(records: SpeakingRecords) -> str:
+    failed = (check for _, proof in records for check in proof.checks if check.status == "failed")
     words = dict.fromkeys(f"{check.id}: {check.why}"[:120] if check.why else check.id for check in failed)
     return "; ".join(list(words)[:2])

@@ -3,6 +3,7 @@
 A probe that hangs costs its own answer, no more.
 """
 
+import functools
 import platform
 import threading
 import time
@@ -72,15 +73,15 @@ def examine(
     if host.system not in get_args(System):
         raise BadInput(f"{host.system} is no system Rekindle knows (linux, windows, macos)")
     place = workspace or host.env.get("HOME") or host.env.get("USERPROFILE") or str(Path.home())
-    probes = {
+    probes: dict[str, Probe] = {
         "system": probe_os,
         "processor": probe_cpu,
         "memory": probe_memory,
-        "disks": probe_disks(place),
+        "disks": functools.partial(probe_disks, workspace=place),
         "graphics": probe_gpus,
         "toolkits": find_toolkits,
         "compilers": list_compilers,
-        "pythons": probe_installations(try_torch),
+        "pythons": functools.partial(probe_installations, try_torch=try_torch),
         "tools": probe_programs,
         "package managers": find_managers,
         "programs that hold torch": probe_holders,

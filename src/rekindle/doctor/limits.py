@@ -6,7 +6,6 @@ that is mounted here.
 """
 
 import re
-from collections.abc import Callable
 
 import msgspec
 
@@ -83,18 +82,14 @@ def _cpu_affinity(host: Asking) -> float | None:
     return float(sum(counts)) if sum(counts) > 0 else None
 
 
-def probe_disks(workspace: str) -> Callable[[Asking], tuple[Volume, ...]]:
-    """The probe: free space where builds happen, and where compilers put their temporary files."""
-
-    def probe(host: Asking) -> tuple[Volume, ...]:
-        variable, usual = ("TEMP", r"C:\Windows\Temp") if host.system == "windows" else ("TMPDIR", "/tmp")  # noqa: S108
-        volumes = []
-        for purpose, path in (("workspace", workspace), ("temporary files", host.env.get(variable) or usual)):
-            disk = host.disk(path)
-            if disk is None:
-                host.gap(f"disk space for {purpose}", f"{path} did not answer")
-            else:
-                volumes.append(Volume(purpose=purpose, path=path, free_gib=gib(disk.free) or 0.0))
-        return tuple(volumes)
-
-    return probe
+def probe_disks(host: Asking, *, workspace: str) -> tuple[Volume, ...]:
+    """Free space where builds happen, and where compilers put their temporary files."""
+    variable, usual = ("TEMP", r"C:\Windows\Temp") if host.system == "windows" else ("TMPDIR", "/tmp")  # noqa: S108
+    volumes = []
+    for purpose, path in (("workspace", workspace), ("temporary files", host.env.get(variable) or usual)):
+        disk = host.disk(path)
+        if disk is None:
+            host.gap(f"disk space for {purpose}", f"{path} did not answer")
+        else:
+            volumes.append(Volume(purpose=purpose, path=path, free_gib=gib(disk.free) or 0.0))
+    return tuple(volumes)

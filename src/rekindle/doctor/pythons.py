@@ -6,7 +6,7 @@ second), with ``try_it`` a real import and a kernel on the card.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -39,16 +39,11 @@ class Installations(msgspec.Struct, frozen=True, kw_only=True):
     torches: tuple[InstalledTorch, ...] = ()
 
 
-def probe_installations(try_torch: bool) -> Callable[[Asking], Installations]:
-    """The probe; ``try_torch`` imports each torch and uses the card."""
-
-    def probe(host: Asking) -> Installations:
-        pythons, answers = probe_pythons(host)
-        return Installations(
-            pythons=pythons, pieces=pip_pieces(answers), torches=find_torches(host, answers, try_it=try_torch)
-        )
-
-    return probe
+def probe_installations(host: Asking, *, try_torch: bool) -> Installations:
+    """``try_torch`` imports each torch and uses the card."""
+    pythons, answers = probe_pythons(host)
+    torches = find_torches(host, answers, try_it=try_torch)
+    return Installations(pythons=pythons, pieces=pip_pieces(answers), torches=torches)
 
 
 def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interpreter]]:

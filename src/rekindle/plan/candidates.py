@@ -128,7 +128,7 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
 
 def official_wheels(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
-    wheels = question.system_cache.setdefault("wheels", [])
+    wheels = question.shared["system"].setdefault("wheels", [])
     yield from wheels
     every = published_wheels(question.backend, question.platform, question.facts, tegra=question.tegra)
     for bare in every[len(wheels) :]:
@@ -238,7 +238,7 @@ def hazards_of(candidate: Candidate, question: Question) -> tuple[NumberedHazard
     """Those of this torch with its toolchain and Python, numbered, on whatever cards and CPU: all of them, and those
     that do more than warn or tell flavours apart."""
     key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
-    if candidate.is_published and (hazards := question.system_cache.get(key)) is not None:
+    if candidate.is_published and (hazards := question.shared["system"].get(key)) is not None:
         return hazards  # type: ignore[no-any-return]
     kind = "build" if candidate.answer == "build" else "wheel"
     # A wheel made for the board is not what is said of other Arm wheels on it.
@@ -248,7 +248,7 @@ def hazards_of(candidate: Candidate, question: Question) -> tuple[NumberedHazard
     every = [(number, hazard) for number, hazard in ours if not (hazard.tegra and for_board)]
     hazards = every, [(number, hazard) for number, hazard in every if hazard.effect != "warns" or hazard.flavour]
     if candidate.is_published:
-        question.system_cache[key] = hazards
+        question.shared["system"][key] = hazards
     return hazards
 
 

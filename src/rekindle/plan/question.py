@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -82,24 +82,14 @@ class Question:
         return other
 
     @functools.cached_property
-    def cards_cache(self) -> dict[Hashable, Any]:
-        """Results about wheels for these cards on this system; valid for every torch, driver, Python and CPU."""
-        return self.memory.setdefault(self._cards_key, {})
-
-    @functools.cached_property
-    def _cards_key(self) -> Hashable:
-        return (self.platform, self.machine.os, self.gpus, self.wish.without_cudnn)
-
-    @functools.cached_property
-    def system_cache(self) -> dict[Hashable, Any]:
-        """Results about published wheels on this system and for this wish; valid for all cards, drivers and CPUs."""
-        return self.memory.setdefault(self._system_key, {})
-
-    @functools.cached_property
-    def _system_key(self) -> Hashable:
+    def shared(self) -> dict[Literal["cards", "system"], dict[Hashable, Any]]:
+        """Results about wheels, for other questions too: for these ``cards`` on this system, whatever torch, driver,
+        Python and CPU; and for this ``system`` and wish, whatever cards, driver and CPU."""
         machine = self.machine
+        cards = (self.platform, machine.os, self.gpus, self.wish.without_cudnn)
         has = (machine.os, machine.pythons, machine.toolkits, machine.disk_free_gib)
-        return (self.backend, self.platform, self.tegra, self.wish, *has)
+        system = (self.backend, self.platform, self.tegra, self.wish, *has)
+        return {"cards": self.memory.setdefault(cards, {}), "system": self.memory.setdefault(system, {})}
 
     @functools.cached_property
     def platform(self) -> Platform:

@@ -91,7 +91,7 @@ def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
 def ask_rule(asked: PlanRule, candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
     if asked.reads is None or not candidate.is_published:
         return tuple(asked.check(candidate, question))
-    memory = question.cards_cache if asked.reads == "cards" else question.system_cache
+    memory = question.shared[asked.reads]
     key = asked.number, candidate.torch, id(candidate.flavour), None if asked.reads == "cards" else candidate.python
     if key not in memory:
         memory[key] = tuple(asked.check(candidate, question))

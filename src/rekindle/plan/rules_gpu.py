@@ -38,7 +38,7 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
     flavour = candidate.flavour
     if flavour is None:
         return ()
-    cache = question.cache if candidate.wheel else question.cards_cache
+    cache = question.cache if candidate.wheel else question.shared["cards"]
     key = ("coverages", candidate.backend, id(flavour))
     if key not in cache:
         covers = BACKENDS[candidate.backend].covers

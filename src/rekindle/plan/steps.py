@@ -3,7 +3,7 @@
 import functools
 
 from rekindle.compat.toolkit import cudnn_covers
-from rekindle.facts import Facts, PairedCompanion, paired_companions
+from rekindle.facts import Facts, paired_companions
 from rekindle.model.facts import Flavour, FrontEndRow
 from rekindle.model.plan import CUDNN_SWITCH, HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
@@ -66,8 +66,15 @@ def _companion_requests(
     candidate: Candidate, flavour: Flavour, torch: Request, question: Question
 ) -> tuple[list[Request], list[Reason]]:
     """Only what exists for this index, platform and Python is asked for; one missing package would stop the line."""
+    place = question.facts, candidate.torch, flavour.name, question.platform, candidate.python or ""
+    pairs = paired_companions(*place, pypi=torch.index is None and torch.links is None)
+    if (
+        torch.links is not None
+    ):  # where torchaudio is on PyPI; the first torchvisions are Python alone and fit any flavour
+        early = compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0
+        pairs = () if early else (pairs[0], paired_companions(*place, pypi=True)[1])
     requests, missing = [], []
-    for pair in _known_companions(candidate, flavour, torch, question):
+    for pair in pairs:
         if pair.exists and pair.version:
             why = f"the one made for torch {candidate.torch}"
             # A page of all flavours names that of torchvision; torchaudio had no flavours then.
@@ -78,18 +85,6 @@ def _companion_requests(
             text = f"{pair.package} is left out of the line to paste. {pair.why}"
             missing.append(Reason(code="companion-left-out", text=text, source=pair.source[0] if pair.source else None))
     return requests, missing
-
-
-def _known_companions(
-    candidate: Candidate, flavour: Flavour, torch: Request, question: Question
-) -> tuple[PairedCompanion, ...]:
-    place = question.facts, candidate.torch, flavour.name, question.platform, candidate.python or ""
-    if torch.links is None:
-        return paired_companions(*place, pypi=torch.index is None)
-    if compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0:
-        return ()  # torchvision of that time is Python alone and fits any flavour
-    (vision, _), (_, audio) = paired_companions(*place), paired_companions(*place, pypi=True)
-    return vision, audio
 
 
 def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
