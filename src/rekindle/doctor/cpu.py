@@ -101,7 +101,8 @@ def _read_proc(host: Asking, raw: str) -> Cpu:
         implementer, part, features = _read_arm(host, first)
         vendor = arm_vendor(implementer)
         # "ARMv8 Processor rev 1 (v8l)" names no processor; the part number does.
-        name = arm_name(implementer, part) or ("" if name.startswith("ARMv") else name)
+        models = _arm_parts().get(implementer, {})
+        name = f"{models['vendor']} {models[part]}" if part in models else "" if name.startswith("ARMv") else name
     else:
         vendor, part, features = first.get("vendor_id"), "", set(first.get("flags", "").split())
     return Cpu(
@@ -134,12 +135,6 @@ def _read_arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str
 
 def _arm_parts() -> dict[str, Any]:
     return read_beside(__file__, "arm_parts.toml", dict[str, Any])
-
-
-def arm_name(implementer: str, part: str) -> str | None:
-    names = _arm_parts().get(implementer)
-    model = names.get(part) if isinstance(names, dict) else None
-    return f"{names['vendor']} {model}" if isinstance(names, dict) and model else None
 
 
 def _read_registry(host: Asking) -> Cpu:

@@ -14,7 +14,7 @@ from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.text import read_answer, text_of
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
 from rekindle.readiness.case import Cards
@@ -91,20 +91,16 @@ def _read_nvml(answer: Nvml) -> Iterator[Gpu]:
         if not (device.name or device.pci_id):
             continue
         name, arch = chip_of(device.pci_id)
+        told = device.compute_capability or ""
         yield Gpu(
             vendor="nvidia",
             name=device.name or name,
-            arch=parse_capability(device.compute_capability) or arch,
+            arch=parse_sm(told) if re.fullmatch(r"\d{1,2}\.\d", told) else arch,
             memory_gib=gib(device.memory),
             how="nvml",
             pci_id=device.pci_id,
             pci_slot=device.pci_slot,
         )
-
-
-def parse_capability(text: str | None) -> Sm | None:
-    """``8.6`` as NVML and nvidia-smi write it; anything else is no answer."""
-    return parse_sm(text) if text and re.fullmatch(r"\d{1,2}\.\d", text) else None
 
 
 def _ask_smi(host: Asking) -> Cards:

@@ -64,15 +64,13 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
             host.gap(f"Python {path}", answer)
         else:
             unique.setdefault(identity_of(host, answer), started_directly(host, answer))
-    pythons = sorted(map(_describe_python, unique.values()), key=lambda row: version_key(row.version), reverse=True)
+    pythons = []
+    for python in sorted(unique.values(), key=lambda answer: version_key(answer.version), reverse=True):
+        note = None if python.headers else "no headers (Python.h)"
+        note = "32 bit: no torch is published for it" if python.bits == 32 else note
+        found = Python(version=python.version, path=python.path, abi=python.abi, kind=python.kind, note=note)
+        pythons.append(found)
     return tuple(pythons), {answer.path: answer for answer in unique.values()}
-
-
-def _describe_python(python: Interpreter) -> Python:
-    note = None if python.headers else "no headers (Python.h)"
-    if python.bits == 32:
-        note = "32 bit: no torch is published for it"
-    return Python(version=python.version, path=python.path, abi=python.abi, kind=python.kind, note=note)
 
 
 _MAX_TRIED = 3

@@ -82,7 +82,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     _cpu_settings(candidate, question, draft)
     _settle_losses(candidate, question, draft)
     blas = plan_blas(question)
-    draft.env |= blas.env
+    draft.env["BLAS"] = blas.name
     cost = build_cost(candidate.torch, candidate.backend, question.facts)
     threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
     jobs = jobs_for(question.memory_gib, threads, cost, question.machine.swap_gib)
@@ -94,7 +94,7 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     # Kernels as planned, and on Linux OpenMP: without it torch computes with one thread, and configure only warns.
     openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
     kernels = {name: value for name, value in draft.cmake.items() if name.startswith("CXX_")}
-    draft.asserts = {**backend.asserts, **openmp, **kernels, **blas.asserts}
+    draft.asserts = {**backend.asserts, **openmp, **kernels, "BLAS": blas.name, "LAPACK": blas.name}
     rows = inputs.third_parties(candidate.torch, candidate.cuda)
     third_parties = tuple(row for row in rows if is_planned_cudnn(row, cudnn))
     settle_third_parties(draft, third_parties, candidate, question.machine)

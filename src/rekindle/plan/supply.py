@@ -110,35 +110,28 @@ def asked_by_hand(machine: Machine, wish: Wish, candidate: Candidate) -> list[st
 
 
 class Blas(NamedTuple):
-    """``env`` steers the build, ``asserts`` are checked after configure, ``pins`` come from pip, ``where`` is for
-    people.
+    """``name`` steers the build and is checked after configure, ``pins`` come from pip, ``where`` is for people.
 
     ``prefix`` is a folder below the environment that CMake must search; None where the library is the system's.
     """
 
     name: str
-    env: dict[str, str]
     pins: dict[str, str]
     where: str
     prefix: str | None = None
-
-    @property
-    def asserts(self) -> dict[str, str]:
-        """What configure must have found, for BLAS and for LAPACK."""
-        return {"BLAS": self.name, "LAPACK": self.name}
 
 
 def plan_blas(question: Question) -> Blas:
     """Which library this build takes."""
     own_mkl, own_openblas = question.has_toolkit("mkl"), question.has_toolkit("openblas")
     if question.arch == "x86_64" and own_mkl:
-        return Blas("MKL", {"BLAS": "MKL"}, {}, "MKL, found on the machine")
+        return Blas("MKL", {}, "MKL, found on the machine")
     if question.arch == "x86_64" and not own_openblas:
         pins, prefix = {"mkl-static": "", "mkl-include": ""}, "Library" if question.platform == "windows" else "."
-        return Blas("MKL", {"BLAS": "MKL"}, pins, "MKL: pip install mkl-static mkl-include", prefix)
+        return Blas("MKL", pins, "MKL: pip install mkl-static mkl-include", prefix)
     where = "OpenBLAS, found on the machine" if own_openblas else "OpenBLAS"
     if not own_openblas and question.manager is not None:
         blas = next(row for row in question.facts.supply.need if row.settings.get("BLAS") == "OpenBLAS")
         install = "apt install" if question.manager.name == "apt" else question.manager.install
         where += f": {install} {' '.join(packages_of((blas,), question.manager)) or 'openblas'}"
-    return Blas("OpenBLAS", {"BLAS": "OpenBLAS"}, {}, where)
+    return Blas("OpenBLAS", {}, where)

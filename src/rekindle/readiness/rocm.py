@@ -76,7 +76,10 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
     lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in find_lacks(host, linked, env)}
     if lacks:
         text = f"the build will demand {', '.join(lacks.values())}, not found below {home}"
-        raise BadInput(text, remedy=_install_line(host, tuple(lacks), home))
+        manager = manager_here(host)
+        packages = rocm_packages(lacks, manager, home) if manager else ()
+        remedy = f"install the development packages of {', '.join(lacks)}"
+        raise BadInput(text, remedy=bring_packages(host, packages, manager) if manager and packages else remedy)
     if names:
         yield build_check("rocm-libraries", "ok", f"{len(names) + len(linked)} demanded, all below {home}")
 
@@ -93,11 +96,3 @@ def demanded(host: Host, root: str) -> tuple[str, ...]:
     text = (host.read(str(PurePosixPath(root, _LOAD))) or b"").decode("utf-8", "replace")
     # Upper-case HIP is a module of its own that the compiler's package brings.
     return tuple(dict.fromkeys(name for name in _DEMANDED.findall(text) if name != "HIP"))
-
-
-def _install_line(host: Host, names: Sequence[str], home: str) -> str:
-    manager = manager_here(host)
-    packages = rocm_packages(names, manager, home) if manager else ()
-    if manager is None or not packages:
-        return f"install the development packages of {', '.join(names)}"
-    return bring_packages(host, packages, manager)

@@ -149,7 +149,7 @@ def pasted(text: str, *, windows: bool | None = None) -> str:
     >>> pasted("a b", windows=False), pasted(r"C:\a b", windows=True), pasted(r"C:\a", windows=True)
     ("'a b'", '"C:\\a b"', 'C:\\a')
     """
-    if not _on_windows(windows):
+    if not (os.name == "nt" if windows is None else windows):
         return shlex.quote(text)
     if text and all(letter.isalnum() or letter in _BARE_IN_BOTH for letter in text):
         return text
@@ -170,10 +170,6 @@ def paste_with(variables: Mapping[str, str], line: str, *, windows: bool | None 
     >>> paste_with({"A": "1"}, "x", windows=True), paste_with({"A": "1"}, "x", windows=False)
     ('set "A=1" && x', 'A=1 x')
     """
-    if _on_windows(windows):
+    if os.name == "nt" if windows is None else windows:
         return "".join(f'set "{name}={value}" && ' for name, value in variables.items()) + line
     return "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items()) + line
-
-
-def _on_windows(given: bool | None) -> bool:
-    return os.name == "nt" if given is None else given
