@@ -84,7 +84,7 @@ def _chips(facts: Facts) -> dict[Vendor, dict[str, ChipRow]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
+def product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
     names = []
     for vendor, chips in _chips(facts).items():
         for chip_name, chip in chips.items():
@@ -95,19 +95,13 @@ def _product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
     return tuple(names)
 
 
-@functools.lru_cache(maxsize=4)
-def products(facts: Facts) -> tuple[tuple[Spelling, Product], ...]:
-    """Every product and chip of both vendors, spelt."""
-    return tuple((spell(name), product) for name, product in _product_names(facts))
-
-
 def find_products(text: str, facts: Facts) -> list[Product]:
     """The products a text names, by the strictest reading that finds any; empty where none is meant for sure."""
     asked = spell(text)
     maker = maker_of(text)
     numbers = [token for token in asked.core if token.isdigit()]
     # Every reading needs the same numbers, so only names that hold them all are spelt: most of the cost of a look-up.
-    near_names = [entry for entry in _product_names(facts) if all(number in entry[0] for number in numbers)]
+    near_names = [entry for entry in product_names(facts) if all(number in entry[0] for number in numbers)]
     table = [(spell(name), product) for name, product in near_names if maker in (None, product.vendor)]
     if not asked.full:  # "Radeon Series": only as a whole
         return [product for _, product in table if product.name.lower() == text.strip().lower()]
@@ -139,12 +133,13 @@ def suggestions(text: str, facts: Facts) -> list[str]:
     import difflib
 
     asked = spell(text)
-    begun = [p.name for s, p in products(facts) if asked.core and s.core[: len(asked.core)] == asked.core]
+    spelled = [(spell(name), product) for name, product in product_names(facts)]
+    begun = [p.name for s, p in spelled if asked.core and s.core[: len(asked.core)] == asked.core]
     if begun and any(token.isdigit() for token in asked.core):
         return list(dict.fromkeys(begun))[:4]
     # With the line's name too ("geforcertx3060"): a misspelt "GeForse" must not hide the number behind it.
-    spelt = {re.sub(r"[^a-z0-9+]+", "", product.name.lower()): product.name for _, product in products(facts)}
-    spelt |= {"".join(spelling.full): product.name for spelling, product in products(facts)}
+    spelt = {re.sub(r"[^a-z0-9+]+", "", product.name.lower()): product.name for _, product in spelled}
+    spelt |= {"".join(spelling.full): product.name for spelling, product in spelled}
     key = re.sub(r"[^a-z0-9+]+", "", text.lower())
     near = difflib.get_close_matches(key, spelt, n=3, cutoff=0.7)
     near += difflib.get_close_matches("".join(asked.full), spelt, n=3, cutoff=0.7)

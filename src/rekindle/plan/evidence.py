@@ -92,10 +92,8 @@ def _probe_evidence(torch: str, cuda: str, sm: Sm, facts: Facts) -> KnownBuild |
     if len(files) >= total:
         text = f"All {total} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us."
         return KnownBuild("compiled", text, rows[0].source[0], exact=True)
-    text = (
-        f"{len(files)} of {total} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us and none"
-    )
-    text += " failed; the whole was not built."
+    text = f"{len(files)} of {total} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us"
+    text += " and none failed; the whole was not built."
     return KnownBuild("untried", text, rows[0].source[0], near=True)
 
 

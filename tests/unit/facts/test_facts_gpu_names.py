@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpus import alternatives, find_gpu, find_products, known_archs, products, spell
+from rekindle.facts.gpus import alternatives, find_gpu, find_products, known_archs, product_names, spell
 from rekindle.model.arch import Sm
 
 FACTS = load_facts()
@@ -100,7 +100,7 @@ def _numbers(text: str) -> set[str]:
     return set(re.findall(r"\d+", text))
 
 
-NAMES = sorted({product.name for _, product in products(FACTS)})
+NAMES = sorted({product.name for _, product in product_names(FACTS)})
 
 
 @settings(max_examples=300, deadline=None)
