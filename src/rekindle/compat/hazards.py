@@ -45,24 +45,22 @@ class Combination:
     toolkit_folders: tuple[str, ...] = ()
 
 
-def machine_meets(hazard: Hazard, machine: Surroundings, *, any_cpu: bool = False) -> bool:
-    """The conditions on the machine alone; with ``any_cpu``, whatever its CPU can do."""
+def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
+    """The conditions on the machine alone; the one on the CPU: it is known to lack one of the features."""
+    features = machine.cpu_features
     return (
         (not hazard.os or machine.system in hazard.os)
         and (not hazard.arch or machine.arch in hazard.arch)
         and _version_fits(hazard.glibc, machine.glibc)
-        and (any_cpu or cpu_meets(hazard, machine.cpu_features))
+        and (
+            not hazard.cpu_lacks
+            or (features is not None and any(feature not in features for feature in hazard.cpu_lacks))
+        )
         and (hazard.sm is None or parse_sm(hazard.sm) in machine.sms)
         and (not hazard.gfx or any(gfx.name in hazard.gfx for gfx in machine.gfxs))
         and (hazard.wsl is None or hazard.wsl == bool(machine.wsl))
         and (hazard.tegra is None or hazard.tegra == machine.tegra)
     )
-
-
-def cpu_meets(hazard: Hazard, features: Collection[str] | None) -> bool:
-    """The condition on the CPU: it is known to lack one of the features, where the hazard names any."""
-    is_lacking = features is not None and any(feature not in features for feature in hazard.cpu_lacks)
-    return is_lacking or not hazard.cpu_lacks
 
 
 def torch_meets(hazard: Hazard, combo: Combination) -> bool:

@@ -3,7 +3,6 @@
 Also what ends it before anything is judged: a wish that names what never existed.
 """
 
-import copy
 import difflib
 import functools
 import re
@@ -11,20 +10,18 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-import msgspec
-
 from rekindle.compat import Name, backend_of
 from rekindle.compat.backends import PLATFORMS
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.driver import Side, driver_side, is_board
-from rekindle.compat.hazards import Surroundings, cpu_meets, ever_supported, machine_meets
+from rekindle.compat.hazards import Surroundings, ever_supported, machine_meets
 from rekindle.compat.libc import Libc, find_distro, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.facts import Distro, Hazard, JetPack, Platform
-from rekindle.model.machine import Cpu, Gpu, Machine, cpu_arch
+from rekindle.model.facts import Distro, JetPack, Platform
+from rekindle.model.machine import Gpu, Machine, cpu_arch
 from rekindle.model.plan import BuildOutline, Wish
 from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
@@ -69,17 +66,6 @@ class Question:
     def ask_about(self, machine: Machine, wish: Wish | None = None) -> "Question":
         """The same question about another machine or wish; they share the memory alone."""
         return Question(machine, wish or self.wish, self.facts, self.inputs, memory=self.memory)
-
-    def with_cpu(self, cpu: Cpu) -> "Question":
-        """The same question with another CPU in the machine; keeps every result that does not depend on the CPU."""
-        machine = msgspec.structs.replace(self.machine, cpu=cpu)
-        if machine.os.arch is None:
-            return self.ask_about(machine)  # the CPU may decide what platform it is
-        other = copy.copy(self)
-        state = {name: value for name, value in vars(self).items() if name not in ("cpu_features", "possible_hazards")}
-        vars(other).clear()
-        vars(other).update(state, machine=machine)
-        return other
 
     @functools.cached_property
     def shared(self) -> dict[Literal["cards", "system"], dict[Hashable, Any]]:
@@ -374,16 +360,8 @@ class Question:
     @functools.cached_property
     def possible_hazards(self) -> frozenset[int]:
         """The numbers of the known hazards whose conditions on the machine hold."""
-        whatever_cpu, by_cpu = self._hazards_beside_cpu
-        return whatever_cpu | {number for number, hazard in by_cpu if cpu_meets(hazard, self.cpu_features)}
-
-    @functools.cached_property
-    def _hazards_beside_cpu(self) -> tuple[frozenset[int], list[tuple[int, Hazard]]]:
-        """Those whose other conditions on the machine hold: without one on the CPU, and with one."""
         machine, hazards = self.surroundings, enumerate(self.facts.hazards.hazard)
-        met = [(number, hazard) for number, hazard in hazards if machine_meets(hazard, machine, any_cpu=True)]
-        by_cpu = [(number, hazard) for number, hazard in met if hazard.cpu_lacks]
-        return frozenset(number for number, _ in met) - {number for number, _ in by_cpu}, by_cpu
+        return frozenset(number for number, hazard in hazards if machine_meets(hazard, machine))
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def make_plans(
         cpu = machine.cpu
         alike = msgspec.structs.replace(machine, cpu=Cpu()), wish
         if question is not None and alike == before:
-            question = question.with_cpu(cpu)
+            question = question.ask_about(machine)
         else:
             question = Question(machine, wish, facts, inputs_for(machine, wish), memory=memory)
             before, judged = alike, {}
@@ -94,7 +94,8 @@ def make_plans(
         met = frozenset(number for number, row in possible if row.cpu_lacks and (row.effect != "warns" or row.flavour))
         kind = (question.arch, cpu.threads, cpu.cores, met)
         outcome = copy.copy(judged.get(kind) or judged.setdefault(kind, _judge_question(question)))
-        outcome.question = outcome.question.with_cpu(cpu)
+        served = outcome.question
+        outcome.question = served.ask_about(msgspec.structs.replace(served.machine, cpu=cpu))
         yield compose_plan(outcome)
 
 
