@@ -148,7 +148,7 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
         untried = assessed.evidence is None or not assessed.evidence.exact
         return (assessed.cost, *rank, other, untried, unofficial, *toolkit_order(kit))
     rare = not question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform)
-    flawed = any(hazard.flavour for hazard in hazards_met(candidate, question, deciding=True))
+    flawed = any(hazard.flavour for hazard in hazards_met(candidate, question))
     foreign, trial = flavour.publisher != "pytorch", flavour.status != "stable"
     return (
         *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question)),

@@ -7,6 +7,7 @@ wheels and hands them over as :class:`HouseWheel` values.
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rekindle.compat import BACKENDS, Coverage, Name, flavour_backend
 from rekindle.compat.hazards import Combination, torch_meets
@@ -19,8 +20,6 @@ from rekindle.model.plan import Answer, Change, GraftOutline, Refusal
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.evidence import KnownBuild, tried_kits
 from rekindle.plan.question import Question
-
-NumberedHazards = Sequence[tuple[int, Hazard]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,29 +226,18 @@ def same_python(asked: str, version: str) -> bool:
     return asked.endswith("t") == version.endswith("t") and key(asked)[:2] == key(version)[:2]
 
 
-def hazards_met(candidate: Candidate, question: Question, *, deciding: bool = False) -> list[Hazard]:
-    """The known hazards of this torch on this machine; ``deciding``: those alone that may speak against it."""
-    every, some = hazards_of(candidate, question)
-    hazards = some if deciding else every
-    return [hazard for number, hazard in hazards if number in question.possible_hazards] if hazards else []
-
-
-def hazards_of(candidate: Candidate, question: Question) -> tuple[NumberedHazards, NumberedHazards]:
-    """Those of this torch with its toolchain and Python, numbered, on whatever cards and CPU: all of them, and those
-    that do more than warn or tell flavours apart."""
+def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
+    """The known hazards of this torch, with its toolchain and Python, on this machine."""
+    memory: dict[Any, Any] = question.shared["system"] if candidate.is_published else {}
     key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
-    if candidate.is_published and (hazards := question.shared["system"].get(key)) is not None:
-        return hazards  # type: ignore[no-any-return]
-    kind = "build" if candidate.answer == "build" else "wheel"
-    # A wheel made for the board is not what is said of other Arm wheels on it.
-    for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
-    met = _torch_hazards(_make_combination(candidate, question), question.facts)
-    ours = [(number, hazard) for number, hazard in met if hazard.concerns in (kind, "both")]
-    every = [(number, hazard) for number, hazard in ours if not (hazard.tegra and for_board)]
-    hazards = every, [(number, hazard) for number, hazard in every if hazard.effect != "warns" or hazard.flavour]
-    if candidate.is_published:
-        question.shared["system"][key] = hazards
-    return hazards
+    if key not in memory:
+        kind = "build" if candidate.answer == "build" else "wheel"
+        # A wheel made for the board is not what is said of other Arm wheels on it.
+        for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
+        met = _torch_hazards(_make_combination(candidate, question), question.facts)
+        ours = [(number, hazard) for number, hazard in met if hazard.concerns in (kind, "both")]
+        memory[key] = [(number, hazard) for number, hazard in ours if not (hazard.tegra and for_board)]
+    return [hazard for number, hazard in memory[key] if number in question.possible_hazards]
 
 
 def is_cured(hazard: Hazard) -> bool:
