@@ -52,9 +52,8 @@ class GfxRule:
         """Does one of these targets run on the card? None: it depends on what is not known here."""
         codes = [code for name in targets if (code := _find_code(name)) is not None]
         chips = {name: {chip.name for chip in row.gfx} for name, row in self.covers.items()}
-        fitting = self._features_fit(
-            [code for code in codes if device.name in chips.get(code.name, {code.name})], device
-        )
+        meant = [code for code in codes if device.name in chips.get(code.name, {code.name})]
+        fitting = self._features_fit(meant, device)
         # SPIR-V, or a generic target newer than our table of the card's own generation.
         newer = [code for code in codes if code.generic and code.name not in chips and code.order[0] == device.order[0]]
         untold = newer or any(code.name == SPIRV for code in codes)

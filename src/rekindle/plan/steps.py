@@ -68,9 +68,8 @@ def _companion_requests(
     """Only what exists for this index, platform and Python is asked for; one missing package would stop the line."""
     place = question.facts, candidate.torch, flavour.name, question.platform, candidate.python or ""
     pairs = paired_companions(*place, pypi=torch.index is None and torch.links is None)
-    if (
-        torch.links is not None
-    ):  # where torchaudio is on PyPI; the first torchvisions are Python alone and fit any flavour
+    if torch.links is not None:
+        # Beside such a page torchaudio is on PyPI; the first torchvisions are Python alone and fit any flavour.
         early = compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0
         pairs = () if early else (pairs[0], paired_companions(*place, pypi=True)[1])
     requests, missing = [], []
