@@ -7,7 +7,7 @@ comes after a build of which more is known.
 """
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from rekindle.compat.driver import toolkit_driver
@@ -22,7 +22,7 @@ from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards
 from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
-from rekindle.plan.rules import RULES, Check, ask_rule, refusals
+from rekindle.plan.rules import RULES, ask_rule, passes_all, refusals
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
@@ -234,14 +234,8 @@ def assessed_builds(
 def _passing_builds(question: Question, version: str, kits: int | None) -> list[Candidate]:
     """Those whose sources take the cards and whose toolkit serves them: asked once, whatever driver, CPU and Python."""
     bare = Candidate(answer="build", torch=version, backend=question.backend)
-    versions = (version,) if _passes_all(_VERSION_CHECKS, bare, question) else ()
-    return [
-        build for build in source_builds(question, versions, kits=kits) if _passes_all(_KIT_CHECKS, build, question)
-    ]
-
-
-def _passes_all(checks: Sequence[Check], candidate: Candidate, question: Question) -> bool:
-    return not any(True for check in checks for _ in check(candidate, question))
+    versions = (version,) if passes_all(_VERSION_CHECKS, bare, question) else ()
+    return [build for build in source_builds(question, versions, kits=kits) if passes_all(_KIT_CHECKS, build, question)]
 
 
 @dataclass(frozen=True)

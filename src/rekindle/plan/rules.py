@@ -98,6 +98,10 @@ def ask_rule(asked: PlanRule, candidate: Candidate, question: Question) -> tuple
     return memory[key]  # type: ignore[no-any-return]
 
 
+def passes_all(checks: Iterable[Check], candidate: Candidate, question: Question) -> bool:
+    return not any(True for check in checks for _ in check(candidate, question))
+
+
 class Sentence(Part, frozen=True, kw_only=True):
     """``what`` is refused (the candidate where nothing is said), ``remedy`` what would help, ``certain`` as in
     :class:`Refusal`; ``source`` stands here where it is always the same."""

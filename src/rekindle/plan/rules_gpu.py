@@ -62,13 +62,8 @@ def needs_ptx(candidate: Candidate, question: Question) -> bool:
 
 
 @rule("R102", when=lambda question: not question.tegra)
-def driver_serves(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+def driver_serves(candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
     """One driver drives every card and runs this CUDA: neither too old for it nor newer than a card's last branch."""
-    yield from driver_refusals(candidate, question)
-
-
-def driver_refusals(candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
-    """The same for every candidate with this CUDA."""
     if candidate.cuda is None:
         return ()
     key = ("driver", candidate.cuda, needs_ptx(candidate, question))

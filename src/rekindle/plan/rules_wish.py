@@ -9,7 +9,7 @@ from rekindle.model.plan import Refusal
 from rekindle.model.version import flavour_name, key, minor, same_prefix
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.rules import refuse, rule
+from rekindle.plan.rules import passes_all, refuse, rule
 from rekindle.plan.rules_gpu import (
     card,
     driver_serves,
@@ -51,7 +51,7 @@ def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> boo
     """Could the asked toolkit itself build this torch for these cards? Then a wheel beside it disturbs nothing."""
     built = replace(candidate, answer="build", flavour=None, cuda=cuda)
     checks = (toolkit_targets_cards, sources_take_arch, toolkit_is_new_enough, driver_serves, jetpack_offers_cuda)
-    return not any(True for check in checks for _ in check(built, question))
+    return passes_all(checks, built, question)
 
 
 def _toolkit_is_kept(
@@ -109,6 +109,6 @@ def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
 
     def knows_cards(asked: str) -> bool:
         build = replace(candidate, answer="build", flavour=None, rocm=asked)
-        return not any(True for _ in rocm_knows_target(build, question))
+        return passes_all((rocm_knows_target,), build, question)
 
     yield from _toolkit_is_kept("rocm", candidate, question, knows_cards)
