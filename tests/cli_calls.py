@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import shlex
 from typing import Any
@@ -24,8 +25,16 @@ class Called:
         return self.answer
 
 
-def run(line: str, session: Session | None = None) -> Answer:
+def session(**settings: Any) -> Session:
+    """A session of somebody who typed nothing but ``settings``."""
+    usual = {"json": False, "quiet": False, "verbose": 0, "color": "auto"}
+    return Session(argparse.Namespace(**usual | settings))
+
+
+def run(line: str, **settings: Any) -> Answer:
     verb, *words = shlex.split(line)
     module = importlib.import_module(f"rekindle.cli.{verb}")
-    answer: Answer = module.run(verb_parser(verb, module).parse_args(words), session or Session(quiet=True))
+    args = verb_parser(verb, module).parse_args(words)
+    vars(args).update({"quiet": True} | settings)
+    answer: Answer = module.run(Session(args))
     return answer

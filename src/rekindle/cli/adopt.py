@@ -6,14 +6,10 @@ hangs on it in that Python, proves it there, and writes what keeps pip and uv fr
 back. --undo puts everything back, without fetching anything.
 """
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of, read_options, show_then_ask
-
-add_arguments = options_of("adopt")
+from rekindle.cli.verb import Answer, Session, show_then_ask
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle.journey.verbs import adopt
     from rekindle.model.adopt import Adoption, AdoptOptions
     from rekindle.render.adopt import show_adoption
@@ -25,7 +21,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             show_adoption(planned, screen)
             screen.line()
 
-        return show_then_ask(session, show, "Undo it?" if args.undo else "Swap it?")
+        return show_then_ask(session, show, "Undo it?" if session.args.undo else "Swap it?")
 
-    adopted = adopt(read_options(AdoptOptions, args), confirm=confirm, progress=session.progress)
+    adopted = adopt(session.options(AdoptOptions), confirm=confirm, progress=session.progress)
     return Answer(adopted, good=adopted.good)

@@ -1,20 +1,18 @@
 """A plan and a tree into a wheel, without running out of memory."""
 
-import argparse
 import sys
 
 from rekindle.cli.plan import read_settings
-from rekindle.cli.verb import Answer, Session, after_a_yes, options_of, read_options
-
-add_arguments = options_of("build")
+from rekindle.cli.verb import Answer, Session, after_a_yes
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions
 
-    options = read_options(BuildOptions, args, settings=read_settings(args.settings))
+    args = session.args
+    options = session.options(BuildOptions, settings=read_settings(args.settings))
     if args.dry_run:
         return Answer(api.build_script(options))
     outcome = after_a_yes(

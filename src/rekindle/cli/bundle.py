@@ -1,14 +1,11 @@
 """A fat wheel that brings its CUDA or ROCm libraries along, so that it runs with nothing but the driver."""
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of
-
-add_arguments = options_of("bundle")
+from rekindle.cli.verb import Answer, Session
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
+    args = session.args
     archs = [arch for arch in (args.archs or "").replace(";", ",").split(",") if arch]
-    return Answer(session.call(api.bundle, args, args.wheel, archs=archs))
+    return Answer(session.call(api.bundle, args.wheel, archs=archs))

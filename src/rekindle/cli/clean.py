@@ -6,27 +6,25 @@ touched, and nothing that another run is working in.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, options_of
+from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
     from rekindle.model.holdings import Holding
 
 
-add_arguments = options_of("clean")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
     from rekindle.render.holdings import holding_rows
     from rekindle.render.screen import Screen
+
+    args = session.args
 
     def confirm(items: Sequence[Holding]) -> bool:
         if session.can_ask():
@@ -34,7 +32,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return session.confirm(f"Remove these ({spoken_bytes(sum(item.bytes for item in items))})?")
 
     days = _parse_days(args.older_than)
-    cleaning = session.call(api.clean, args, args.what, older_than_days=days, confirm=confirm)
+    cleaning = session.call(api.clean, args.what, older_than_days=days, confirm=confirm)
     return Answer(cleaning, good=not cleaning.kept)
 
 

@@ -1,9 +1,8 @@
 """A script that completes verbs, options and their values in bash, zsh, fish or PowerShell."""
 
 import argparse
-import importlib
 
-from rekindle.cli.verb import Answer, Session, add_common, options_of
+from rekindle.cli.verb import Answer, Session, add_arguments, add_common
 
 # shtab's zsh script can be evaluated, ours also be sourced; Windows finds the command under two names.
 _WIDER = {
@@ -12,13 +11,10 @@ _WIDER = {
 }
 
 
-add_arguments = options_of("completion")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle.model.words import Text
 
-    return Answer(Text(text=completion_script(args.shell)))
+    return Answer(Text(text=completion_script(session.args.shell)))
 
 
 def completion_script(shell: str) -> str:
@@ -32,7 +28,7 @@ def completion_script(shell: str) -> str:
     verbs = parser.add_subparsers()
     for verb, summary in VERBS.items():
         added = verbs.add_parser(verb, help=summary)
-        importlib.import_module(f"rekindle.cli.{verb}").add_arguments(added)
+        add_arguments(added, verb)
         add_common(added)
         _offer_files(added, shtab.FILE)
     script: str = shtab.complete(parser, shell)

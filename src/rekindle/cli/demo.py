@@ -4,15 +4,11 @@ Probes this machine, plans, unpacks, patches, configures, builds, inspects the w
 environment, proves it there and writes a report. Takes under a minute; a second run keeps what is there.
 """
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of
-
-add_arguments = options_of("demo")
+from rekindle.cli.verb import Answer, Session
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle.journey.verbs import demo
 
-    journey = session.call(demo, args)
+    journey = session.call(demo)
     return Answer(journey, good=journey.arrived)

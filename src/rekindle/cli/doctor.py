@@ -1,18 +1,15 @@
 """What this machine is, what is missing, and what fixes it."""
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of, place_for
-
-add_arguments = options_of("doctor")
+from rekindle.cli.verb import Answer, Session, place_for
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
+    args = session.args
     save = place_for(args.save, "machine.json") if args.save else None
     workspace = str(args.workspace) if args.workspace else None
-    examination = session.call(api.doctor, args, save=save, workspace=workspace)
+    examination = session.call(api.doctor, save=save, workspace=workspace)
     for what, place in (("the machine", save), ("a capture of this machine", args.capture)):
         if place is not None:
             session.progress.note(f"wrote {what} to {place}")

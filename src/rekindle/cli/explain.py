@@ -7,12 +7,11 @@ is and its exit code kept; if it fails, the failure is explained.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rekindle.cli.verb import Answer, Session, options_of
+from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,25 +22,23 @@ TAKES_COMMAND = True
 MAX_PIPE_BYTES = 64 << 20
 
 
-add_arguments = options_of("explain")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.render.diagnosis import view_pages
 
+    args = session.args
     if args.list:
         return Answer(api.explain_list())
     if args.rule:
         return Answer(api.explain_rule(args.rule), view=view_pages)
     if getattr(args, "command", None) is not None:
-        return _run_command(args, session)
+        return _run_command(session)
     if args.fix:
         raise BadInput(
             "--fix runs the command again to see whether it helped", remedy="rekindle explain --fix -- COMMAND"
         )
     if args.watch:
-        diagnosis = api.explain_watch(args.watch, **_circumstances(args, session))
+        diagnosis = api.explain_watch(args.watch, **_circumstances(session))
         return Answer(diagnosis, good=_has_cause(diagnosis))
     if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
@@ -50,7 +47,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         trials = api.explain_try(args.trial, source)
         is_first = any(trial.outcome == "won" for trial in trials.trials)
         return Answer(trials, good=is_first)
-    diagnosis = api.explain(source, **_circumstances(args, session))
+    diagnosis = api.explain(source, **_circumstances(session))
     if args.save_report and isinstance(source, (Path, str, bytes)):
         api.explain_report(source, diagnosis, args.save_report)
         session.progress.note(f"saved {args.save_report}")
@@ -62,11 +59,12 @@ def _has_cause(diagnosis: Diagnosis) -> bool:
     return bool(diagnosis.matches) and diagnosis.unexplained is None
 
 
-def _run_command(args: argparse.Namespace, session: Session) -> Answer:
+def _run_command(session: Session) -> Answer:
     """Its output passes through; with ``--json`` to standard error, where it does not disturb the document."""
     from rekindle import api
     from rekindle.render.diagnosis import view_nothing
 
+    args = session.args
     if args.source or args.watch:
         raise BadInput("name a log or a command, not both", remedy="rekindle explain -- pip install torch")
     if not args.command:
@@ -80,7 +78,7 @@ def _run_command(args: argparse.Namespace, session: Session) -> Answer:
             args.command, out=out, err=sys.stderr.buffer, confirm=session.confirm, say=session.progress.note
         )
         return Answer(document=report, view=view_fixes, exit_code=report.exit_code)
-    diagnosis = api.explain_command(args.command, out=out, err=sys.stderr.buffer, **_circumstances(args, session))
+    diagnosis = api.explain_command(args.command, out=out, err=sys.stderr.buffer, **_circumstances(session))
     return Answer(diagnosis, exit_code=diagnosis.exit_code, view=None if diagnosis.exit_code else view_nothing)
 
 
@@ -104,12 +102,13 @@ def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:
     return text
 
 
-def _circumstances(args: argparse.Namespace, session: Session) -> dict[str, Any]:
+def _circumstances(session: Session) -> dict[str, Any]:
     """Where it happened, to which plan and torch, as far as that was said."""
     from rekindle import api
     from rekindle.model.document import load
     from rekindle.model.plan import Plan
 
+    args = session.args
     where, torch = args.machine, args.torch
     machine = None
     if where is not None:

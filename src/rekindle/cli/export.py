@@ -1,35 +1,29 @@
 """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
 
-import argparse
 from pathlib import Path
 
 from rekindle.cli.plan import machine_and_wish
-from rekindle.cli.verb import Answer, Session, add_options, path
+from rekindle.cli.verb import Answer, Session, path
 
 # What the format says about the system where nothing else does.
 _WINDOWS = ("bat", "ps1")
 _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its own, and those of the plan that it makes where none is given."""
-    add_options(parser, "export")
-    add_options(parser, "plan")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     import sys
 
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan
 
+    args = session.args
     if args.format == "table":
         return Answer(api.export_table(_place(args.out), progress=session.progress))
     if args.plan is None:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
             args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None
-        machine, wish = machine_and_wish(args)
+        machine, wish = machine_and_wish(session)
         plan = api.plan(machine, wish, wheelhouses=args.wheelhouse or None, app=args.app)
     elif args.plan == "-":
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")

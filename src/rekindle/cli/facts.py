@@ -1,15 +1,14 @@
 """The tables behind every answer, with their sources; measured again on request."""
 
-import argparse
+from rekindle.cli.verb import Answer, Session
 
-from rekindle.cli.verb import Answer, Session, options_of
-
-add_arguments = options_of("facts", steps="show|sources|check|format")
+STEPS = "show|sources|check|format"
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
+    args = session.args
     if args.step == "show":
         return Answer(api.facts_show(args.table, args.row))
     if args.step == "sources":
@@ -17,6 +16,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.step == "format":
         done = api.facts_format(args.files, write=not args.check)
         return Answer(done, good=not (args.check and done.changed))
-    checked = session.call(api.facts_check, args)
+    checked = session.call(api.facts_check)
     # Nothing measured is no yes.
     return Answer(checked, good=checked.agrees and not (checked.drift or checked.new))

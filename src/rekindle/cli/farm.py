@@ -5,37 +5,35 @@ a free slot, and come back as the same bytes; what no worker takes is compiled h
 prints one line for each worker; that line holds a token, so give it to that machine alone. Then build with --farm.
 """
 
-import argparse
 import sys
 
-from rekindle.cli.verb import Answer, Session, options_of
+from rekindle.cli.verb import Answer, Session
 from rekindle.errors import NeedsInvitation
 
-add_arguments = options_of("farm")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
+    args = session.args
     if args.step == "up":
-        raised = session.call(api.farm_up, args)
+        raised = session.call(api.farm_up)
         return Answer(raised, good=raised.worker is None or raised.worker.state != "refused")
     if args.step == "status":
-        report = session.call(api.farm_status, args)
+        report = session.call(api.farm_status)
         return Answer(report, good=report.works)
     if args.step == "down":
-        ended = session.call(api.farm_down, args)
+        ended = session.call(api.farm_down)
         return Answer(ended, good=not ended.left)
     if args.slurm:
-        return Answer(session.call(api.farm_slurm, args))
+        return Answer(session.call(api.farm_slurm))
     given = None if args.ssh or sys.stdin is None or sys.stdin.isatty() else sys.stdin.readline().strip()
     try:
-        joined = session.call(api.farm_join, args, given or None)
+        joined = session.call(api.farm_join, given or None)
     except NeedsInvitation:
         if not session.can_ask():
             raise
         import getpass
 
         # Not in the command line, where other users of the machine could read it.
-        joined = session.call(api.farm_join, args, getpass.getpass("Paste the line for this machine (not shown): "))
+        joined = session.call(api.farm_join, getpass.getpass("Paste the line for this machine (not shown): "))
     return Answer(joined, good=joined.state != "refused")

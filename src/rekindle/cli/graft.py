@@ -7,28 +7,25 @@ wheel has and put into its libraries. 'make' writes only the new code, a small f
 wheel it belongs to, on any machine, without compiler or GPU.
 """
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of
+from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
-add_arguments = options_of("graft")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
+    args = session.args
     step, words = (args.words[0], args.words[1:]) if args.words[0] in ("make", "apply") else ("graft", args.words)
     if step == "apply":
         if len(words) != 2:
             raise BadInput("apply takes a wheel and a graft file", remedy="rekindle graft apply WHEEL FILE.graft")
-        return Answer(session.call(api.graft_apply, args, words[0], words[1]))
+        return Answer(session.call(api.graft_apply, words[0], words[1]))
     if len(words) != 1:
         raise BadInput("name one wheel", remedy="rekindle graft --help")
     if not args.gpu:
         raise BadInput("say which card it is for", remedy=f'rekindle graft {words[0]} --gpu "RTX 5090" (or sm_120)')
     headers = tuple(folder.absolute() for folder in args.headers)
-    report = session.call(api.graft, args, words[0], headers=headers, only_file=step == "make")
+    report = session.call(api.graft, words[0], headers=headers, only_file=step == "make")
     lacking = report.count("left-out") + report.count("refused")
     done = report.out or report.graft or (report.dry_run and report.count("planned")) or not lacking
     return Answer(report, good=done)

@@ -4,15 +4,11 @@ What was meant stands in the environment (rekindle up leaves it there, --record 
 constraints. The culprit is read from pip's own records; nothing is changed.
 """
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of
-
-add_arguments = options_of("guard")
+from rekindle.cli.verb import Answer, Session
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
-    report = session.call(api.guard, args)
+    report = session.call(api.guard)
     return Answer(report, good=report.good)

@@ -2,21 +2,19 @@
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, options_of
-
-add_arguments = options_of("help")
+from rekindle.cli.verb import Answer, Session
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     import importlib
 
     from rekindle.cli.main import VERBS, build_parser, unknown_verb, verb_parser
     from rekindle.errors import BadInput
     from rekindle.model.words import Text
 
-    if not args.words:
+    if not session.args.words:
         return Answer(Text(text=build_parser().format_help()))
-    verb, *rest = args.words
+    verb, *rest = session.args.words
     if verb not in VERBS:
         raise unknown_verb(verb)
     parser = verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}"))

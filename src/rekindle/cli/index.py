@@ -1,18 +1,16 @@
 """A wheelhouse that pip and uv read, and the page that finds the torch for a card."""
 
-import argparse
 import sys
 
-from rekindle.cli.verb import Answer, Session, options_of, place_for, read_options
+from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 
-add_arguments = options_of("index")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.wheelhouse import SearchOptions
 
+    args = session.args
     if args.what and args.action in ("build", "check", "serve", "page"):
         raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
     if args.action == "page":
@@ -23,11 +21,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.action == "add":
         if not args.what:
             raise BadInput("which wheels?", remedy="rekindle index add WHEEL… --root DIR")
-        return Answer(session.call(api.index_add, args, args.root, args.what))
+        return Answer(session.call(api.index_add, args.root, args.what))
     if args.action == "build":
-        return Answer(session.call(api.index_build, args, args.root))
+        return Answer(session.call(api.index_build, args.root))
     if args.action == "check":
-        checked = session.call(api.index_check, args, args.root)
+        checked = session.call(api.index_check, args.root)
         return Answer(checked, good=checked.good)
     if args.action in ("yank", "unyank"):
         if len(args.what) != 1:
@@ -37,10 +35,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.action == "sync":
         if len(args.what) != 1:
             raise BadInput("one place to copy to, please", remedy="rekindle index sync DIR --root DIR")
-        return Answer(session.call(api.index_sync, args, args.root, args.what[0]))
+        return Answer(session.call(api.index_sync, args.root, args.what[0]))
     if args.action == "serve":
         return Answer(api.index_serve(args.root, host=args.host, port=args.port, say=_say))
-    options = read_options(SearchOptions, args, project=args.what[0] if args.what else None)
+    options = session.options(SearchOptions, project=args.what[0] if args.what else None)
     result = api.index_search(args.root, options)
     return Answer(result, good=any(match.verdict.runs for match in result.matches))
 

@@ -10,24 +10,22 @@ import platform
 
 import msgspec
 
-from rekindle.cli.verb import Answer, Session, options_of, place_for, read_options
+from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine, cpu_arch
 
 _DESCRIBES = ("gpu", "cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 
 
-add_arguments = options_of("inspect")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
     from rekindle.model.wheel import InspectOptions
 
+    args = session.args
     machine, name = _machine(args)
     platform = args.platform or _platform(args.os, args.arch or _other_arch(machine))
-    options = read_options(InspectOptions, args, cpu=not args.no_cpu, platform=platform, machine=None)
+    options = session.options(InspectOptions, cpu=not args.no_cpu, platform=platform, machine=None)
 
     def confirm(name: str, size: int) -> bool:
         if not session.can_ask():

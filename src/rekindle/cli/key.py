@@ -4,19 +4,16 @@ Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names anoth
 password: whoever can read the file can sign as you.
 """
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of
+from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
-add_arguments = options_of("key")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
 
+    args = session.args
     if args.action in ("trust", "sign") and not args.file:
         raise BadInput("which file?", remedy=f"rekindle key {args.action} FILE")
     if args.action in ("new", "list") and args.file:

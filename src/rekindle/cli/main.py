@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rekindle import __version__
-from rekindle.cli.verb import Answer, HelpText, Session, add_common, read_sections, terminal_columns
+from rekindle.cli.verb import Answer, HelpText, Session, add_arguments, add_common, read_sections, terminal_columns
 from rekindle.errors import BadInput, CommandFailed, Declined, Exit, RekindleError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
         epilog=examples_of(name),
         formatter_class=HelpText,
     )
-    module.add_arguments(parser)
+    add_arguments(parser, name, steps=getattr(module, "STEPS", "STEP"))
     add_common(parser)
     return parser
 
@@ -260,15 +260,9 @@ def _run_verb(name: str, argv: list[str]) -> int:
     args = verb_parser(name, module).parse_args(argv)
     if command is not None:
         args.command = command
-    session = Session(
-        json=args.json,
-        quiet=args.quiet,
-        verbosity=args.verbose,
-        color=args.color,
-        yes=getattr(args, "yes", False),
-    )
+    session = Session(args)
     try:
-        answer: Answer = module.run(args, session)
+        answer: Answer = module.run(session)
     except Declined as error:
         if not session.declined:
             raise

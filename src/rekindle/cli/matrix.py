@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, after_a_yes, options_of, place_for, read_options
+from rekindle.cli.verb import Answer, Session, after_a_yes, place_for
 from rekindle.errors import WorkspaceBusy
 
 if TYPE_CHECKING:
@@ -17,41 +16,39 @@ if TYPE_CHECKING:
 _QUESTION = "These cells were not planned here, or their table names programs. Build them?"
 
 
-add_arguments = options_of("matrix")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.matrix import RunOptions
     from rekindle.render.matrix import write_report
 
+    args = session.args
     progress = session.progress
     if args.step == "cell":
-        return _run_cell(args, session)
+        return _run_cell(session)
     if args.step == "propose":
-        proposal = session.call(api.matrix_propose, args, args.machines)
+        proposal = session.call(api.matrix_propose, args.machines)
         return Answer(proposal, good=not proposal.unserved)
     table, asked = args.table, functools.partial(after_a_yes, session, _QUESTION)
     if args.step == "plan":
-        lock = session.call(api.matrix_plan, args, table)
+        lock = session.call(api.matrix_plan, table)
         return Answer(lock, good=lock.cells)
     if args.step == "run":
-        options = read_options(RunOptions, args)
+        options = session.options(RunOptions)
         done = asked(lambda trust: api.matrix_run(table, options, trust=trust or args.trust, progress=progress))
         if done.report:
             write_report(done.status, Path(done.report))
         return Answer(done, good=done.status.good)
     if args.step == "publish":
-        published = session.call(api.matrix_publish, args, args.wheelhouse, table)
+        published = session.call(api.matrix_publish, args.wheelhouse, table)
         return Answer(published, good=published.added)
     if args.step == "slurm":
-        return Answer(asked(lambda trust: session.call(api.matrix_slurm, args, table, trust=trust or args.trust)))
+        return Answer(asked(lambda trust: session.call(api.matrix_slurm, table, trust=trust or args.trust)))
     if args.step == "simulate":
-        return Answer(session.call(api.matrix_simulate, args, table))
+        return Answer(session.call(api.matrix_simulate, table))
     if args.step == "watch":
         status = _watch(table, session)
     elif args.step == "cancel":
-        status = session.call(api.matrix_cancel, args, table)
+        status = session.call(api.matrix_cancel, table)
     else:
         status = api.matrix_status(table)
     if args.step == "report":
@@ -61,13 +58,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     return Answer(status, good=status.good)
 
 
-def _run_cell(args: argparse.Namespace, session: Session) -> Answer:
+def _run_cell(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.build_options import BuildOptions
     from rekindle.model.matrix import BUSY_CODE
 
+    args = session.args
     try:
-        state = session.call(api.matrix_cell, args, args.root, args.cell, read_options(BuildOptions, args))
+        state = session.call(api.matrix_cell, args.root, args.cell, session.options(BuildOptions))
     except WorkspaceBusy as busy:
         sys.stderr.write(f"rekindle: {busy.message}\n")
         raise SystemExit(BUSY_CODE) from None

@@ -5,19 +5,17 @@ yes. The folder holds an install script that needs neither Rekindle nor a networ
 sums and, with --sign, a signature. An interrupted pack is continued by the same command.
 """
 
-import argparse
 from collections.abc import Callable
 
 from rekindle.cli.plan import machine_and_wish
-from rekindle.cli.verb import Answer, Session, options_of, read_options, show_then_ask
+from rekindle.cli.verb import Answer, Session, show_then_ask
 from rekindle.errors import BadInput
 
-add_arguments = options_of("pack")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from pathlib import Path
 
+    args = session.args
     from rekindle import api
     from rekindle.model.journey import Card
     from rekindle.model.pack import PackOptions
@@ -37,6 +35,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         question = f"Pack {summarise_plan(plan)}?"
         return show_then_ask(session, lambda screen: show_pack_card(card(), screen), question)
 
-    machine, wish = machine_and_wish(args)
-    options = read_options(PackOptions, args)
+    machine, wish = machine_and_wish(session)
+    options = session.options(PackOptions)
     return Answer(api.pack(machine, wish, options, confirm=confirm, progress=session.progress))

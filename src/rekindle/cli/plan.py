@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, options_of, read_named
+from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
@@ -44,15 +43,13 @@ def read_settings(words: Sequence[str], option: str = "--set") -> tuple[tuple[st
     return tuple(settings.items())
 
 
-add_arguments = options_of("plan")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.api.plan import assumed_for
     from rekindle.render.plan import plan_view
 
-    machine, wish = machine_and_wish(args)
+    args = session.args
+    machine, wish = machine_and_wish(session)
     if args.why_not:
         return Answer(api.why_not(machine, wish, args.why_not))
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse or None, app=args.app, proofs=args.proofs or None)
@@ -64,15 +61,16 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     return Answer(plan, good=plan.answer != "none", view=functools.partial(plan_view, assumed=assumed))
 
 
-def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
+def machine_and_wish(session: Session) -> tuple[Machine, Wish]:
     """What the flags describe. A toolchain value given by hand is a wish: it is kept, or its change is explained."""
     import msgspec
 
     from rekindle import api
     from rekindle.model.plan import Wish
 
+    args = session.args
     flags = {name: value for name in _DESCRIBES + _TOOLCHAIN if (value := getattr(args, name)) is not None}
-    asked = read_named(Wish.__struct_fields__, args)
+    asked = session.read_named(Wish.__struct_fields__)
     asked["settings"] = read_settings(asked.get("settings", ()))
     asked["beside"] = read_companions(asked.get("beside", ()))
     for values in (flags, asked):

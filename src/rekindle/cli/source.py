@@ -1,31 +1,27 @@
 """A PyTorch, torchvision or torchaudio tree that is ready to build, whatever its age."""
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of, read_options
+from rekindle.cli.verb import Answer, Session
 
 _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "fmt", "os", "arch", "backend")
 
 
-add_arguments = options_of("source")
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.source import FetchOptions
 
+    args = session.args
     if args.step == "rewrite-cmake":
-        return Answer(session.call(api.rewrite_cmake, args, args.root))
+        return Answer(session.call(api.rewrite_cmake, args.root))
     if args.step == "fetch":
-        got = api.source_fetch(args.source, read_options(FetchOptions, args), progress=session.progress)
+        got = api.source_fetch(args.source, session.options(FetchOptions), progress=session.progress)
         return Answer(got, good=not (got.missing_submodules and args.submodules))
     root = api.find_tree(args.tree or args.source, args.workspace)
     if args.step == "hipify":
-        return Answer(session.call(api.source_hipify, args, root))
+        return Answer(session.call(api.source_hipify, root))
     if args.step == "save-patches":
         return Answer(api.save_patches(root, args.output, base=args.base))
     if args.step == "fill":
-        tree = session.call(api.source_fill, args, root)
+        tree = session.call(api.source_fill, root)
         return Answer(tree, good=not tree.missing_submodules)
     if args.step == "unpatch":
         return Answer(api.source_unpatch(root))
@@ -33,8 +29,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     given = {name: getattr(args, name) for name in _FACTS}
     if args.step == "status":
-        tree = session.call(api.source_status, args, root, given=given)
+        tree = session.call(api.source_status, root, given=given)
         return Answer(tree, good=not tree.missing_submodules)
-    tree = session.call(api.source_patch, args, root, given=given)
+    tree = session.call(api.source_patch, root, given=given)
     view = view_diff if args.dry_run else None
     return Answer(tree, good=not (tree.conflicts or tree.missing_submodules), view=view)

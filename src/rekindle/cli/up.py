@@ -5,17 +5,14 @@ else could be had. After a yes it installs the official wheel, or fetches, patch
 the result. What is already there is kept: a second run is instant, an interrupted one continues.
 """
 
-import argparse
 from collections.abc import Callable
 
 from rekindle.cli.plan import read_companions, read_settings
-from rekindle.cli.verb import Answer, Session, options_of, read_options, show_then_ask
+from rekindle.cli.verb import Answer, Session, show_then_ask
 from rekindle.model.spoken import capital
 
-add_arguments = options_of("up")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle.journey.verbs import up
     from rekindle.model.journey import Card, UpOptions
     from rekindle.model.plan import Plan, Wish
@@ -33,8 +30,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
         return show_then_ask(session, show, f"{capital(summarise_plan(plan))}?")
 
-    wish = read_options(
-        Wish, args, settings=read_settings(args.settings), beside=read_companions(args.beside), python=None
-    )
-    journey = up(read_options(UpOptions, args, wish=wish), confirm=confirm, progress=session.progress)
+    args = session.args
+    settings, beside = read_settings(args.settings), read_companions(args.beside)
+    wish = session.options(Wish, settings=settings, beside=beside, python=None)
+    journey = up(session.options(UpOptions, wish=wish), confirm=confirm, progress=session.progress)
     return Answer(journey, good=journey.arrived)

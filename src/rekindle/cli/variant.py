@@ -1,15 +1,12 @@
 """What installers that choose wheels by GPU should believe about this machine."""
 
-import argparse
-
-from rekindle.cli.verb import Answer, Session, options_of
-
-add_arguments = options_of("variant")
+from rekindle.cli.verb import Answer, Session
 
 
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
 
+    args = session.args
     machine = api.find_machine(args.machine)[0] if args.machine else None
     answer = api.variant_environment(machine, gpu=args.gpu)
     return Answer(answer, good=answer.variables)

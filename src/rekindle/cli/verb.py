@@ -1,4 +1,4 @@
-"""What a verb's file holds: ``add_arguments(parser)`` and ``run(args, session) -> Answer``.
+"""What a verb's file holds: its help as docstring, and ``run(session) -> Answer``.
 
 A verb parses, calls :mod:`rekindle.api` and picks a view; it has no logic of its own and imports what is
 heavy inside ``run``. The text around its options in ``--help`` is laid out for the terminal: paragraphs are filled,
@@ -52,16 +52,15 @@ class Answer(NamedTuple):
 
 
 class Session:
-    """What every verb gets: how to speak to the user. (No dataclass: importing those costs 10 ms.)"""
+    """What every verb gets: what was asked, and how to speak to the user."""
 
-    def __init__(
-        self, *, json: bool = False, quiet: bool = False, verbosity: int = 0, color: str = "auto", yes: bool = False
-    ) -> None:
-        self.json = json
-        self.quiet = quiet
-        self.verbosity = verbosity
-        self.color = color
-        self.yes = yes
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args: Any = args
+        self.json: bool = args.json
+        self.quiet: bool = args.quiet
+        self.verbosity: int = args.verbose
+        self.color: str = args.color
+        self.yes: bool = getattr(args, "yes", False)
         self.declined = False
         self._progress: Any = None
 
@@ -79,12 +78,21 @@ class Session:
         if self._progress is not None:
             self._progress.close()
 
-    def call(self, function: Callable[..., Result], args: argparse.Namespace, *words: Any, **more: Any) -> Result:
-        """The answer of a function of the api: its keywords are read as :func:`read_options` reads fields."""
+    def call(self, function: Callable[..., Result], *words: Any, **more: Any) -> Result:
+        """The answer of a function of the api: its keywords are read as :meth:`options` reads fields."""
         code = function.__code__
         names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         listener = {"progress": self.progress} if "progress" in names else {}
-        return function(*words, **read_named(names, args) | listener | more)
+        return function(*words, **self.read_named(names) | listener | more)
+
+    def options(self, kind: type[Result], **more: Any) -> Result:
+        """A verb's options value: each field from the argument of its name; ``more`` is read already."""
+        return kind(**self.read_named(kind.__struct_fields__) | more)  # type: ignore[attr-defined]
+
+    def read_named(self, names: Iterable[str]) -> dict[str, Any]:
+        """The arguments of these names that were given, lists as tuples."""
+        given = {name: value for name in names if (value := getattr(self.args, name, None)) is not None}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
     def can_ask(self) -> bool:
         """Is there somebody who can answer?"""
@@ -100,20 +108,6 @@ class Session:
         sys.stderr.flush()
         self.declined = sys.stdin.readline().strip().lower() not in ("y", "yes")
         return not self.declined
-
-
-OptionsT = TypeVar("OptionsT")
-
-
-def read_options(kind: type[OptionsT], args: argparse.Namespace, **more: Any) -> OptionsT:
-    """A verb's options value: each field from the argument of its name, lists as tuples; ``more`` is read already."""
-    return kind(**read_named(kind.__struct_fields__, args) | more)  # type: ignore[attr-defined]
-
-
-def read_named(names: Iterable[str], args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of these names that were given, lists as tuples."""
-    given = {name: value for name in names if (value := getattr(args, name, None)) is not None}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
 def path(text: str | None) -> Path | None:
@@ -163,20 +157,16 @@ _HOW: dict[str, dict[str, Any]] = {
 }
 
 
-def options_of(verb: str, *, steps: str = "STEP") -> Callable[[argparse.ArgumentParser], None]:
-    """``add_arguments`` of a verb; ``steps`` stands in its usage for the steps, where it has some."""
-
-    def add_arguments(parser: argparse.ArgumentParser) -> None:
-        add_options(parser, verb)
-        summaries = {name: summary for name, (summary, _) in read_sections(verb).items() if summary}
-        if summaries:
-            added = parser.add_subparsers(dest="step", metavar=steps, required=True)
-        for name, summary in summaries.items():
-            step = added.add_parser(name, help=summary, description=summary)
-            add_common(step, inner=True)
-            add_options(step, verb, name)
-
-    return add_arguments
+def add_arguments(parser: argparse.ArgumentParser, verb: str, *, steps: str = "STEP") -> None:
+    """The options of a verb and of its steps; ``steps`` stands in its usage for these."""
+    add_options(parser, verb)
+    summaries = {name: summary for name, (summary, _) in read_sections(verb).items() if summary}
+    if summaries:
+        added = parser.add_subparsers(dest="step", metavar=steps, required=True)
+    for name, summary in summaries.items():
+        step = added.add_parser(name, help=summary, description=summary)
+        add_common(step, inner=True)
+        add_options(step, verb, name)
 
 
 def add_options(parser: argparse.ArgumentParser, verb: str, section: str = "") -> None:

@@ -5,25 +5,22 @@ is installed into a fresh environment that is thrown away afterwards. A wheel th
 sandbox without network and home (bubblewrap, on Linux); where there is none, that is said.
 """
 
-import argparse
-
 from rekindle.cli.plan import read_companions, read_settings
-from rekindle.cli.verb import Answer, Session, options_of, place_for, read_options
+from rekindle.cli.verb import Answer, Session, place_for
 from rekindle.errors import BadInput
 
-add_arguments = options_of("verify")
 
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.verify import VerifyOptions
 
+    args = session.args
     if args.compare:
         comparison = api.compare_verifications(*args.compare)
         return Answer(comparison, good=not comparison.worse)
     if args.claims:
         # --cpu names a CPU to emulate; here the keyword says that the wheel's CPU code is read.
-        claims = session.call(api.verify_claims, args, args.claims, cpu=True)
+        claims = session.call(api.verify_claims, args.claims, cpu=True)
         return Answer(claims, good=claims.verdict == "proven" or (args.unsigned and claims.verdict == "not-proven"))
     if args.records:
         review = api.review_records(args.records, keys=args.keys)
@@ -37,7 +34,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         raise BadInput("--with proves companions of an installed torch", remedy=remedy)
     saved = place_for(args.save, "verify.json") if args.save else None
     beside = read_companions(args.beside)
-    options = read_options(VerifyOptions, args, env=dict(read_settings(args.env, "--env")), beside=beside, save=saved)
+    options = session.options(VerifyOptions, env=dict(read_settings(args.env, "--env")), beside=beside, save=saved)
     report = api.verify(options, progress=session.progress)
     if args.html:
         written = place_for(args.html, "verify.html")

@@ -1,15 +1,9 @@
 """Which Rekindle this is; with -v also its Python and the system."""
 
-import argparse
-
 from rekindle.cli.verb import Answer, Session
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None of its own."""
-
-
-def run(args: argparse.Namespace, session: Session) -> Answer:
+def run(session: Session) -> Answer:
     import platform
 
     from rekindle import __version__

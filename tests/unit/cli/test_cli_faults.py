@@ -20,7 +20,7 @@ from rekindle.model.words import Text
 def fail(monkeypatch: pytest.MonkeyPatch, error: BaseException | None, answer: Answer | None = None) -> None:
     """A verb ``fake`` that ends so."""
 
-    def run(args: argparse.Namespace, session: object) -> Answer:
+    def run(session: object) -> Answer:
         if error is not None:
             raise error
         assert answer is not None
@@ -28,7 +28,7 @@ def fail(monkeypatch: pytest.MonkeyPatch, error: BaseException | None, answer: A
 
     module = types.ModuleType("rekindle.cli.fake")
     module.run = run  # type: ignore[attr-defined]
-    module.add_arguments = lambda parser: None  # type: ignore[attr-defined]
+    monkeypatch.setattr(front, "add_arguments", lambda parser, verb, **steps: None)
     monkeypatch.setitem(sys.modules, "rekindle.cli.fake", module)
     monkeypatch.setitem(front.VERBS, "fake", "a fake")
     monkeypatch.setattr(front, "_forget_output", lambda: None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import platform
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from cli_calls import session
 from rekindle.api import machine_from_flags
-from rekindle.cli import build, up
-from rekindle.cli.verb import Session, path, read_options
+from rekindle.cli.verb import Session, add_arguments, path
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.journey import UpOptions
 
@@ -27,14 +26,14 @@ UP = (
 )
 
 
-def parsed(verb: ModuleType, line: str) -> argparse.Namespace:
+def typed(verb: str, line: str) -> Session:
     parser = argparse.ArgumentParser()
-    verb.add_arguments(parser)
-    return parser.parse_args(line.split())
+    add_arguments(parser, verb)
+    return session(**vars(parser.parse_args(line.split())))
 
 
 def test_every_option_of_a_build_arrives() -> None:
-    assert read_options(BuildOptions, parsed(build, BUILD), settings=()) == BuildOptions(
+    assert typed("build", BUILD).options(BuildOptions, settings=()) == BuildOptions(
         package="torch-scatter",
         plan=Path("p.json"),
         source=Path("tree"),
@@ -54,7 +53,7 @@ def test_every_option_of_a_build_arrives() -> None:
 
 
 def test_every_option_of_up_arrives() -> None:
-    assert read_options(UpOptions, parsed(up, UP)) == UpOptions(
+    assert typed("up", UP).options(UpOptions) == UpOptions(
         gpu=("sm_35", "sm_90"),
         cpu="ivybridge",
         workspace=Path("w"),
@@ -78,9 +77,9 @@ def test_every_option_of_up_arrives() -> None:
     )
 
 
-@pytest.mark.parametrize(("verb", "kind"), [(build, BuildOptions), (up, UpOptions)])
-def test_nothing_typed_is_every_default(verb: ModuleType, kind: type) -> None:
-    assert read_options(kind, parsed(verb, ""), **({"settings": ()} if kind is BuildOptions else {})) == kind()
+@pytest.mark.parametrize(("verb", "kind"), [("build", BuildOptions), ("up", UpOptions)])
+def test_nothing_typed_is_every_default(verb: str, kind: type) -> None:
+    assert typed(verb, "").options(kind, **({"settings": ()} if kind is BuildOptions else {})) == kind()
 
 
 def test_an_empty_path_names_none() -> None:
@@ -91,11 +90,10 @@ def test_a_function_gets_its_keywords_from_the_arguments_of_their_names() -> Non
     def answer(*words: str, level: int = 1, only: tuple[str, ...] = (), progress: object = None) -> tuple[object, ...]:
         return words, level, only, progress
 
-    session = Session()
-    args = argparse.Namespace(level=None, only=["a", "b"], other="never asked for")
-    assert session.call(answer, args, "tree") == (("tree",), 1, ("a", "b"), session.progress)
-    assert session.call(answer, args, level=3, only=()) == ((), 3, (), session.progress)
-    assert session.call(lambda *, other: other, args) == "never asked for"
+    held = session(level=None, only=["a", "b"], other="never asked for")
+    assert held.call(answer, "tree") == (("tree",), 1, ("a", "b"), held.progress)
+    assert held.call(answer, level=3, only=()) == ((), 3, (), held.progress)
+    assert held.call(lambda *, other: other) == "never asked for"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import pytest
 from cli_calls import Called, run
 from rekindle import api
 from rekindle.cli import inspect as inspect_verb
-from rekindle.cli.verb import Session
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
@@ -47,11 +46,11 @@ def test_a_machine_is_ready_for_what_was_asked(purpose: str, good: bool, replace
     assert doctor.named["try_torch"] is True
 
 
-@pytest.mark.parametrize("session", [{"json": True}, {"verbosity": 1}, {}])
+@pytest.mark.parametrize("session", [{"json": True}, {"verbose": 1}, {}])
 def test_a_glance_is_for_people_who_ask_for_no_details(session: dict[str, Any], replace: Replace) -> None:
     replace("doctor", SimpleNamespace(ready=SimpleNamespace(build=True, use=True), machine="M"))
     plan = replace("plan", None)
-    answer = run("doctor --details" if not session else "doctor", Session(quiet=True, **session))
+    answer = run("doctor --details" if not session else "doctor", **session)
     assert answer.view is None and plan.words == (), "no plan is made for it either"
     assert run("doctor --plan p.json").view is not None and plan.words == ()
 
@@ -79,7 +78,7 @@ def test_whoever_waits_for_a_build_is_called(
     said = io.StringIO()
     monkeypatch.setattr(said, "isatty", lambda: person)
     monkeypatch.setattr("sys.stderr", said)
-    run("build", Session(quiet=quiet))
+    run("build", quiet=quiet)
     assert ("\a" in said.getvalue()) is bell
 
 
@@ -227,10 +226,10 @@ def test_a_plan_is_a_yes_where_it_has_an_answer(replace: Replace, monkeypatch: p
         wish = planned.words[1]
         assert (wish.torch, wish.beside, wish.build) == ("2.6", ("a", "b==1", "c>=1,<2"), False)
         assert planned.named["wheelhouses"] == ["w"] and planned.named["proofs"] is None
-    run("plan --gpu sm_86 --compiler msvc-14.29", Session(json=True))
+    run("plan --gpu sm_86 --compiler msvc-14.29", json=True, quiet=False)
     assert remembered.named == {"other_machine": False}
     replace("find_machine", (machine, Wish()))
-    run("plan --machine m", Session(json=True))
+    run("plan --machine m", json=True, quiet=False)
     assert remembered.named == {"other_machine": True}
     asked = replace("why_not", "reasons")
     assert run("plan --gpu sm_86 --why-not torch=2.15").document == "reasons" and asked.words[2] == "torch=2.15"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli_calls import Called, run
+from cli_calls import Called, run, session
 from rekindle import api
 from rekindle.cli import adopt, inspect, pack, up
-from rekindle.cli.verb import Session, after_a_yes, show_then_ask
+from rekindle.cli.verb import add_arguments, after_a_yes, show_then_ask
 from rekindle.errors import NeedsInvitation, Untrusted
 from rekindle.model.holdings import Holding
 
@@ -46,17 +47,17 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_only_a_plain_yes_is_one(text: str, yes: bool, answers: Any) -> None:
     said = answers(text)
-    session = Session()
-    assert session.can_ask() and session.confirm("Go on?") is yes and session.declined is not yes
+    asking = session()
+    assert asking.can_ask() and asking.confirm("Go on?") is yes and asking.declined is not yes
     assert said.getvalue() == "Go on? [y/N] "
 
 
 def test_without_a_terminal_nothing_is_asked_and_only_the_option_is_a_yes(answers: Any) -> None:
     said = answers("y\n", person=False)
-    assert not Session().can_ask() and Session().confirm("Go on?") is False and not Session().declined
-    assert Session(yes=True).confirm("Go on?") is True and said.getvalue() == ""
+    assert not session().can_ask() and session().confirm("Go on?") is False and not session().declined
+    assert session(yes=True).confirm("Go on?") is True and said.getvalue() == ""
     answers("n\n")
-    assert not Session(yes=True).can_ask() and Session(yes=True).confirm("Go on?") is True
+    assert not session(yes=True).can_ask() and session(yes=True).confirm("Go on?") is True
 
 
 @pytest.mark.parametrize(
@@ -74,8 +75,8 @@ def test_what_is_about_to_be_done_is_shown_to_whoever_reads_it(
     options: dict[str, bool], text: str, person: bool, shown: bool, good: bool, answers: Any
 ) -> None:
     said = answers(text, person=person)
-    session = Session(color="never", **options)
-    assert show_then_ask(session, lambda screen: screen.line("the card"), "Go on?") is good
+    asking = session(color="never", **options)
+    assert show_then_ask(asking, lambda screen: screen.line("the card"), "Go on?") is good
     assert ("the card" in said.getvalue()) is shown
 
 
@@ -90,17 +91,17 @@ def test_a_strangers_plan_is_shown_and_built_after_a_yes(answers: Any, monkeypat
         return "built"
 
     said = answers("y\n")
-    assert after_a_yes(Session(), "Build it?", call) == "built" and trusted == [False, True]
+    assert after_a_yes(session(), "Build it?", call) == "built" and trusted == [False, True]
     assert "it runs programs" in said.getvalue()
     for text, person in (("n\n", True), ("y\n", False)):
         answers(text, person=person)
         with pytest.raises(Untrusted):
-            after_a_yes(Session(), "Build it?", call)
+            after_a_yes(session(), "Build it?", call)
     assert trusted == [False, True, False, False]
-    assert after_a_yes(Session(), "Build it?", lambda trust: trust) is False, "what is ours needs no yes"
+    assert after_a_yes(session(), "Build it?", lambda trust: trust) is False, "what is ours needs no yes"
 
 
-def confirmed(monkeypatch: pytest.MonkeyPatch, module: Any, place: object, name: str, args: Any) -> Any:
+def confirmed(monkeypatch: pytest.MonkeyPatch, module: Any, place: object, name: str, *words: str) -> Any:
     """The question that a verb hands on, taken from the call of its journey."""
     held: list[Any] = []
 
@@ -109,16 +110,14 @@ def confirmed(monkeypatch: pytest.MonkeyPatch, module: Any, place: object, name:
         return SimpleNamespace(good=True, arrived=True)
 
     monkeypatch.setattr(place, name, call)
-    module.run(args, Session(color="never"))
+    module.run(session(**typed(module, *words), color="never"))
     return held[0]
 
 
-def parsed(module: Any, *words: str) -> Any:
-    import argparse
-
+def typed(module: Any, *words: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
-    module.add_arguments(parser)
-    return parser.parse_args(words)
+    add_arguments(parser, module.__name__.rpartition(".")[2])
+    return vars(parser.parse_args(words))
 
 
 def test_reading_much_over_a_network_is_asked_about_only_where_somebody_can_answer(
@@ -132,7 +131,7 @@ def test_reading_much_over_a_network_is_asked_about_only_where_somebody_can_answ
         return SimpleNamespace(verdict=None)
 
     monkeypatch.setattr(api, "inspect", inspected)
-    inspect.run(parsed(inspect, "torch==2.6.0"), Session())
+    inspect.run(session(**typed(inspect, "torch==2.6.0")))
     for text, person, yes in (("y\n", True, True), ("n\n", True, False), ("n\n", False, True)):
         said = answers(text, person=person)
         assert held[0]("torch", 5 << 20) is yes
@@ -184,7 +183,7 @@ def test_an_adoption_asks_for_what_it_does(
     from rekindle.journey import verbs
 
     monkeypatch.setattr("rekindle.render.adopt.show_adoption", lambda planned, screen: screen.line(f"card {planned}"))
-    confirm = confirmed(monkeypatch, adopt, verbs, "adopt", parsed(adopt, "folder", *words))
+    confirm = confirmed(monkeypatch, adopt, verbs, "adopt", "folder", *words)
     said = answers("y\n")
     assert confirm("X") is True and "card X" in said.getvalue() and said.getvalue().endswith(f"{question} [y/N] ")
 
@@ -198,11 +197,11 @@ def test_the_cards_of_up_and_pack_come_before_their_questions(
     monkeypatch.setattr("rekindle.render.pack.show_pack_card", lambda card, screen: screen.line(f"card {card}"))
     monkeypatch.setattr("rekindle.render.summary.summarise_plan", lambda plan: f"a torch for {plan}")
     monkeypatch.setattr(api, "this_machine", lambda: api.machine_from_flags(gpu=["sm_86"], os="linux"))
-    for module, place, args, question in (
-        (up, verbs, parsed(up), "A torch for X?"),
-        (pack, api, parsed(pack, "--out", str(tmp_path)), "Pack a torch for X?"),
+    for module, place, words, question in (
+        (up, verbs, (), "A torch for X?"),
+        (pack, api, ("--out", str(tmp_path)), "Pack a torch for X?"),
     ):
-        confirm = confirmed(monkeypatch, module, place, module.__name__.rpartition(".")[2], args)
+        confirm = confirmed(monkeypatch, module, place, module.__name__.rpartition(".")[2], *words)
         said = answers("y\n")
         assert confirm("X", lambda: "Y") is True
         assert "card Y" in said.getvalue() and said.getvalue().endswith(f"{question} [y/N] ")

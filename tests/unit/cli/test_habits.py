@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import io
 import json
@@ -215,7 +214,7 @@ def test_help_moves_a_remark_below_its_command_and_breaks_no_command() -> None:
 def test_a_plain_no_is_no_mistake(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ask(_: argparse.Namespace, session: Session) -> Answer:
+    def ask(session: Session) -> Answer:
         assert not session.confirm("Remove these?")
         raise Declined("nothing was removed: it needs a yes")
 

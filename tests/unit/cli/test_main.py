@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import subprocess
 import sys
@@ -63,13 +62,13 @@ def test_a_wrong_option_is_usage_not_a_traceback(capsys: pytest.CaptureFixture[s
 def _with_verb(monkeypatch: pytest.MonkeyPatch, run: object) -> None:
     module = types.ModuleType("rekindle.cli.fake")
     module.run = run  # type: ignore[attr-defined]
-    module.add_arguments = lambda parser: None  # type: ignore[attr-defined]
+    monkeypatch.setattr(front, "add_arguments", lambda parser, verb, **steps: None)
     monkeypatch.setitem(sys.modules, "rekindle.cli.fake", module)
     monkeypatch.setitem(front.VERBS, "fake", "a fake")
 
 
 def test_a_bug_is_exit_4_with_a_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def explode(args: argparse.Namespace, session: object) -> Answer:
+    def explode(session: object) -> Answer:
         raise ZeroDivisionError("boom")
 
     _with_verb(monkeypatch, explode)
@@ -78,7 +77,7 @@ def test_a_bug_is_exit_4_with_a_report(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_ctrl_c_is_exit_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(args: argparse.Namespace, session: object) -> Answer:
+    def interrupt(session: object) -> Answer:
         raise KeyboardInterrupt
 
     _with_verb(monkeypatch, interrupt)

@@ -13,8 +13,8 @@ import pytest
 
 import export_plans as plans
 from rekindle import api
-from rekindle.cli import export as verb
 from rekindle.cli.main import main
+from rekindle.cli.verb import add_arguments
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import BuildRecipe, Plan
@@ -31,7 +31,7 @@ BUILD = plans.KEPLER_WINDOWS.build
 
 def test_the_verb_knows_every_format() -> None:
     parser = argparse.ArgumentParser()
-    verb.add_arguments(parser)
+    add_arguments(parser, "export")
     (choices,) = (action.choices for action in parser._actions if action.dest == "format")
     assert set(choices or ()) == {*FORMATS, "table"}  # which is no plan's form
 
