@@ -8,18 +8,15 @@ is cut short or not proven is put back. A second call is quick where all is as i
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from rekindle.api.guard_torch import guard
 from rekindle.errors import BadInput, Declined, NotReady
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
-from rekindle.host.workspace import workspace_at
 from rekindle.interpreters.app_folder import extension_files, find_app
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_forecast import SwapForecast
 from rekindle.journey.adopt_swap import (
     Foreseen,
     Swap,
@@ -82,27 +79,17 @@ def is_same_torch(there: str, wanted: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Adopting(SwapForecast):
+class _Adopting(Swap):
     """One adoption: what would change, and what is done about it."""
 
-    root: Path
-    progress: Progress
     confirm: Confirm
-
-    @property
-    def python(self) -> str:
-        return self.interpreter.path
-
-    @property
-    def line(self) -> str:
-        return f"rekindle adopt {pasted(str(self.options.folder.absolute()))}"
 
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
         record = kept_environments(self.root)[0].record
         # None for an adoption that was cut short, which only a run that may change something takes back.
-        was: str | None = json.loads(record.notes.get("pins", "{}")).get("torch") if record else None
+        was = self._adopted_pins().get("torch")
         if record and was and is_same_torch(was, self.torch):
             report = guard(python=self.python)
             if report.good:
@@ -134,29 +121,26 @@ class _Adopting(SwapForecast):
             raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.torch}")
         refuse_hopeless(card)
         refuse_small_temporary(card, self.host)
-        workspace = workspace_at(self.options.workspace)
-        with workspace.lock("adopt", wait=3600.0, say=self.progress.note):
-            swap = Swap(
-                forecast=self,
-                root=self.root,
-                workspace=workspace,
-                progress=self.progress,
-                undo_line=f"{self.line} --undo",
-                moves=self._moves(),
-            )
-            done = swap.run(foreseen)
-        proven = summarise_proof(done.proof)
-        if not done.proof.good:
+        with self.workspace.lock("adopt", wait=3600.0, say=self.progress.note):
+            proof, files = self.swap(foreseen, self._moves())
+        proven = summarise_proof(proof)
+        if not proof.good:
             why = f"torch {self.plan.torch} is not proven to work in it, so it is as it was: {proven}"
-            return self._adoption("not-proven", f"{self.found.words}: {why}", card=card, verification=done.proof)
+            return self._adoption("not-proven", f"{self.found.words}: {why}", card=card, verification=proof)
+        pins = self._adopted_pins()
         return self._adoption(
             "adopted",
-            f"{self.found.words} runs torch {done.pins.get('torch')} on this machine: {proven}",
+            f"{self.found.words} runs torch {pins.get('torch')} on this machine: {proven}",
             card=card,
-            verification=done.proof,
-            files=done.files,
+            verification=proof,
+            files=tuple(map(str, files)),
             next=(f"rekindle guard --python {pasted(self.python)}", f"{self.line} --undo"),
         )
+
+    def _adopted_pins(self) -> dict[str, str]:
+        record = kept_environments(self.root)[0].record
+        pins: dict[str, str] = json.loads(record.notes.get("pins", "{}")) if record else {}
+        return pins
 
     def _why_not(self) -> str | None:
         """Why nothing is swapped: no wheel for this machine, or another version of the application is needed."""
@@ -179,7 +163,7 @@ class _Adopting(SwapForecast):
         if plan.answer != "build":
             return (look,)
         kit = f" --cuda {plan.cuda}" if plan.cuda else f" --rocm {plan.rocm}" if plan.rocm else ""
-        wheels = pasted(str(workspace_at(self.options.workspace).wheels))
+        wheels = pasted(str(self.workspace.wheels))
         return (
             look,
             f"rekindle up --build --torch {plan.torch}{kit} --python {self.interpreter.short}",
@@ -192,8 +176,9 @@ class _Adopting(SwapForecast):
         foreseen: Foreseen = (None,)
         if network is None:
             substituted = self.options.index is not None
-            what = (self.host, self.python, self.requests, self.installer)
-            foreseen = installing.foresee(*what, fresh=False, substituted=substituted)
+            foreseen = installing.foresee(
+                self.host, self.python, self.requests, self.installer, fresh=False, substituted=substituted
+            )
         card = make_card(
             self.plan,
             self.requests,

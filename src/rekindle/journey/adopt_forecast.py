@@ -39,10 +39,14 @@ class SwapForecast:
     def host(self) -> LiveHost:
         return LiveHost()
 
+    @property
+    def python(self) -> str:
+        return self.interpreter.path
+
     @functools.cached_property
     def held(self) -> Contents:
         """What the environment holds before anything is done."""
-        return ask_contents(self.host, self.interpreter.path)
+        return ask_contents(self.host, self.python)
 
     @functools.cached_property
     def beside(self) -> dict[str, str]:

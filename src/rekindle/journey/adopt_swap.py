@@ -1,10 +1,11 @@
 """The swap itself: from the yes to the proof, with the environment as it was kept until then; and the environment that
 may be changed so: the application's own, writable, used by no program now, with no change of it cut short."""
 
+import functools
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from rekindle.errors import NotReady
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.host.processes import processes_of
-from rekindle.host.workspace import Workspace
+from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.interpreters.app_folder import AppFolder
 from rekindle.interpreters.installer import pip_of
 from rekindle.interpreters.kept_places import KeptPlaces
@@ -28,9 +29,10 @@ from rekindle.model.document import encode
 from rekindle.model.guard import pinned
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.journey import Package, UpOptions
-from rekindle.model.plan import Plan, Request, pip_arguments
+from rekindle.model.plan import Request, pip_arguments
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
+from rekindle.scripts.quoting import pasted
 from rekindle.verify.target import provable
 
 # What each group of requests would bring; None for one of which the installer cannot tell.
@@ -38,43 +40,32 @@ Foreseen = tuple[tuple[Package, ...] | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwapOutcome:
-    """The proof, what is kept (``pins``), and the ``files`` that keep it so."""
+class Swap(SwapForecast):
+    """What was forecast, carried out in the environment ``root``."""
 
-    proof: VerifyReport
-    pins: Mapping[str, str]
-    files: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Swap:
-    """``moves`` are folders of extensions that are switched off; ``undo_line`` is what takes all of it back."""
-
-    forecast: SwapForecast
     root: Path
-    workspace: Workspace
     progress: Progress
-    undo_line: str
-    moves: tuple[tuple[str, str], ...]
 
     @property
-    def plan(self) -> Plan:
-        return self.forecast.plan
+    def line(self) -> str:
+        return f"rekindle adopt {pasted(str(self.options.folder.absolute()))}"
 
-    @property
-    def python(self) -> str:
-        return self.forecast.interpreter.path
+    @functools.cached_property
+    def workspace(self) -> Workspace:
+        return workspace_at(self.options.workspace)
 
-    def run(self, foreseen: Foreseen) -> SwapOutcome:
-        """Keep, swap, prove. The first adoption's copy stays until its undo, a later one's until its proof."""
+    def swap(self, foreseen: Foreseen, moves: Sequence[tuple[str, str]]) -> tuple[VerifyReport, Mapping[Path, object]]:
+        """Keep, swap, prove: the proof, and the files that keep it so. The first adoption's copy stays until its undo,
+        a later one's until its proof. ``moves`` are folders of extensions that are switched off."""
         first, again = kept_environments(self.root)
         before = first.record
         kept = first if before is None else again
-        requests = self.forecast.requests
+        requests = self.requests
         if self.plan.graft is not None:
             requests = self._graft()
-            what = (self.forecast.host, self.python, requests, self.forecast.installer)
-            foreseen = installing.foresee(*what, fresh=False, substituted=False)
+            foreseen = installing.foresee(
+                self.host, self.python, requests, self.installer, fresh=False, substituted=False
+            )
         self.progress.stage("keep", f"the environment as it is, in {kept.folder}")
         with kept.changing():
             if before is not None:
@@ -84,35 +75,34 @@ class Swap:
             keeping = self._install(requests, foreseen)
             texts: dict[Path, str | bytes] = {**environment_files(keeping)}
             words = next((words for words in pip_arguments(requests) if "torch" in words[0]), ())
-            texts |= app_files(self.forecast.found, keeping, words, self.forecast.host.system)
-            kept.change_files(texts, self.moves)
+            texts |= app_files(self.found, keeping, words, self.host.system)
+            kept.change_files(texts, moves)
             proof = self._prove()
             if not proof.good:
                 kept.restore()
-                return SwapOutcome(proof=proof, pins={}, files=())
+                return proof, {}
             notes = {"pins": json.dumps(dict(keeping.pins)), "packages": json.dumps(self._contents_now().versions)}
         first.settle(notes, again)
-        return SwapOutcome(proof=proof, pins=keeping.pins, files=tuple(map(str, texts)))
+        return proof, texts
 
     def _graft(self) -> tuple[Request, ...]:
         from rekindle.journey.grafting import graft_requests  # needs NumPy, which the other ways do without
 
-        options = UpOptions(find_links=self.forecast.options.find_links, offline=self.forecast.options.offline)
-        return graft_requests(Walk(self.workspace, self.progress), self.plan, self.forecast.requests, options)[1]
+        options = UpOptions(find_links=self.options.find_links, offline=self.options.offline)
+        return graft_requests(Walk(self.workspace, self.progress), self.plan, self.requests, options)[1]
 
     def _contents_now(self) -> Contents:
-        return ask_contents(self.forecast.host, self.python, files=True)
+        return ask_contents(self.host, self.python, files=True)
 
     def _install(self, requests: tuple[Request, ...], foreseen: Foreseen) -> Keeping:
         """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
         self.progress.stage("swap", f"into {self.python}")
-        host = self.forecast.host
-        if goes := list(self.forecast.goes):
+        host, beside = self.host, self.beside
+        if goes := list(self.goes):
             argv = [*pip_of(host, self.python), "uninstall", "--yes", *goes]
             installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
-        how = (self.workspace, Within(self.progress), self.forecast.installer)
+        how = (self.workspace, Within(self.progress), self.installer)
         installed = installing.install(host, self.python, self.plan, requests, foreseen, *how)
-        beside = self.forecast.beside
         staying = [companion for companion in self.plan.companions if companion.comes and companion.name in beside]
         plan = msgspec.structs.replace(self.plan, companions=tuple(staying))
         installed = installing.install_companions(host, self.python, plan, requests, installed, *how)
@@ -125,18 +115,18 @@ class Swap:
             pins=pins,
             contents={package.name.lower(): package.contents for package in now.packages},
             env=self.plan.env,
-            undo=self.undo_line,
+            undo=f"{self.line} --undo",
         )
 
     def _prove(self) -> VerifyReport:
-        self.progress.stage("prove", f"does it really work there? ({self.forecast.options.level})")
+        self.progress.stage("prove", f"does it really work there? ({self.options.level})")
         file = self.workspace.reports / "adopted-plan.json"
         write_atomically(file, encode(self.plan))
-        beside, there = self.forecast.beside, self._contents_now().versions
-        names = [each.name for each in self.plan.companions if each.comes and beside.get(each.name) in there]
+        there = self._contents_now().versions
+        names = [each.name for each in self.plan.companions if each.comes and self.beside.get(each.name) in there]
         return verify(
             python=self.python,
-            level=self.forecast.options.level,
+            level=self.options.level,
             plan=file,
             beside=tuple(provable(names)),
             progress=Within(self.progress),

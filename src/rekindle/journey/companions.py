@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.api.source import source_fetch
-from rekindle.errors import BadInput, Interrupted, RekindleError
+from rekindle.errors import BadInput, Interrupted, RekindleError, StageFailed
 from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.files import sha256_of
 from rekindle.journey.from_source import SourceBuilds
@@ -40,18 +40,18 @@ def want_companion(project: str, plan: Plan) -> CompanionToBuild:
     """The release of a companion that belongs to the torch of this plan, and where its tree comes from."""
     assert plan.build is not None
     version = load_facts().companion_release(project, plan.torch)
-    origin = plan.build.origin
+    origin, why = plan.build.origin, None
     if version is None:
-        return CompanionToBuild(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
-    if origin not in ("git", "tarball", "debian"):
-        return CompanionToBuild(project=project, version=version, why="torch came from a tree of your own")
-    if origin != "debian":
-        return CompanionToBuild(project=project, version=version)
-    try:
-        debian_package(project, version)
-    except BadInput as error:
-        return CompanionToBuild(project=project, version=version, place="debian", why=error.message)
-    return CompanionToBuild(project=project, version=version, place="debian")
+        why = f"which {project} belongs to torch {plan.torch} is not known"
+    elif origin == "debian":
+        try:
+            debian_package(project, version)
+        except BadInput as error:
+            why = error.message
+    elif origin not in ("git", "tarball"):
+        why = "torch came from a tree of your own"
+    place = "debian" if origin == "debian" else "git"
+    return CompanionToBuild(project=project, version=version, place=place, why=why)
 
 
 def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion, ...]:
@@ -60,19 +60,15 @@ def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion,
     for companion in wanted_companions(builds.plan, builds.options):
         try:
             result = _build_companion(builds, torch, companion)
+        except Interrupted:
+            raise
         except RekindleError as error:
-            if isinstance(error, Interrupted) and not isinstance(error, _NotFetched):
-                raise
             # No network after a night of compiling: the torch is still installed and proven.
             result = BuiltCompanion(name=companion.project, version=companion.version, why=error.message)
         if result.why:
             builds.progress.note(f"{result.name} {result.version or ''}".rstrip() + f" is not built: {result.why}")
         results.append(result)
     return tuple(results)
-
-
-class _NotFetched(Interrupted):
-    """The sources could not be had this time."""
 
 
 def _build_companion(builds: SourceBuilds, torch: Path, companion: CompanionToBuild) -> BuiltCompanion:
@@ -90,7 +86,7 @@ def _build_companion(builds: SourceBuilds, torch: Path, companion: CompanionToBu
                 progress=builds.progress,
             )
         except Interrupted as error:
-            raise _NotFetched(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
+            raise StageFailed(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
 
     tree = builds.walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch)
 
