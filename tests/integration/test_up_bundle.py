@@ -10,7 +10,8 @@ import pytest
 
 import needs
 from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import bundle_wheel, fat_is_there
+from rekindle.journey.from_source import bundle_wheel
+from rekindle.journey.walk import is_still_true
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Silent
 from rekindle.render.summary import summarise_bundle
@@ -40,12 +41,12 @@ def test_a_library_of_this_machine_goes_in(tmp_path: Path) -> None:
     wheel = wheel_with(tmp_path / "made", outside=True)
     report = bundle_wheel(wheel, plan(tmp_path / "made"), workspace, Silent())
     assert report.out
-    assert fat_is_there(report)
+    assert is_still_true(report)
     with zipfile.ZipFile(report.out) as inside:
         assert any(name.endswith("libtinder.so.2") for name in inside.namelist())
     assert summarise_bundle(report) == f"libtinder.so.2 now inside {Path(report.out).name}"
     Path(report.out).write_bytes(b"cut short")
-    assert not fat_is_there(report), "a wheel that changed is made again"
+    assert not is_still_true(report), "a wheel that changed is made again"
 
 
 def test_a_wheel_that_runs_alone_stays_as_it_is(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import inspect_built, wheel_is_there
+from rekindle.journey.from_source import inspect_built
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
@@ -80,19 +80,19 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         BuildResult,
         inputs,
         lambda: build_one(chosen, Within(progress)),
-        still_good=wheel_is_there,
     )
     if isinstance(built, BuildFailure):
         return end(verdict=f"spark was not built: {built.message}", failure=built)
     wheel = Path(built.wheel)
     report = inspect_built(walk, built)
+    # Where the machine has no GPU the demo claims none: its CUDA part is compiled and read, not run.
+    owed = None if examined.machine.gpus else False
     proof = walk.kept_leg(
         "verify",
         "installed into a fresh environment and tried",
         VerifyReport,
         digest(built.wheel_sha256, plan),
-        lambda: _verify(wheel, workspace, bool(examined.machine.gpus), Within(progress)),
-        still_good=lambda kept: kept.good,
+        lambda: verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=Within(progress)),
     )
     return end(
         arrived=proof.good,
@@ -140,9 +140,3 @@ def _unpack(root: Path) -> bool:
     spark.unpack(root)
     write_atomically(stamp, digest_now)
     return True
-
-
-def _verify(wheel: Path, workspace: Workspace, gpu: bool, progress: Progress) -> VerifyReport:
-    # Where the machine has no GPU the demo claims none: its CUDA part is compiled and read, not run.
-    owed = None if gpu else False
-    return verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=progress)

@@ -24,7 +24,7 @@ from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer, choose_installer, pip_of, telling_lines
 from rekindle.journey.fix import MOST_FIXES, repair_build
-from rekindle.journey.walk import Walk, digest, is_whole
+from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions, CompilerOptions
 from rekindle.model.bundle import BundleReport
@@ -80,7 +80,7 @@ class SourceBuilds:
             first()
             return build_with_repairs(options, Path(tree.root), self.options.clean, self.progress)
 
-        return self.walk.kept_leg(name, announce, BuildResult, inputs, make, still_good=wheel_is_there)
+        return self.walk.kept_leg(name, announce, BuildResult, inputs, make)
 
     def bundle(self, name: str, built: BuildResult) -> Path:
         """The built wheel, with the libraries inside that it would need from this machine where that is wanted."""
@@ -93,7 +93,6 @@ class SourceBuilds:
             BundleReport,
             digest(built.wheel_sha256),
             lambda: bundle_wheel(wheel, self.plan, self.workspace, self.progress, built.environment),
-            still_good=fat_is_there,
         )
         return Path(fat.out) if fat.out else wheel
 
@@ -125,8 +124,10 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
         first=check_offline,
         target=options.target,
     )
-    if isinstance(built, BuildFailure) or options.target:
-        return built if isinstance(built, BuildFailure) else None
+    if isinstance(built, BuildFailure):
+        return built
+    if options.target:
+        return None
     inspect_built(walk, built)
     return builds.bundle("bundle", built)
 
@@ -143,8 +144,13 @@ def build_with_repairs(
     """A build; where it fails for a cause with a safe remedy, that is done and told, and the build goes on."""
     repairs: set[str] = set()
     while True:
-        # What was compiled before a repair is kept: only the first try may begin anew.
-        built = again_if_changed(chosen, may_clean and not repairs, progress)
+        try:
+            built = build_one(chosen, progress)
+        except OtherPlan:
+            # Begun anew only where the user gave --clean, and not after a repair: what was compiled before it is kept.
+            if not may_clean or repairs:
+                raise
+            built = build_one(msgspec.structs.replace(chosen, clean=True), progress)
         if not isinstance(built, BuildFailure):
             return built
         repaired = repair_build(built, chosen, root)
@@ -153,17 +159,6 @@ def build_with_repairs(
         chosen, repair = repaired
         repairs.add(repair)
         progress.note(f"{repair}; the build goes on")
-
-
-def again_if_changed(chosen: BuildOptions, may_clean: bool, progress: Progress) -> BuildResult | BuildFailure:
-    """A build, begun anew only where another plan left objects and the user gave --clean: the same command, given
-    again after an interruption, continues its own tree."""
-    try:
-        return build_one(chosen, progress)
-    except OtherPlan:
-        if not may_clean:
-            raise
-        return build_one(msgspec.structs.replace(chosen, clean=True), progress)
 
 
 def bundle_wheel(
@@ -182,11 +177,6 @@ def bundle_wheel(
     # What it brings has code for every card of its time; the wheel is for those of the plan.
     archs = [arch.removesuffix("+PTX") for arch in plan.arch_list] if plan.cuda else []
     return bundle(wheel, out=out, library_path=places, archs=archs, allow_missing=True, progress=progress)
-
-
-def fat_is_there(report: BundleReport) -> bool:
-    """Is the kept report still true: the fat wheel lies there unchanged (or none was needed)?"""
-    return report.out is None or is_whole(report.out, report.sha256)
 
 
 def fetch_tree(workspace: Workspace, options: UpOptions, progress: Progress) -> SourceTree:
@@ -216,11 +206,6 @@ def patch_tree(root: Path, workspace: Workspace, python: str) -> SourceTree:
             remedy=f"rekindle source status --source {root}",
         )
     return tree
-
-
-def wheel_is_there(built: BuildResult) -> bool:
-    """Does the wheel lie there with the digest it was built with?"""
-    return is_whole(built.wheel, built.wheel_sha256)
 
 
 def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:

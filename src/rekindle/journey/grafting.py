@@ -7,7 +7,7 @@ from rekindle.api.graft import graft, graft_apply
 from rekindle.errors import StageFailed
 from rekindle.graft.order import find_tools
 from rekindle.host.live import LiveHost
-from rekindle.journey.walk import Walk, Within, digest, is_whole
+from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import UpOptions
@@ -63,8 +63,7 @@ def graft_torch(walk: Walk, plan: Plan, torch: Request, options: UpOptions) -> P
     time = f"about {spoken_minutes(*outline.minutes)}; Ctrl-C is safe" if outline.minutes else "nothing is compiled"
     # What the wheel is made of, not the plan: its minutes and jobs follow the memory that is free at the moment.
     inputs = digest(outline.wheel, outline.archs, outline.file, torch.requirement, torch.index, plan.python)
-    told = f"{what}: {time}"
-    report = walk.kept_leg("graft", told, GraftReport, inputs, make, still_good=lambda it: is_whole(it.out, it.sha256))
+    report = walk.kept_leg("graft", f"{what}: {time}", GraftReport, inputs, make)
     if report.out is None:
         why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), None)
         raise StageFailed(

@@ -271,11 +271,12 @@ def disagreements(
     plan: Plan, requests: Sequence[Request], announced: Sequence[Package] | None, before: Contents, after: Contents
 ) -> list[str]:
     """Everything that is not as planned and announced, in words; empty where installed = planned."""
-    wrong: list[str] = []
     expected = {package.name: package.version for package in announced or ()}
-    for name, version in expected.items():
-        if after.versions.get(name) != version:
-            wrong.append(f"{name} is {after.versions.get(name) or 'missing'}, {version} was announced")
+    wrong = [
+        f"{name} is {after.versions.get(name) or 'missing'}, {version} was announced"
+        for name, version in expected.items()
+        if after.versions.get(name) != version
+    ]
     for request in requests:
         name = str(canonicalize_name(request.name))
         if name in expected or request.version is None:
@@ -294,14 +295,11 @@ def disagreements(
 
 def _unannounced_changes(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
     wrong = []
-    for name, version in before.versions.items():
-        if name not in expected and after.versions.get(name) != version:
-            wrong.append(f"{name} {version} became {after.versions.get(name) or 'nothing'}, which nobody announced")
-    wrong += [
-        f"{name} {version} came without being announced"
-        for name, version in after.versions.items()
-        if name not in before.versions and name not in expected
-    ]
+    for name, version in (before.versions | after.versions).items():
+        was, now = before.versions.get(name), after.versions.get(name)
+        if name not in expected and was != now:
+            came = f"{name} {version} came without being announced"
+            wrong.append(f"{name} {was} became {now or 'nothing'}, which nobody announced" if was else came)
     return wrong
 
 
@@ -322,10 +320,6 @@ def _torch_disagreements(plan: Plan, requests: Sequence[Request], after: Content
         toolkit = after.torch.get(kind)
         if planned is None and plan.variant == "cpu" and toolkit:
             wrong.append(f"torch was built for {kind.upper()} {toolkit}, a CPU build was planned")
-        elif planned and _minor(toolkit) != _minor(planned):
+        elif planned and (toolkit or "").split(".")[:2] != planned.split(".")[:2]:
             wrong.append(f"torch was built for {kind.upper()} {toolkit or 'nothing'}, {planned} was planned")
     return wrong
-
-
-def _minor(version: str | None) -> list[str]:
-    return (version or "").split(".")[:2]

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import platform
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,20 +94,17 @@ def matrix_status(table: Path = TABLE) -> MatrixStatus:
 def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) -> MatrixStatus:
     ledger = _open_ledger(lock)
     rows = []
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for cell in cells:
         state = ledger.folder(cell).state()
         held = state.stage == "running" and ledger.held(cell)
-        decision = ledger.decide(cell, fresh_run=fresh_run)
-        stage = state.stage if held or state.stage != "running" else "lost"
-        counts[stage] = counts.get(stage, 0) + 1
-        because = "being built now" if held else decision.because
-        rows.append(
-            CellRow(cell=cell.id, name=cell.name, state=state, rebuild=decision.build and not held, because=because)
-        )
+        build, because, _ = ledger.decide(cell, fresh_run=fresh_run)
+        counts[state.stage if held or state.stage != "running" else "lost"] += 1
+        because = "being built now" if held else because
+        rows.append(CellRow(cell=cell.id, name=cell.name, state=state, rebuild=build and not held, because=because))
     if lock.refused:
         counts["refused"] = len(lock.refused)
-    return MatrixStatus(root=lock.root, rows=tuple(rows), refused=lock.refused, counts=counts)
+    return MatrixStatus(root=lock.root, rows=tuple(rows), refused=lock.refused, counts=dict(counts))
 
 
 def _open_ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
@@ -259,32 +257,27 @@ def matrix_publish(
     from rekindle.api.index import index_add, index_build
 
     lock = load_lock(table)
+    house = str(wheelhouse)
     added, unproven, missing, same_name = [], [], [], []
     for cell in _chosen(lock, only):
         folder = CellFolder(Path(lock.root), cell.id)
         state = folder.state()
+        name = Path(state.wheel or "").name
         if state.stage not in ("built", "proven") or not state.wheel:
             missing.append(cell.name)
-            continue
-        if Path(state.wheel).name in added:
+        elif name in added:
             same_name.append(cell.name)
-            continue
-        proofs = [str(folder.wheels / "verify.json")] if state.stage == "proven" else []
-        report = folder.wheels / "inspect.json"
-        index_add(
-            str(wheelhouse),
-            [state.wheel],
-            report=str(report) if report.is_file() else None,
-            proofs=proofs,
-            progress=progress,
-        )
-        added.append(Path(state.wheel).name)
-        if state.stage != "proven":
-            unproven.append(Path(state.wheel).name)
+        else:
+            proofs = [str(folder.wheels / "verify.json")] if state.stage == "proven" else []
+            report = folder.wheels / "inspect.json"
+            seen = str(report) if report.is_file() else None
+            index_add(house, [state.wheel], report=seen, proofs=proofs, progress=progress)
+            added.append(name)
+            unproven += [name] if state.stage != "proven" else []
     if added:
-        index_build(str(wheelhouse), progress=progress)
+        index_build(house, progress=progress)
     return Published(
-        wheelhouse=str(wheelhouse),
+        wheelhouse=house,
         added=tuple(added),
         unproven=tuple(unproven),
         missing=tuple(missing),

@@ -187,13 +187,8 @@ class _Planner:
         cards = [""]
         if axes.get("variant") != "cpu":
             cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
-        plans = []
-        for card in cards:
-            plan = self._plan_for_card(card, axes)
-            if isinstance(plan, tuple):
-                return plan
-            plans.append(plan)
-        return plans[0]
+        plans = [self._plan_for_card(card, axes) for card in cards]
+        return next((plan for plan in plans if isinstance(plan, tuple)), plans[0])
 
     def _plan_for_card(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
         try:
@@ -226,16 +221,8 @@ class _Planner:
         )
         if axes.get("system", self._here) != self._here:
             return target
-        here = self._machine
-        return msgspec.structs.replace(
-            target,
-            os=here.os,
-            memory_gib=here.memory_gib,
-            toolkits=here.toolkits,
-            compilers=here.compilers,
-            pythons=here.pythons,
-            tools=here.tools,
-        )
+        own = ("os", "memory_gib", "toolkits", "compilers", "pythons", "tools")
+        return msgspec.structs.replace(target, **{name: getattr(self._machine, name) for name in own})
 
 
 def _name_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
@@ -257,11 +244,10 @@ def _as_card(arch: str) -> str:
 
 def _toolkit(variant: str | None) -> dict[str, str]:
     """``cu118`` → CUDA 11.8, ``rocm6.2`` → ROCm 6.2; what else a build is made with needs no toolkit."""
-    if variant and (match := re.fullmatch(r"cu(\d+)(\d)", variant)):
+    if match := re.fullmatch(r"cu(\d+)(\d)", variant or ""):
         return {"cuda": f"{match[1]}.{match[2]}"}
-    if variant and (match := re.fullmatch(r"rocm(\d+(?:\.\d+)+)", variant)):
-        return {"rocm": match[1]}
-    return {}
+    match = re.fullmatch(r"rocm(\d+(?:\.\d+)+)", variant or "")
+    return {"rocm": match[1]} if match else {}
 
 
 def _astray(plan: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> tuple[Reason, ...]:

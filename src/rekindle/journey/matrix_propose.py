@@ -66,11 +66,10 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
         groups.setdefault((entry.system, entry.wish.python or built.python), {})[entry.name] = (entry, built)
     wheels = [wheel for place, members in groups.items() for wheel in _fewest_wheels(*place, members)]
     table = table_text(wheels)
-    path = out if wheels else None
+    path = str(out) if wheels and out is not None else None
     if path is not None:
-        write_for_user(path, table)
-    where = str(path) if path else None
-    return Proposal(table=table, wheels=tuple(wheels), official=official, unserved=unserved, path=where)
+        write_for_user(Path(path), table)
+    return Proposal(table=table, wheels=tuple(wheels), official=official, unserved=unserved, path=path)
 
 
 def _fewest_wheels(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:
@@ -82,21 +81,18 @@ def _fewest_wheels(system: str, python: str, members: dict[str, tuple[_Machine, 
             served[build] = [name for name, (entry, _) in members.items() if _can_use_build(entry, build, python)]
     left = set(members)
     while left:
-        torch, cuda, rocm = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
-        names = [name for name in served[torch, cuda, rocm] if name in left] or sorted(left)[:1]
+        build = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
+        names = [name for name in served[build] if name in left] or sorted(left)[:1]
         left -= set(names)
-        plans = [_plan_as_build(members[name][0], (torch, cuda, rocm), python) for name in names]
-        variant = flavour_name(cuda, rocm)
-        archs = tuple(dict.fromkeys(arch for made in plans for arch in made.arch_list))
-        cpus = [members[name][0].machine.cpu.microarchitecture for name in names]
+        archs = {arch for name in names for arch in _plan_as_build(members[name][0], build, python).arch_list}
         yield ProposedWheel(
-            torch=torch,
-            variant=variant,
+            torch=build[0],
+            variant=flavour_name(*build[1:]),
             python=python,
             system=system,
             archs=tuple(sorted(archs, key=_arch_order)),
             serves=tuple(names),
-            cpu=_weakest_cpu([cpu for cpu in cpus if cpu]),
+            cpu=_weakest_cpu([members[name][0].machine.cpu.microarchitecture for name in names]),
         )
 
 
@@ -112,7 +108,7 @@ def _can_use_build(entry: _Machine, build: tuple[str, str | None, str | None], p
     return built.answer == "build" and not built.changes and (built.torch, built.cuda, built.rocm) == build
 
 
-def _weakest_cpu(cpus: Sequence[str]) -> str | None:
+def _weakest_cpu(cpus: Sequence[str | None]) -> str | None:
     """The CPU that can do least: what is compiled for it runs on the others."""
     table = load_facts().cpu.microarchitecture
     return min((cpu for cpu in cpus if cpu in table), key=lambda cpu: len(table[cpu].features), default=None)
@@ -127,16 +123,8 @@ def table_text(wheels: Sequence[ProposedWheel]) -> str:
     lines = ["# Written by rekindle matrix propose"]
     for number, wheel in enumerate(wheels):
         lines += ["", f"# serves {', '.join(wheel.serves)}".replace("\n", " "), "[[include]]" if number else "[axes]"]
-        row: dict[str, str | list[str] | None] = {
-            "torch": wheel.torch,
-            "python": wheel.python,
-            "variant": wheel.variant,
-            "archs": list(wheel.archs) or None,
-            "cpu": wheel.cpu,
-            "system": wheel.system,
-        }
-        for axis, value in row.items():
-            if value is not None:
+        for axis in ("torch", "python", "variant", "archs", "cpu", "system"):
+            if value := getattr(wheel, axis):
                 text = msgspec.json.encode(value if number else [value]).decode()
                 lines.append(f"{axis} = {text}")
     return "\n".join(lines) + "\n"

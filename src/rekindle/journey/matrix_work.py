@@ -54,12 +54,10 @@ def carry_out_cell(
             state = _make_attempt(folder, cell, state, options, progress)
         except WorkspaceBusy:
             raise
-        except (BadInput, MissingTool, NotReady) as error:
-            state = fail_attempt(state, classify(error.message, default="setup"), error.message)
-        except RekindleError as error:
-            state = fail_attempt(state, classify(error.message, default="compile"), error.message)
-        except OSError as error:
-            state = fail_attempt(state, classify(str(error), default="setup"), str(error))
+        except (RekindleError, OSError) as error:
+            said = error.message if isinstance(error, RekindleError) else str(error)
+            setup = isinstance(error, BadInput | MissingTool | NotReady | OSError)
+            state = fail_attempt(state, classify(said, default="setup" if setup else "compile"), said)
         folder.save(state)
     return state
 
@@ -110,8 +108,7 @@ def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progre
     write_atomically(plan_file, encode(cell.plan))
     root = workspace.source / cell.project
     ready = root.with_name(f"{cell.project}.ready")
-    identity = cell.identity
-    if not (root.is_dir() and ready.is_file() and ready.read_text(encoding="utf-8") == identity):
+    if not (root.is_dir() and ready.is_file() and ready.read_text(encoding="utf-8") == cell.identity):
         ready.unlink(missing_ok=True)
         if root.exists():
             shutil.rmtree(root)
@@ -125,7 +122,7 @@ def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progre
             shutil.rmtree(part, ignore_errors=True)
             shutil.copytree(cell.source, part, symlinks=True, ignore=shutil.ignore_patterns("build", ".git"))
             part.rename(root)
-        write_atomically(ready, identity)
+        write_atomically(ready, cell.identity)
     if cell.project == "spark":
         return patch_spark(root)
     tree = source_patch(root, plan=plan_file)
@@ -136,22 +133,19 @@ def _prepare_source(cell: Cell, folder: CellFolder, workspace: Workspace, progre
 
 def _keep_wheel(folder: CellFolder, state: CellState, result: BuildResult) -> CellState:
     """The wheel and what lies beside it, copied into the cell's folder; the wheel last, so that it is never alone."""
-    wheel = None
+    source = Path(result.wheel)
     if result.wheel:
-        source = Path(result.wheel)
         folder.wheels.mkdir(parents=True, exist_ok=True)
         for file in sorted(source.parent.glob(f"{source.name}*"), key=lambda each: each == source):
-            target = folder.wheels / file.name
-            part = target.with_name(f".{target.name}.part")
+            part = folder.wheels / f".{file.name}.part"
             shutil.copy2(file, part)
-            part.replace(target)
-        wheel = folder.wheels / source.name
+            part.replace(folder.wheels / file.name)
     if result.report and Path(result.report).is_file():
         shutil.copy2(result.report, folder.place / "report.html")
     return msgspec.structs.replace(
         state,
         stage="built",
-        wheel=str(wheel) if wheel else None,
+        wheel=str(folder.wheels / source.name) if result.wheel else None,
         wheel_sha256=result.wheel_sha256 or None,
         seconds=round(sum(phase.seconds for phase in result.phases), 2),
         peak_memory_bytes=result.peak_memory_bytes,
@@ -172,13 +166,12 @@ def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Pro
     state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
     if cell.prove == "none":
         return end_attempt(msgspec.structs.replace(state, proof="not asked for"))
-    lacking = _why_unrunnable(cell)
-    if lacking:
+    if lacking := _why_unrunnable(cell):
         return end_attempt(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
     progress.stage("verify", cell.prove)
     proof = verify(
         wheel=Path(state.wheel or ""),
-        level="full" if cell.prove == "full" else "smoke",
+        level=cell.prove,
         plan=tree_place(folder.root, cell.tree) / "plan.json",
         save=folder.wheels / "verify.json",
         progress=progress,

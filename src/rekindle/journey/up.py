@@ -145,9 +145,13 @@ class _PlannedUp:
         options = self.options
         return choose_installer(options.installer, links=options.find_links, offline=options.offline)
 
+    @property
+    def is_ours(self) -> bool:
+        """Is the environment one of our making?"""
+        return self.target.folder is not None and (self.target.folder / MARK).is_file()
+
     def go(self) -> Journey:
-        ways = {"install": self.install, "graft": self.graft}
-        return ways.get(self.plan.answer, self.build)()
+        return {"install": self.install, "graft": self.graft, "build": self.build}[self.plan.answer]()
 
     @property
     def inputs(self) -> str:
@@ -303,8 +307,7 @@ class _PlannedUp:
     def build_python(self) -> str:
         """The interpreter that gets the wheel. An environment of ours stands for the one it was made with: what was
         built before it was there is kept afterwards."""
-        folder = self.target.folder
-        if self.target.exists and not (folder is not None and (folder / MARK).is_file()):
+        if self.target.exists and not self.is_ours:
             return self.python
         return self.base if self.plan.python or self.options.python else sys.executable
 
@@ -374,8 +377,7 @@ class _PlannedUp:
     def _keep_folder(self) -> Path:
         """Beside the environment that is ours; never inside one that was there before."""
         folder = self.target.folder
-        ours = folder is not None and (folder / MARK).is_file()
-        return folder / "rekindle" if folder is not None and ours else self.workspace.root / "keep"
+        return folder / "rekindle" if folder is not None and self.is_ours else self.workspace.root / "keep"
 
     def _fingerprint(self) -> str:
         return look_into(LiveHost(), self.python).fingerprint
@@ -389,17 +391,16 @@ class _PlannedUp:
             VerifyReport,
             inputs,
             lambda: self._verify(installed),
-            still_good=lambda kept: kept.good,
         )
         self._refuse_changed(installed, wheel)
         several = [f"{companion.name} {companion.version}" for companion in self.built_companions if companion.wheel]
         names = " and ".join([f"torch {self.plan.torch}", *several])
-        verdict = f"{names} run{'' if several else 's'} on this machine: {proof.passed} checks passed"
-        if not proof.good:
-            are = "are" if several else "is"
-            verdict = f"{names} {are} installed, but not proven to work: {summarise_proof(proof)}"
-        else:
+        are, run = ("are", "run") if several else ("is", "runs")
+        if proof.good:
+            verdict = f"{names} {run} on this machine: {proof.passed} checks passed"
             write_atomically(self._arrived, self.inputs)
+        else:
+            verdict = f"{names} {are} installed, but not proven to work: {summarise_proof(proof)}"
         for companion in self.built_companions:
             if why := companion.why:
                 verdict += f"; {' '.join(filter(None, (companion.name, companion.version)))} was not built: {why}"

@@ -13,8 +13,10 @@ from typing import Any, TypeVar, cast
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.model.build import BuildFailure
+from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.bundle import BundleReport
 from rekindle.model.document import encode, load
+from rekindle.model.graft import GraftReport
 from rekindle.model.journey import Journey, Leg, LegStatus
 from rekindle.model.progress import BuildView, Progress, show_build
 from rekindle.model.verify import VerifyReport
@@ -32,6 +34,20 @@ def digest(*inputs: Any) -> str:
 def is_whole(file: str | None, sha256: str | None) -> bool:
     """Does the file lie there with this digest?"""
     return file is not None and Path(file).is_file() and sha256_of(Path(file)) == sha256
+
+
+def is_still_true(kept: object) -> bool:
+    """Does the file that a kept document is about lie there unchanged; was it a proof?"""
+    match kept:
+        case BuildResult():
+            return is_whole(kept.wheel, kept.wheel_sha256)
+        case GraftReport():
+            return is_whole(kept.out, kept.sha256)
+        case BundleReport():
+            return kept.out is None or is_whole(kept.out, kept.sha256)
+        case VerifyReport():
+            return kept.good
+    return True
 
 
 class Walk:
@@ -54,7 +70,7 @@ class Walk:
         inputs: str,
         make: Callable[[], D],
         *,
-        still_good: Callable[[Any], bool] = lambda _: True,
+        still_good: Callable[[Any], bool] = is_still_true,
     ) -> D:
         """A leg whose document, a ``kind``, is kept in the workspace; walked again only if something changed. A failed
         build is not kept."""
@@ -85,22 +101,23 @@ class Walk:
     ) -> D:
         self.progress.stage(name, announce if status == "done" else "already there")
         begin = time.monotonic()
-        where = str(file) if file else None
+
+        def note(status: LegStatus, detail: str) -> None:
+            seconds, where = round(time.monotonic() - begin, 3), str(file) if file else None
+            self.legs.append(Leg(name=name, status=status, seconds=seconds, detail=detail, file=where))
+
         try:
             made = make()
         except RekindleError as error:
-            seconds = round(time.monotonic() - begin, 3)
-            self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=error.message, file=where))
+            note("failed", error.message)
             raise
-        seconds = round(time.monotonic() - begin, 3)
         if isinstance(made, BuildFailure):
-            self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=made.message))
+            file = None
+            note("failed", made.message)
             return cast(D, made)
         detail = tell(made)
-        if isinstance(made, VerifyReport) and not made.good:
-            # A proof that does not hold is a leg that failed, however well it was carried out.
-            status = "failed"
-        self.legs.append(Leg(name=name, status=status, seconds=seconds, detail=detail, file=where))
+        # A proof that does not hold is a leg that failed, however well it was carried out.
+        note("failed" if isinstance(made, VerifyReport) and not made.good else status, detail)
         self.progress.note(detail)
         return made
 
