@@ -71,15 +71,12 @@ class Call:
 
     @property
     def line(self) -> str:
-        """The command as one would type it."""
         return paste_with(self.variables, paste_line(self.command)) if self.variables else paste_line(self.command)
 
     def setting(self, **variables: str) -> "Call":
-        """The same with more variables."""
         return Call(command=self.command, variables={**self.variables, **variables})
 
     def saying(self, *words: str) -> "Call":
-        """The same with more words."""
         return Call(command=(*self.command, *words), variables=self.variables)
 
 

@@ -38,7 +38,6 @@ class _Machine(msgspec.Struct, frozen=True):
 
     @property
     def system(self) -> str:
-        """As the table's axis spells it."""
         question = Question(self.machine, self.wish, load_facts())
         return f"{self.machine.os.system}-{question.arch}"
 

@@ -198,7 +198,6 @@ class _Packing:
             chosen.setdefault(package.name, package)
 
     def card(self, packages: Sequence[Package]) -> Card:
-        """What a yes means."""
         places = dict.fromkeys(request.index or request.links or "" for request in self.requests if not request.url)
         own = None if self.options.offline else self.settings.index
         card = make_card(
@@ -235,7 +234,6 @@ class _Packing:
         return msgspec.structs.replace(made, files=files, bytes=total, signed=self.options.sign)
 
     def answer(self, packages: Sequence[Package], notes: tuple[str, ...], card: Card | None) -> Pack:
-        """What was made, or would be."""
         plan, other, windows = self.plan, self.other, self.other.system == "windows"
         script = pasted(str(self.options.out / ("install.bat" if windows else "install.sh")), windows=windows)
         variant = plan.variant if "+" not in (plan.torch or "") else None

@@ -139,19 +139,15 @@ class Within:
         self._outer = outer
 
     def stage(self, name: str, detail: str = "") -> None:
-        """A stage of the leg, as a line."""
         self._outer.note(f"{name}: {detail}" if detail else name)
 
     def step(self, done: float, total: float | None, detail: str = "") -> None:
-        """How far the leg is."""
         self._outer.step(done, total, detail)
 
     def panel(self, view: BuildView) -> None:
-        """The leg's build, as the outer listener shows it."""
         show_build(self._outer, view)
 
     def note(self, text: str) -> None:
-        """A remark, indented under the leg."""
         self._outer.note(f"  {text}")
 
 

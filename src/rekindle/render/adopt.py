@@ -8,7 +8,6 @@ _STATUS = {"adopted": "ok", "already": "ok", "planned": "skip", "undone": "ok", 
 
 
 def show_adoption(adoption: Adoption, screen: Screen) -> None:
-    """The card before the question, and the account afterwards."""
     screen.verdict(_STATUS[adoption.state], adoption.verdict)
     if adoption.state == "undone" or adoption.plan is None:
         return

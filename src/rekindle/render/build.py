@@ -25,7 +25,6 @@ def _targets(target: str) -> str:
 
 
 def render_results(results: BuildResults, screen: Screen) -> None:
-    """The wheels or targets that were built, how long it took, and how they are proven."""
     for result in results.results:
         seconds = sum(phase.seconds for phase in result.phases)
         product = result.wheel.replace("\\", "/").rpartition("/")[2] if result.wheel else _targets(result.target or "")
@@ -63,7 +62,6 @@ def _next_steps(result: BuildResult) -> tuple[str, ...]:
 
 
 def render_failure(failure: BuildFailure, screen: Screen) -> None:
-    """What failed, the first error, its cause, and where the whole log lies."""
     screen.verdict("fail", f"{failure.project}: {failure.phase} failed: {failure.message}")
     wrong = [fact for fact in failure.facts if fact.ok is False]
     screen.bullets((f"{fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in wrong), status="fail")
@@ -101,7 +99,6 @@ def render_foreign(account: object, screen: Screen) -> None:
 
 
 def render_bundle(document: BundleReport, screen: Screen) -> None:
-    """Which libraries went in, what was taken out, what stays outside."""
     count = len(document.brought)
     if document.out is None:
         screen.verdict("ok", f"{count} libraries would go in")

@@ -9,7 +9,6 @@ _MARKS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
 
 
 def view_keys(answer: SigningKeys, screen: Screen) -> None:
-    """The keys of this machine and those it believes."""
     if answer.signed:
         screen.verdict("ok", f"signed: {answer.signed}")
     elif not answer.keys:
@@ -22,7 +21,6 @@ def view_keys(answer: SigningKeys, screen: Screen) -> None:
 
 
 def view_claims(report: ClaimsReport, screen: Screen) -> None:
-    """Whether the wheel is what it claims to be, claim by claim."""
     name = Path(report.wheel).name
     if report.verdict == "proven":
         screen.verdict("ok", f"{name} is what it claims to be, signed by {report.signed_by}")
@@ -46,7 +44,6 @@ def view_claims(report: ClaimsReport, screen: Screen) -> None:
 
 
 def view_index_check(answer: IndexCheck, screen: Screen) -> None:
-    """Whether the wheelhouse is as its signed list says."""
     if answer.good:
         screen.verdict("ok", f"{answer.wheels} wheels, all as {answer.signed_by} listed them")
     else:
@@ -60,7 +57,6 @@ def view_index_check(answer: IndexCheck, screen: Screen) -> None:
 
 
 def view_rebuilt(answer: Rebuilt, screen: Screen) -> None:
-    """Whether the two wheels are the same."""
     name = Path(answer.wheel).name
     if answer.verdict == "identical":
         screen.verdict("ok", f"{name} is identical, byte for byte")

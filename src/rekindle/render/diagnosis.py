@@ -7,7 +7,6 @@ _SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
 
 
 def view_diagnosis(document: Diagnosis, screen: Screen) -> None:
-    """The likeliest cause with its fix, and what else was found."""
     if not document.matches:
         screen.verdict("warn", f"nothing known in {document.lines or 0} lines")
         screen.paragraph("None of the rules recognises this log, so there is no answer rather than a guess.")

@@ -11,7 +11,6 @@ _MARKS = {"agrees": "ok", "drift": "fail", "new": "warn", "skipped": "skip"}
 
 
 def table_view(view: TableView, screen: Screen) -> None:
-    """The tables, the rows of one, or one row whole."""
     if view.table == "tables":
         screen.rows(
             [(name, ", ".join(f"{value} {key}" for key, value in row.items())) for name, row in view.rows.items()]
@@ -38,7 +37,6 @@ def _text(value: object) -> str:
 
 
 def sources_view(view: SourcesView, screen: Screen) -> None:
-    """Where the facts come from, most used first."""
     counts = ", ".join(f"{count} {how}" for how, count in view.how.items())
     screen.verdict("ok", f"{sum(view.how.values())} rows: {counts}; read {view.oldest} to {view.newest}")
     shown = view.sources if screen.verbosity else view.sources[:40]
@@ -47,7 +45,6 @@ def sources_view(view: SourcesView, screen: Screen) -> None:
 
 
 def check_view(check: FactsCheck, screen: Screen) -> None:
-    """What agrees with a new measurement, and what drifted."""
     status = "fail" if check.drift else "warn" if check.new or not check.agrees else "ok"
     text = f"{check.agrees} facts agree, {check.drift} drifted, {check.new} new, {check.skipped} not looked at"
     screen.verdict(status, text)
@@ -63,7 +60,6 @@ def check_view(check: FactsCheck, screen: Screen) -> None:
 
 
 def format_view(done: FactsFormat, screen: Screen) -> None:
-    """Which files were not in their one form."""
     if not done.changed:
         screen.verdict("ok", f"{len(done.files)} files are in their canonical form")
         return

@@ -11,7 +11,6 @@ _SHOWN = 12
 
 
 def show_up(document: FarmUp, screen: Screen) -> None:
-    """Where the scheduler is, and how others get in."""
     if document.state == "planned":
         screen.verdict("ok", f"A scheduler would run at {document.scheduler} (dry run: nothing was written)")
         screen.bullet(f"{document.folder}: {', '.join(document.written)}")
@@ -44,7 +43,6 @@ def _farm_option(folder: str) -> str:
 
 
 def show_join(document: FarmJoin, screen: Screen) -> None:
-    """Is it a worker now, and if not, what is to be done?"""
     if document.script is not None:
         for line in document.script.splitlines():
             screen.line(line)
@@ -75,7 +73,6 @@ def _show_join_checks(document: FarmJoin, screen: Screen) -> None:
 
 
 def show_report(document: FarmReport, screen: Screen) -> None:
-    """Load, machines, failures."""
     status = document.status
     if status.why:
         screen.verdict("fail", status.why)
@@ -112,7 +109,6 @@ def _describe_failure(failure: FarmFailure, *, full: bool) -> str:
 
 
 def show_down(document: FarmDown, screen: Screen) -> None:
-    """What was ended."""
     words = f"ended: {', '.join(document.ended)}" if document.ended else "nothing of this farm runs here"
     screen.verdict("warn" if document.left else "ok", words)
     screen.bullets(document.left, status="warn", title="Not reached")

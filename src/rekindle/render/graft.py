@@ -12,7 +12,6 @@ _SHOWN = 8
 
 
 def render_graft(document: GraftReport, screen: Screen) -> None:
-    """The verdict, what each part came to, the next command."""
     counts = {state: document.count(state) for state in ("has", "added", "planned", "left-out", "refused")}
     total = len(document.units)
     name = Path(document.wheel).name

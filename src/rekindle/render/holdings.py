@@ -6,7 +6,6 @@ from rekindle.render.screen import Screen
 
 
 def show_holdings(document: Holdings, screen: Screen) -> None:
-    """What is kept on this machine, place by place."""
     if not document.items:
         screen.verdict("ok", "Rekindle keeps nothing on this machine")
         screen.paragraph(f"(looked in {', '.join(document.places)})")
@@ -40,7 +39,6 @@ def _by_workspace(items: tuple[Holding, ...]) -> list[tuple[str, list[Holding]]]
 
 
 def show_cleaning(document: Cleaning, screen: Screen) -> None:
-    """What went, and what was not removed."""
     freed = spoken_bytes(document.freed_bytes)
     if not document.removed and not document.kept:
         screen.verdict("ok", "There is nothing of that kind to remove")

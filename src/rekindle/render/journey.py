@@ -9,7 +9,6 @@ _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
 
 
 def show_journey(journey: Journey, screen: Screen) -> None:
-    """The verdict, the legs, and where everything lies."""
     screen.verdict("ok" if journey.arrived else "fail", journey.verdict)
     screen.section("The way")
     width = widest(leg.name for leg in journey.legs)
@@ -58,7 +57,6 @@ _SHOWN = 3
 
 
 def show_card(card: Card, screen: Screen) -> None:
-    """What a yes brings: what, from where, how much, how long, where to."""
     rows = [("what", ", ".join(card.what))]
     if card.places:
         rows.append(("from", ", ".join(card.places)))

@@ -14,7 +14,6 @@ from rekindle.render.summary import summarise_plan
 
 
 def show_examination(document: Examination, screen: Screen) -> None:
-    """Everything that was learnt of a machine, and every check."""
     screen.verdict(*readiness(document.ready))
     screen.line()
     screen.rows(machine_rows(document, all_of_it=screen.verbosity > 0))
@@ -161,7 +160,6 @@ _SHOWN_VERSIONS = 5
 
 
 def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> None:
-    """The machine in a few lines, what is missing, and the torch for it."""
     screen.verdict(*readiness(document.ready))
     screen.line()
     screen.labels(_glance_rows(document))

@@ -28,7 +28,6 @@ _ALL = "--json lists all"
 
 
 def render_lock(lock: MatrixLock, screen: Screen) -> None:
-    """The frozen cells, what they cost, and which were refused."""
     count = len(lock.cells)
     screen.verdict("ok" if count else "fail", f"{count} cells planned, {len(lock.refused)} refused")
     cost = lock.cost
@@ -52,7 +51,6 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
 
 
 def render_status(status: MatrixStatus, screen: Screen) -> None:
-    """What became of each cell, and whether the next run builds it."""
     words = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
     screen.verdict("ok" if status.good else "warn", words)
     width = min(60, widest(row.name for row in status.rows))
@@ -82,7 +80,6 @@ def _describe_row(row: CellRow) -> str:
 
 
 def render_run(run: MatrixRun, screen: Screen) -> None:
-    """The status after a run, and what the run did."""
     render_status(run.status, screen)
     screen.facts(
         [
@@ -98,7 +95,6 @@ def render_run(run: MatrixRun, screen: Screen) -> None:
 
 
 def render_cell(state: CellState, screen: Screen) -> None:
-    """What became of one cell."""
     good = state.stage in ("built", "proven")
     screen.verdict("ok" if good else "fail", f"cell {state.id}: {state.stage}{'' if good else ': ' + state.message}")
     if state.wheel:
@@ -106,7 +102,6 @@ def render_cell(state: CellState, screen: Screen) -> None:
 
 
 def render_published(published: Published, screen: Screen) -> None:
-    """Which wheels went into the wheelhouse."""
     screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
     screen.bullets((f"{name}: published as not proven" for name in published.unproven), status="warn")
     screen.bullets((f"{name}: there is no wheel" for name in published.missing), status="skip")
@@ -120,7 +115,6 @@ def render_script(script: MatrixScript, screen: Screen) -> None:
 
 
 def render_proposal(proposal: Proposal, screen: Screen) -> None:
-    """The wheels with the machines they serve, who needs none, and the table."""
     count, machines = len(proposal.wheels), sum(len(wheel.serves) for wheel in proposal.wheels)
     text = f"{count} wheel{'s' * (count != 1)} to build for {machines} machine{'s' * (machines != 1)}"
     screen.verdict("warn" if proposal.unserved else "ok", f"{text}; official wheels serve {len(proposal.official)}")
@@ -141,7 +135,6 @@ def render_proposal(proposal: Proposal, screen: Screen) -> None:
 
 
 def render_simulation(simulation: Simulation, screen: Screen) -> None:
-    """How a model of many workers did."""
     screen.verdict("ok" if not simulation.unbuilt else "warn", f"{simulation.built} of {simulation.cells} cells built")
     screen.rows(
         [
@@ -157,7 +150,6 @@ def render_simulation(simulation: Simulation, screen: Screen) -> None:
 
 
 def write_report(status: MatrixStatus, out: Path) -> None:
-    """One page that needs no network."""
     from rekindle.render.pages import render_matrix_html
 
     write_for_user(out, render_matrix_html(status))
@@ -174,7 +166,6 @@ class Live:
         self._before: dict[str, str] = {}
 
     def show(self, status: MatrixStatus) -> None:
-        """The cells as they are now."""
         if self._live:
             self._draw(status)
         elif not self._quiet:

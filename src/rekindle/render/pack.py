@@ -11,7 +11,6 @@ _SHOWN = 12
 
 
 def show_pack(pack: Pack, screen: Screen) -> None:
-    """The verdict, the packages, what is left out, the next commands."""
     is_written = bool(pack.files)
     words = f"{spoken_bytes(pack.bytes)} in {pack.folder}" if is_written else "nothing was written (dry run)"
     screen.verdict("ok", f"{pack.title} for {pack.system} on {pack.arch}, Python {pack.python}: {words}")
@@ -32,14 +31,12 @@ def show_pack(pack: Pack, screen: Screen) -> None:
 
 
 def show_pack_card(card: Card, screen: Screen) -> None:
-    """How much comes, from where, and where to."""
     rows = [("what", ", ".join(card.what)), ("from", ", ".join(card.places)), ("download", spoken_download(card))]
     free = f" ({card.disk_free_gib:g} GiB free there)" if card.disk_free_gib is not None else ""
     screen.labels([(name, text) for name, text in (*rows, ("into", f"{card.into}{free}")) if text])
 
 
 def show_pack_check(check: PackCheck, screen: Screen) -> None:
-    """Good or not, and everything that is wrong."""
     if check.good:
         by = f", signed by {check.signed}" if check.signed else ""
         screen.verdict("ok", f"{check.title}: all {check.files} files are as they were made{by}")

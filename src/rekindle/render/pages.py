@@ -37,7 +37,6 @@ def fill_template(template: str, **values: Any) -> str:
 
 
 def render_journey_html(journey: Journey) -> str:
-    """A walk: its legs, the plan, the wheel and the proof."""
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
     body = fill_template(
         "journey.html.j2",
@@ -63,7 +62,6 @@ _STYLE = """
 
 
 def render_matrix_html(status: MatrixStatus) -> str:
-    """A matrix: a grid of its cells, and each of them."""
     body = fill_template(
         "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),

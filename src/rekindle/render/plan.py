@@ -18,7 +18,6 @@ _HINT = "-v shows everything, with sources; --why-not torch=… tells why someth
 
 
 def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> None:
-    """The answer, what to paste, why, and what else was considered."""
     status, text = _verdict(plan)
     screen.verdict(status, text)
     if plan.changes:
@@ -163,7 +162,6 @@ def _alternatives(plan: Plan, screen: Screen) -> None:
 
 
 def why_not_view(answer: WhyNot, screen: Screen) -> None:
-    """What is in the way of something that was not proposed."""
     if answer.proposed:
         screen.verdict("ok", f"{answer.asked} is what the plan proposes")
     elif answer.way == "graft":
@@ -201,7 +199,6 @@ _WORDS = {
 
 
 def companions_view(plan: Plan, screen: Screen) -> None:
-    """The section about what was asked for beside torch."""
     screen.section(f"Beside torch {plan.torch}" if plan.torch else "Beside torch")
     for companion in plan.companions:
         _companion(companion, screen)
@@ -240,7 +237,6 @@ def _companion(companion: Companion, screen: Screen) -> None:
 
 
 def show_choice(choice: TorchChoice, screen: Screen) -> None:
-    """A torch for programs that install it themselves."""
     if choice.answer == "none":
         screen.verdict("fail", "No torch runs on this machine")
     else:
@@ -253,6 +249,5 @@ def show_choice(choice: TorchChoice, screen: Screen) -> None:
 
 
 def show_ready(ready: TorchReady, screen: Screen) -> None:
-    """Where the torch is that was brought."""
     screen.verdict("ok" if ready.ready else "fail", ready.verdict)
     screen.facts([("python", ready.python), ("activate", ready.activate), ("constraints", ready.constraints)])

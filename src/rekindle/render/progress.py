@@ -78,7 +78,6 @@ class LineProgress:
         self._name = ""
 
     def stage(self, name: str, detail: str = "") -> None:
-        """A new stage, as a line of its own."""
         self._name = name
         self._last = time.monotonic()
         self._say(f"{name}{': ' + detail if detail else ''}", bold=len(name))
@@ -109,11 +108,9 @@ class LineProgress:
         self._draw(panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream)))
 
     def note(self, text: str) -> None:
-        """A remark, indented."""
         self._say(f"  {text}")
 
     def close(self) -> None:
-        """Clears what is drawn in place."""
         if self._height:
             self._draw([])
 

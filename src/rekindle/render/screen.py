@@ -112,34 +112,28 @@ class Screen:
         self._unicode = speaks_unicode(stream)
 
     def style(self, text: str, *styles: str) -> str:
-        """Text in colour, where colour is wanted."""
         if not self.color or not styles:
             return text
         return f"\x1b[{';'.join(_CODES[s] for s in styles)}m{text}\x1b[0m"
 
     def mark(self, status: str) -> str:
-        """The sign of a status."""
         sign, style = MARKS[status]
         return self.style(sign if self._unicode else _ASCII_MARKS.get(sign, sign), style)
 
     def line(self, text: str = "") -> None:
-        """One line as it is."""
         if not self._unicode:
             text = spelled(text, self.stream.encoding)
         self.stream.write(text.rstrip() + "\n")
 
     def verdict(self, status: str, text: str) -> None:
-        """The first line: the answer."""
         rows = self._wrapped(screen_text(text), self.width - 2) if self._live else [screen_text(text)]
         self._hang(f"{self.mark(status)} ", [self.style(row, "bold") for row in rows], 2)
 
     def section(self, title: str) -> None:
-        """A title after an empty line."""
         self.line()
         self.line(self.style(title, "bold"))
 
     def paragraph(self, text: str, *, indent: int = 2) -> None:
-        """Wrapped text."""
         for piece in screen_text(text).splitlines() or [""]:
             self._hang(" " * indent, self._wrapped(piece, self.width - indent), indent)
 
@@ -191,7 +185,6 @@ class Screen:
             self.command(line, as_called=as_called)
 
     def causes(self, matches: Iterable[Match], word: str = "Cause") -> None:
-        """What explains a failure, each with its fix."""
         for match in matches:
             self.section(f"{word} ({match.confidence} confidence)")
             self.paragraph(match.cause)

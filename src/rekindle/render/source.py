@@ -37,7 +37,6 @@ def view_diff(tree: SourceTree, screen: Screen) -> None:
 
 
 def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
-    """Which CMake versions were raised, and which left alone."""
     verb = "would be raised" if result.dry_run else "raised"
     count = len(result.changes)
     files = len({change.file for change in result.changes})
@@ -53,7 +52,6 @@ def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
 
 
 def view_saved(saved: SavedPatches, screen: Screen) -> None:
-    """The patch files that were written."""
     count = len(saved.files)
     screen.verdict("ok" if count else "skip", f"{count} patch file{'s' * (count != 1)} written from {saved.base}..HEAD")
     for file in saved.files:

@@ -26,14 +26,12 @@ def summarise_machine(examined: Examination) -> str:
 
 
 def summarise_graft(report: GraftReport) -> str:
-    """How many units got code, and how many stay without."""
     without = report.count("left-out") + report.count("refused")
     stay = f"; {without} stay without" if without else ""
     return f"{report.count('added')} of {len(report.units)} units got code for {report.arch}{stay}"
 
 
 def summarise_plan(plan: Plan) -> str:
-    """What would be installed or built, and what that costs."""
     if plan.project == "spark":
         return " ".join(reason.text for reason in plan.because)
     if plan.answer == "none":
@@ -56,12 +54,10 @@ def summarise_plan(plan: Plan) -> str:
 
 
 def summarise_tree(tree: SourceTree) -> str:
-    """What the tree is, and where."""
     return f"{tree.project} {tree.version}{' at ' + tree.commit[:12] if tree.commit else ''} in {tree.root}"
 
 
 def summarise_patches(tree: SourceTree) -> str:
-    """Which patches were applied."""
     ours = [patch for patch in tree.patches if patch.state == "applied"]
     if not ours:
         return "none needed with these tools"
@@ -69,14 +65,12 @@ def summarise_patches(tree: SourceTree) -> str:
 
 
 def summarise_build(built: BuildResult) -> str:
-    """The wheel, or the target."""
     if not built.wheel:
         return f"{spoken_targets(built.target or '') or 'the target'}: {built.steps or 0} steps, no wheel"
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
 
 
 def summarise_bundle(report: BundleReport) -> str:
-    """Which libraries the wheel brings along."""
     left = f"; not found here: {', '.join(library.name for library in report.missing)}" if report.missing else ""
     if not report.out:
         return f"nothing to bring along: it needs only what every machine has{left}"
@@ -86,7 +80,6 @@ def summarise_bundle(report: BundleReport) -> str:
 
 
 def summarise_inspection(report: WheelReport) -> str:
-    """For which cards and CPUs the wheel has code."""
     gpu = [*report.gpu.kernels.sass, *report.gpu.kernels.ptx, *report.gpu.kernels.gfx]
     dispatched = [use.isa for use in report.cpu.dispatched]
     parts = [
@@ -100,7 +93,6 @@ def summarise_inspection(report: WheelReport) -> str:
 
 
 def summarise_proof(proof: VerifyReport) -> str:
-    """The verdict and how many checks it rests on."""
     names = [check.id for check in proof.checks if check.status == "failed"]
     which = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
     count = f"{proof.passed} passed, {proof.failed} failed{which}, {proof.skipped} skipped"
@@ -113,13 +105,11 @@ def summarise_proof(proof: VerifyReport) -> str:
 
 
 def summarise_installation(done: Installation) -> str:
-    """What is installed, and where."""
     torch = done.packages.get("torch", "?")
     return f"torch {torch} and {max(0, len(done.packages) - 1)} other packages in {done.python}"
 
 
 def summarise_checks(checks: Sequence[Check]) -> str:
-    """What is missing, or that all is there."""
     failed = [check for check in checks if check.status == "fail"]
     if failed:
         return f"{len(failed)} of {len(checks)} are missing: {', '.join(check.id for check in failed)}"
@@ -141,5 +131,4 @@ _BY_KIND: dict[type, Callable[[Any], str]] = {
 
 
 def summarise(document: object) -> str:
-    """The line of its kind."""
     return _BY_KIND[type(document)](document)

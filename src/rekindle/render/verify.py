@@ -23,7 +23,6 @@ _OUTCOME: dict[str, tuple[str, str]] = {
 
 
 def view_verification(report: VerifyReport, screen: Screen) -> None:
-    """Whether it is proven, what failed and why, what was not tried."""
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
     subject = report.subject or "this torch"
     part = (
@@ -116,7 +115,6 @@ def _failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
 
 
 def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
-    """What got worse or better between two reports."""
     if comparison.worse:
         screen.verdict("fail", f"{len(comparison.worse)} checks got worse, {len(comparison.better)} better")
     else:
@@ -134,7 +132,6 @@ def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
 
 
 def guard_view(report: GuardReport, screen: Screen) -> None:
-    """The verdict, the culprit, the line that restores it."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(report.found.items())) or "no torch"
     if report.written:
         screen.verdict("ok", f"Recorded: {versions}")
@@ -164,7 +161,6 @@ def guard_view(report: GuardReport, screen: Screen) -> None:
 
 
 def show_records(review: RecordReview, screen: Screen) -> None:
-    """How many are good, and each that is not, or that differs from the others."""
     total = len(review.records)
     bad = review.count("doubtful") + review.count("unreadable")
     counts = f"{review.count('counts')} count, {review.count('hearsay')} are signed by nobody who is believed here"

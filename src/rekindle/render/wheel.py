@@ -9,7 +9,6 @@ from rekindle.render.screen import Screen
 
 
 def render_wheel(report: WheelReport, screen: Screen) -> None:
-    """What it is for, the verdict, its GPU code, CPU code and links."""
     name = " ".join(part for part in (report.name or report.target, report.version) if part)
     judged = judged_headline(report)
     status = "ok" if report.verdict is None else {True: "ok", False: "fail", None: "warn"}[report.verdict.runs]
@@ -49,7 +48,6 @@ _STATUS = {"yes": "ok", "partly": "warn", "unknown": "skip", "no": "fail"}
 
 
 def judged_headline(report: WheelReport) -> str | None:
-    """The verdict in a few words, where a machine was named."""
     if report.verdict is None:
         return None
     words = {True: "runs on", False: "does not run on", None: "cannot be told for"}[report.verdict.runs]
@@ -62,7 +60,6 @@ def _runs_partly(report: WheelReport) -> bool:
 
 
 def headline(report: WheelReport) -> str:
-    """One line that tells what the target is for."""
     if report.name not in (None, "torch") and not report.gpu.declared and report.gpu.libraries:
         return "GPU code for " + " ".join(_all_archs(report.gpu.libraries))
     kernels = report.gpu.kernels
@@ -124,7 +121,6 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
 
 
 def short(arch: str) -> str:
-    """An architecture as the head of a narrow column."""
     return arch.replace("sm_", "").replace("compute_", "ptx")
 
 
@@ -191,7 +187,6 @@ def _links(report: WheelReport, screen: Screen) -> None:
 
 
 def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
-    """A line per wheel."""
     good = bool(shelf.wheels) and not shelf.findings
     screen.verdict("ok" if good else "warn", f"{shelf.place}: {len(shelf.wheels)} wheels")
     for report in shelf.wheels:
@@ -209,7 +204,6 @@ def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
 
 
 def render_diff(diff: WheelDiff, screen: Screen) -> None:
-    """What differs between two wheels."""
     if not diff.differences:
         screen.verdict("ok", f"{diff.before} and {diff.after} do not differ in anything read here")
         return

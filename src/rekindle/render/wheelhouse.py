@@ -12,7 +12,6 @@ _SAY = {"added": "added", "already": "is there already", "updated": "has new evi
 
 
 def render_added(document: Added, screen: Screen) -> None:
-    """What was stored, with its warnings."""
     count = len(document.wheels)
     screen.verdict("ok", f"{count} wheel{'s' * (count != 1)} in {document.root}")
     for wheel in document.wheels:
@@ -24,7 +23,6 @@ def render_added(document: Added, screen: Screen) -> None:
 
 
 def render_built(document: SiteBuilt, screen: Screen) -> None:
-    """What the site lists, and how to use it."""
     screen.verdict("ok", f"{document.wheels} wheels of {document.projects} projects are listed in {document.simple}")
     screen.bullet(f"{document.pages_written} project pages written, {document.pages_kept} were up to date")
     screen.bullet(f"catalogue: {document.catalogue}")
@@ -43,26 +41,22 @@ def render_built(document: SiteBuilt, screen: Screen) -> None:
 
 
 def render_yanked(document: Yanked, screen: Screen) -> None:
-    """Whether the wheel is offered."""
     state = "offered again" if document.yanked is None else "withdrawn: installers take it only if pinned"
     screen.verdict("ok", f"{document.file} is {state}")
     screen.commands("Next", [f"rekindle index build --root {pasted(document.root)}"])
 
 
 def render_synced(document: Synced, screen: Screen) -> None:
-    """What was sent, and what was there."""
     counts = f"{document.sent} files sent ({document.bytes / 1e6:.1f} MB), {document.kept} were there"
     gone = f", {len(document.removed)} pages of gone wheels removed" if document.removed else ""
     screen.verdict("ok", f"{document.target} is up to date with {document.root}: {counts}{gone}")
 
 
 def render_served(document: Served, screen: Screen) -> None:
-    """How many requests were answered."""
     screen.verdict("ok", f"served {document.requests} requests from {document.root}")
 
 
 def render_found(document: Found, screen: Screen) -> None:
-    """The wheels that run on the described machine, and why the others do not."""
     machine = ", ".join(f"{key} {value}" for key, value in document.wanted.items()) or "anything"
     good = [match for match in document.matches if match.verdict.runs]
     if good:
@@ -83,7 +77,6 @@ def render_found(document: Found, screen: Screen) -> None:
 
 
 def render_page(document: PageWritten, screen: Screen) -> None:
-    """Where the page lies, and what is on it."""
     screen.verdict("ok", f"the page is {document.path} ({spoken_bytes(document.bytes)})")
     screen.bullet(f"{document.gpus} GPUs, {document.answers} different answers, {document.wheels} wheels")
     screen.commands("Look at it", [_address(document.path)])

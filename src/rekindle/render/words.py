@@ -12,12 +12,10 @@ from rekindle.scripts.spell import spell
 
 
 def show_text(document: Text, screen: Screen) -> None:
-    """The text as it stands."""
     screen.stream.write(document.text if document.text.endswith("\n") else document.text + "\n")
 
 
 def show_versions(document: Versions, screen: Screen) -> None:
-    """Which Rekindle, with -v also its Python."""
     screen.line(f"rekindle {document.rekindle}")
     if screen.verbosity:
         screen.rows([("python", document.python), ("system", document.system)])
