@@ -89,9 +89,10 @@ from rekindle.api.verify import (
     verify as verify,
     verify_page as verify_page,
 )
+from rekindle.journey.adopt import adopt as adopt
+from rekindle.journey.demo import demo as demo
 from rekindle.journey.matrix import (
     matrix_cancel as matrix_cancel,
-    matrix_cell as matrix_cell,
     matrix_plan as matrix_plan,
     matrix_publish as matrix_publish,
     matrix_run as matrix_run,
@@ -103,7 +104,8 @@ from rekindle.journey.matrix import (
 from rekindle.journey.matrix_propose import matrix_propose as matrix_propose
 from rekindle.journey.pack import pack as pack
 from rekindle.journey.pack_folder import pack_check as pack_check
-from rekindle.journey.verbs import adopt as adopt, bring_torch as bring_torch, demo as demo, up as up
+from rekindle.journey.matrix_work import matrix_cell as matrix_cell
+from rekindle.journey.verbs import bring_torch as bring_torch, up as up
 from rekindle.plan.describe import (
     machine_from_flags as machine_from_flags,
     machine_profile as machine_profile,

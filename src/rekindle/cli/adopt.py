@@ -10,7 +10,7 @@ from rekindle.cli.verb import Answer, Session, show_then_ask
 
 
 def run(session: Session) -> Answer:
-    from rekindle.journey.verbs import adopt
+    from rekindle import api
     from rekindle.model.adopt import Adoption, AdoptOptions
     from rekindle.render.adopt import show_adoption
     from rekindle.render.screen import Screen
@@ -23,5 +23,5 @@ def run(session: Session) -> Answer:
 
         return show_then_ask(session, show, "Undo it?" if session.args.undo else "Swap it?")
 
-    adopted = adopt(session.options(AdoptOptions), confirm=confirm, progress=session.progress)
+    adopted = api.adopt(session.options(AdoptOptions), confirm=confirm, progress=session.progress)
     return Answer(adopted, good=adopted.good)

@@ -8,7 +8,7 @@ from rekindle.cli.verb import Answer, Session
 
 
 def run(session: Session) -> Answer:
-    from rekindle.journey.verbs import demo
+    from rekindle import api
 
-    journey = session.call(demo)
+    journey = session.call(api.demo)
     return Answer(journey, good=journey.arrived)

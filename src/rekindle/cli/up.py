@@ -13,7 +13,7 @@ from rekindle.model.spoken import capital
 
 
 def run(session: Session) -> Answer:
-    from rekindle.journey.verbs import up
+    from rekindle import api
     from rekindle.model.journey import Card, UpOptions
     from rekindle.model.plan import Plan, Wish
     from rekindle.render.journey import show_card
@@ -33,5 +33,5 @@ def run(session: Session) -> Answer:
     args = session.args
     settings, beside = read_settings(args.settings), read_companions(args.beside)
     wish = session.options(Wish, settings=settings, beside=beside, python=None)
-    journey = up(session.options(UpOptions, wish=wish), confirm=confirm, progress=session.progress)
+    journey = api.up(session.options(UpOptions, wish=wish), confirm=confirm, progress=session.progress)
     return Answer(journey, good=journey.arrived)

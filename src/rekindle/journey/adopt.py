@@ -8,7 +8,10 @@ is cut short or not proven is put back. A second call is quick where all is as i
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
+
+import msgspec
 
 from rekindle.api.guard_torch import guard
 from rekindle.errors import BadInput, Declined, NotReady
@@ -32,17 +35,35 @@ from rekindle.journey.keeping import Keeping, app_files
 from rekindle.journey.target import InstallTarget
 from rekindle.model.adopt import Adoption, AdoptionState, AdoptOptions
 from rekindle.model.journey import Card
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, Silent
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.summary import summarise_plan, summarise_proof
 from rekindle.scripts.quoting import pasted
 
-# The account of what a yes would do, shown before the question.
-Confirm = Callable[[Adoption], bool]
+
+def adopt(
+    options: AdoptOptions | Path,
+    *,
+    confirm: Callable[[Adoption], bool] | None = None,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Adoption:
+    """Give an application its folder names the torch that fits this machine, prove it there and keep it there.
+
+    What can be chosen are the fields of :class:`~rekindle.model.adopt.AdoptOptions`: given as that value, or the folder
+    first and each by its name. ``confirm`` sees what is planned before anything is changed and may say no; without it
+    the answer is yes. With ``undo=True`` the environment becomes what it was, without fetching anything.
+    """
+    given = options if isinstance(options, AdoptOptions) else AdoptOptions(folder=Path(options))
+    for name in {"leave_out", "find_links", "wheel"} & choices.keys():
+        choices[name] = tuple(choices[name])
+    chosen = msgspec.structs.replace(given, **choices)
+    adopting = _begin(chosen, progress or Silent(), confirm or (lambda _: True))
+    return adopting.undo() if chosen.undo else adopting.run()
 
 
-def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Adoption:
-    """Recognise, plan, ask, swap, prove, keep; or undo."""
+def _begin(options: AdoptOptions, progress: Progress, confirm: Callable[[Adoption], bool]) -> "_Adopting":
+    """The application recognised, and its environment one that may be changed."""
     facts = load_facts()
     if not options.dry_run and finish_restoring(options.folder.expanduser().absolute(), facts):
         progress.note("putting an environment back was cut short: it is as it was before its adoption")
@@ -65,10 +86,9 @@ def run_adopt(options: AdoptOptions, progress: Progress, confirm: Confirm) -> Ad
         refuse_running(root, app_folder)
         if recover_environment(root):
             progress.note("an earlier adoption was cut short: the environment is as it was before it")
-    adopting = _Adopting(
+    return _Adopting(
         options=options, found=app_folder, interpreter=interpreter, root=root, progress=progress, confirm=confirm
     )
-    return adopting.undo() if options.undo else adopting.run()
 
 
 def is_same_torch(there: str, wanted: str) -> bool:
@@ -82,7 +102,7 @@ def is_same_torch(there: str, wanted: str) -> bool:
 class _Adopting(Swap):
     """One adoption: what would change, and what is done about it."""
 
-    confirm: Confirm
+    confirm: Callable[[Adoption], bool]
 
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""

@@ -14,7 +14,7 @@ from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
-from rekindle.host.workspace import Workspace
+from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.journey.from_source import inspect_built
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure, BuildResult
@@ -23,7 +23,7 @@ from rekindle.model.document import encode
 from rekindle.model.journey import Journey
 from rekindle.model.machine import Examination
 from rekindle.model.plan import Plan
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.plan.spark import plan_spark
 from rekindle.render.summary import summarise_machine, summarise_patches, summarise_proof
@@ -31,14 +31,26 @@ from rekindle.spark import unpack as spark
 from rekindle.toolkits.cuda import UsableCuda, find_usable_cuda
 
 
-def run_demo(workspace: Workspace, *, cmake: str | None, use_cuda: bool, clean: bool, progress: Progress) -> Journey:
-    """Walk, with the workspace held, and write the report."""
-    with workspace.lock("demo", wait=3600.0, say=progress.note):
+def demo(
+    *,
+    workspace: Path | None = None,
+    cmake: str | None = None,
+    use_cuda: bool = True,
+    clean: bool = False,
+    progress: Progress | None = None,
+) -> Journey:
+    """Probe, plan, unpack, patch, build, inspect, install, verify and report; under a minute, with real tools.
+
+    ``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out; ``clean``
+    forgets what earlier runs left in the workspace.
+    """
+    place, listener = workspace_at(workspace, "demo"), progress or Silent()
+    with place.lock("demo", wait=3600.0, say=listener.note):
         # Only what the demo itself made; logs and anything else in the workspace stay.
-        for folder in (workspace.source / "spark", workspace.reports, workspace.wheels) if clean else ():
+        for folder in (place.source / "spark", place.reports, place.wheels) if clean else ():
             if folder.exists():
                 shutil.rmtree(folder)
-        return write_report(_walk(workspace, cmake, use_cuda, progress))
+        return write_report(_walk(place, cmake, use_cuda, listener))
 
 
 def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Progress) -> Journey:

@@ -21,13 +21,12 @@ from rekindle.matrix.folder import CellFolder
 from rekindle.matrix.ledger import DirectoryLedger
 from rekindle.matrix.run import Loop, slurm_script
 from rekindle.matrix.simulate import simulate
-from rekindle.model.build_options import BuildOptions, memory_budget
+from rekindle.model.build_options import memory_budget
 from rekindle.model.document import encode, load
 from rekindle.model.machine import Machine
 from rekindle.model.matrix import (
     Cell,
     CellRow,
-    CellState,
     MatrixLock,
     MatrixRun,
     MatrixScript,
@@ -219,24 +218,6 @@ def this_worker() -> Worker:
         cuda=tuple(t.version for t in machine.toolkits if t.kind == "cuda" and t.version),
         pythons=tuple(p.version for p in machine.pythons),
     )
-
-
-def matrix_cell(
-    root: Path,
-    cell: str,
-    options: BuildOptions | None = None,
-    *,
-    force: bool = False,
-    trust: bool = False,
-    progress: Progress | None = None,
-    **choices: Any,
-) -> CellState:
-    """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told. Of the
-    options only those for the compilers count (``jobs``, ``memory``, ``farm`` …): given as that value, or by name."""
-    from rekindle.journey.matrix_work import carry_out_cell
-
-    chosen = msgspec.structs.replace(options or BuildOptions(), **choices)
-    return carry_out_cell(root.absolute(), cell, chosen, force=force, trust=trust, progress=progress or Silent())
 
 
 def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixStatus:

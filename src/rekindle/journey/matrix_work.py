@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,25 +24,30 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.machine import Cpu
 from rekindle.model.matrix import Cell, CellState
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.spark.unpack import unpack
 
 
-def carry_out_cell(
+def matrix_cell(
     root: Path,
     cell_id: str,
-    options: BuildOptions,
+    options: BuildOptions | None = None,
     *,
     force: bool = False,
     trust: bool = False,
-    progress: Progress,
+    progress: Progress | None = None,
+    **choices: Any,
 ) -> CellState:
-    """Build, read back and prove one cell; one that is done already stays as it is, since a task that was thought
-    lost may come a second time. Of the options only those for the compilers count, the cell says the rest. Raises
-    WorkspaceBusy where somebody else builds it, Untrusted where the cell was not frozen here and ``trust`` is not
-    given."""
-    folder = CellFolder(root, cell_id)
+    """Build, read back and prove one frozen cell here: what workers and batch scripts call. One that is done already
+    stays as it is, since a task that was thought lost may come a second time.
+
+    Of the options only those for the compilers count (``jobs``, ``memory``, ``farm`` …): given as that value, or by
+    name. Raises WorkspaceBusy where somebody else builds it, Untrusted where the cell was not frozen here and ``trust``
+    is not given, as ``matrix_run`` was told.
+    """
+    options, listener = msgspec.structs.replace(options or BuildOptions(), **choices), progress or Silent()
+    folder = CellFolder(root.absolute(), cell_id)
     cell = folder.cell()
     with hold_cell(folder):
         state = folder.state()
@@ -51,7 +57,7 @@ def carry_out_cell(
         state = begin_attempt(state, jobs=options.jobs)
         folder.save(state)
         try:
-            state = _make_attempt(folder, cell, state, options, progress)
+            state = _make_attempt(folder, cell, state, options, listener)
         except WorkspaceBusy:
             raise
         except (RekindleError, OSError) as error:

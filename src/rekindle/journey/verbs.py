@@ -1,5 +1,4 @@
-"""What the library offers of this room, under its names in :mod:`rekindle.api`: ``up``, ``demo``,
-``bring_torch``, ``adopt``."""
+"""``up`` and ``bring_torch`` as the library offers them, under these names in :mod:`rekindle.api`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.workspace import workspace_at
-from rekindle.model.adopt import Adoption, AdoptOptions
 from rekindle.model.build_options import most_jobs
 from rekindle.model.journey import Card, Journey, UpOptions
 from rekindle.model.plan import Plan, TorchReady, Wish
@@ -49,25 +47,6 @@ def up(
     return run_up(workspace_at(chosen.workspace), chosen, progress or Silent(), confirm or (lambda *_: True))
 
 
-def demo(
-    *,
-    workspace: Path | None = None,
-    cmake: str | None = None,
-    use_cuda: bool = True,
-    clean: bool = False,
-    progress: Progress | None = None,
-) -> Journey:
-    """Probe, plan, unpack, patch, build, inspect, install, verify and report; under a minute, with real tools.
-
-    ``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out; ``clean``
-    forgets what earlier runs left in the workspace.
-    """
-    from rekindle.journey.demo import run_demo
-
-    place = workspace_at(workspace, "demo")
-    return run_demo(place, cmake=cmake, use_cuda=use_cuda, clean=clean, progress=progress or Silent())
-
-
 def bring_torch(
     venv: Path | None = None, *, allow_build: bool = False, progress: Progress | None = None, **choices: Any
 ) -> TorchReady:
@@ -104,25 +83,3 @@ def bring_torch(
         constraints=limits,
         report=journey.report,
     )
-
-
-def adopt(
-    options: AdoptOptions | Path,
-    *,
-    confirm: Callable[[Adoption], bool] | None = None,
-    progress: Progress | None = None,
-    **choices: Any,
-) -> Adoption:
-    """Give an application its folder names the torch that fits this machine, prove it there and keep it there.
-
-    What can be chosen are the fields of :class:`~rekindle.model.adopt.AdoptOptions`: given as that value, or the folder
-    first and each by its name. ``confirm`` sees what is planned before anything is changed and may say no; without it
-    the answer is yes. With ``undo=True`` the environment becomes what it was, without fetching anything.
-    """
-    from rekindle.journey.adopt import run_adopt
-
-    given = options if isinstance(options, AdoptOptions) else AdoptOptions(folder=Path(options))
-    for name in {"leave_out", "find_links", "wheel"} & choices.keys():
-        choices[name] = tuple(choices[name])
-    chosen = msgspec.structs.replace(given, **choices)
-    return run_adopt(chosen, progress or Silent(), confirm or (lambda _: True))

@@ -280,10 +280,8 @@ def test_a_completion_is_plain_text() -> None:
 @pytest.mark.parametrize("verb", ["adopt folder", "up", "demo"])
 @pytest.mark.parametrize("good", [True, False])
 def test_a_journey_is_a_yes_where_it_arrived(verb: str, good: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rekindle.journey import verbs
-
     name = verb.split()[0]
-    monkeypatch.setattr(verbs, name, Called(getattr(verbs, name), SimpleNamespace(good=good, arrived=good)))
+    monkeypatch.setattr(api, name, Called(getattr(api, name), SimpleNamespace(good=good, arrived=good)))
     assert run(verb).good is good
 
 

@@ -180,10 +180,8 @@ def test_the_line_for_a_worker_is_asked_for_where_none_was_given(
 def test_an_adoption_asks_for_what_it_does(
     words: tuple[str, ...], question: str, answers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rekindle.journey import verbs
-
     monkeypatch.setattr("rekindle.render.adopt.show_adoption", lambda planned, screen: screen.line(f"card {planned}"))
-    confirm = confirmed(monkeypatch, adopt, verbs, "adopt", "folder", *words)
+    confirm = confirmed(monkeypatch, adopt, api, "adopt", "folder", *words)
     said = answers("y\n")
     assert confirm("X") is True and "card X" in said.getvalue() and said.getvalue().endswith(f"{question} [y/N] ")
 
@@ -191,14 +189,12 @@ def test_an_adoption_asks_for_what_it_does(
 def test_the_cards_of_up_and_pack_come_before_their_questions(
     answers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from rekindle.journey import verbs
-
     monkeypatch.setattr("rekindle.render.journey.show_card", lambda card, screen: screen.line(f"card {card}"))
     monkeypatch.setattr("rekindle.render.pack.show_pack_card", lambda card, screen: screen.line(f"card {card}"))
     monkeypatch.setattr("rekindle.render.summary.summarise_plan", lambda plan: f"a torch for {plan}")
     monkeypatch.setattr(api, "this_machine", lambda: api.machine_from_flags(gpu=["sm_86"], os="linux"))
     for module, place, words, question in (
-        (up, verbs, (), "A torch for X?"),
+        (up, api, (), "A torch for X?"),
         (pack, api, ("--out", str(tmp_path)), "Pack a torch for X?"),
     ):
         confirm = confirmed(monkeypatch, module, place, module.__name__.rpartition(".")[2], *words)

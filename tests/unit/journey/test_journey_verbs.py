@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,10 +79,11 @@ def test_other_bad_input_is_not_taken_for_a_refusal(monkeypatch: pytest.MonkeyPa
 def test_adopt_takes_a_folder_or_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: list[tuple[AdoptOptions, bool]] = []
 
-    def run_adopt(options: AdoptOptions, progress: object, confirm: Any) -> None:
+    def begin(options: AdoptOptions, progress: object, confirm: Any) -> Any:
         told.append((options, confirm(None)))
+        return SimpleNamespace(run=lambda: None, undo=lambda: None)
 
-    monkeypatch.setattr("rekindle.journey.adopt.run_adopt", run_adopt)
+    monkeypatch.setattr("rekindle.journey.adopt._begin", begin)
     adopt(tmp_path, leave_out=["x"], undo=True)
     adopt(AdoptOptions(folder=tmp_path), confirm=lambda _: False)
     assert told[0] == (AdoptOptions(folder=tmp_path, leave_out=("x",), undo=True), True)
@@ -90,8 +92,15 @@ def test_adopt_takes_a_folder_or_options(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_the_demo_has_a_workspace_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: dict[str, Any] = {}
-    monkeypatch.setattr("rekindle.journey.demo.run_demo", lambda place, **more: told.update(more, place=place))
+
+    def walk(place: Any, cmake: str | None, use_cuda: bool, progress: object) -> Journey:
+        told.update(place=place, cmake=cmake, use_cuda=use_cuda)
+        return Journey(goal="spark", arrived=True, verdict="", workspace="")
+
+    monkeypatch.setattr("rekindle.journey.demo._walk", walk)
+    (tmp_path / "wheels").mkdir()
     demo(workspace=tmp_path, use_cuda=False)
-    assert (told["place"].root, told["use_cuda"], told["clean"], told["cmake"]) == (tmp_path, False, False, None)
+    assert (told["place"].root, told["use_cuda"], told["cmake"]) == (tmp_path, False, None)
+    assert (tmp_path / "wheels").is_dir(), "nothing is forgotten unless that was said"
     demo(workspace=tmp_path)
     assert told["use_cuda"] is True

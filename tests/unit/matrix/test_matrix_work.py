@@ -13,7 +13,7 @@ from rekindle.errors import BadInput, RekindleError, StageFailed, Untrusted, Wor
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.journey import matrix_work
-from rekindle.journey.matrix_work import carry_out_cell
+from rekindle.journey.matrix_work import matrix_cell
 from rekindle.matrix.folder import CellFolder, tree_place
 from rekindle.model.build import BuildFailure, BuildResult, Phase
 from rekindle.model.build_options import BuildOptions
@@ -63,7 +63,7 @@ class Worker:
         self.folder = CellFolder(self.root, self.cell.id)
         self.folder.freeze(self.cell)
         chosen = BuildOptions(jobs=3)
-        state = carry_out_cell(self.root, self.cell.id, chosen, force=force, trust=trust, progress=Silent())
+        state = matrix_cell(self.root, self.cell.id, chosen, force=force, trust=trust, progress=Silent())
         assert state == self.folder.state(), "as its directory says"
         return state
 
