@@ -60,7 +60,7 @@ def build(
     >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
     ('BuildFailure', True, True)
     """
-    order = order_for(_merge_options(options, choices), progress)
+    order = order_for(msgspec.structs.replace(options or BuildOptions(), **choices), progress)
     trust = trust or isinstance(order.options.plan, Plan)
     admit_here(order.plan, trust=trust)
     with order.workspace.lock("build"):
@@ -181,16 +181,12 @@ def build_script(options: BuildOptions | None = None, **choices: Any) -> BuildSc
     >>> "setup.py" in script.text
     True
     """
-    return render_script(order_for(_merge_options(options, choices)))
+    return render_script(order_for(msgspec.structs.replace(options or BuildOptions(), **choices)))
 
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
     """The account of a failed build as text to post, with names, hosts and secrets left out."""
     write_for_user(path, render_bug_report(failure))
-
-
-def _merge_options(options: BuildOptions | None, choices: dict[str, Any]) -> BuildOptions:
-    return msgspec.structs.replace(options or BuildOptions(), **choices)
 
 
 def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildOrder:
@@ -209,15 +205,8 @@ def _add_identity(order: BuildOrder) -> BuildOrder:
         state = status(Path(tree.root))
     except BadInput:
         return order  # an extension of torch, or a tree whose version.txt is no version: nothing is known of it
-    tree = msgspec.structs.replace(
-        tree,
-        commit=state.commit,
-        origin=state.origin,
-        digest=state.digest,
-        patches=state.patches,
-        hipified=state.hipified,
-    )
-    return dataclasses.replace(order, tree=tree, editable=True)
+    known = {name: getattr(state, name) for name in ("commit", "origin", "digest", "patches", "hipified")}
+    return dataclasses.replace(order, tree=msgspec.structs.replace(tree, **known), editable=True)
 
 
 def _add_parts(order: BuildOrder) -> BuildOrder:

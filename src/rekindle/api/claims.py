@@ -61,7 +61,7 @@ def verify_claims(
         checks=checks,
         # A home computer builds, signs and could be lying to itself: level 1, whatever the key.
         slsa_build_level=1 if verdict == "proven" else 0,
-        next=_next_steps(wheel, checks),
+        next=_next_steps(checks),
     )
 
 
@@ -77,17 +77,16 @@ def _signature(
         return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, None
     if not path.is_file():
         raise BadInput(f"there is no file {path}", remedy="the .intoto.dsse.json beside the wheel")
-    unsigned = ClaimCheck(id="signature", status="skipped", skip="untried", detail="nobody signed it")
+    content, envelope = None, None
     try:
         content, envelope = read_statement(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
     except BadInput:
         if path != beside[-1]:
             raise
-        return unsigned, None, None
-    if envelope is None and path != beside[-1]:
-        raise BadInput(f"{path.name} is no signed envelope (DSSE)")
     if envelope is None:
-        return unsigned, None, content
+        if path != beside[-1]:
+            raise BadInput(f"{path.name} is no signed envelope (DSSE)")
+        return ClaimCheck(id="signature", status="skipped", skip="untried", detail="nobody signed it"), None, content
     if envelope.payload_type != IN_TOTO:
         raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
     believed = believed_keys(keys)
@@ -121,17 +120,15 @@ def _small_files(wheel: Path) -> dict[str, Any]:
     return files
 
 
-def _next_steps(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
-    status = {check.id: check for check in checks}
-    steps = []
+def _next_steps(checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
     if any(check.status == "failed" for check in checks):
-        steps.append("do not install it: what it says about itself is not so. Ask its maker, or build it yourself")
-    elif status["signature"].status != "passed":
-        if "no key" in status["signature"].detail:
-            steps.append("get the maker's public key from a place you trust: rekindle key trust FILE.pub")
-        else:
-            steps.append("nobody answers for it: its maker can sign with rekindle build --sign, or rekindle key sign")
-    return tuple(steps)
+        return ("do not install it: what it says about itself is not so. Ask its maker, or build it yourself",)
+    signature = next(check for check in checks if check.id == "signature")
+    if signature.status == "passed":
+        return ()
+    if "no key" in signature.detail:
+        return ("get the maker's public key from a place you trust: rekindle key trust FILE.pub",)
+    return ("nobody answers for it: its maker can sign with rekindle build --sign, or rekindle key sign",)
 
 
 def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
@@ -153,13 +150,9 @@ def key_list(*, folder: Path | None = None) -> SigningKeys:
 
 def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
     """Put an in-toto statement into a signed envelope beside it; of a wheel, the statement that lies beside it."""
-    statement = path
-    if path.suffix == ".whl":
-        statement = path.with_name(f"{path.name}.intoto.json")
-        if not statement.is_file():
-            raise BadInput(
-                f"there is no statement beside {path} ({statement.name})", remedy="rekindle build writes one"
-            )
+    statement = path.with_name(f"{path.name}.intoto.json") if path.suffix == ".whl" else path
+    if statement != path and not statement.is_file():
+        raise BadInput(f"there is no statement beside {path} ({statement.name})", remedy="rekindle build writes one")
     signed = sign_statement(statement, key, folder=folder)
     return _list_keys(folder, signed=str(signed))
 
@@ -167,8 +160,7 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
     """``NAME.intoto.json`` becomes ``NAME.intoto.dsse.json``, as DSSE wants it."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_ENVELOPE_BYTES)
+        raw = read_head(path, MAX_ENVELOPE_BYTES)
         if "subject" not in json.loads(raw):
             raise ValueError("it names no subject")
     except OSError as error:

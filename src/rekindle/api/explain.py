@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from msgspec.structs import replace
 
@@ -45,14 +45,14 @@ def explain(
     ()
     """
     with _open_source(source) as chunks:
-        return _redact_post(diagnose(chunks, machine=machine, plan=plan, wheel=wheel))
+        return _diagnose(chunks, machine=machine, plan=plan, wheel=wheel)
 
 
-def _redact_post(diagnosis: Diagnosis) -> Diagnosis:
-    """The text to post goes out of the house: without names and secrets."""
-    if diagnosis.unexplained is None:
+def _diagnose(chunks: Iterable[bytes], **where: Any) -> Diagnosis:
+    """With a text to post that goes out of the house: without names and secrets."""
+    diagnosis = diagnose(chunks, **where)
+    if (unexplained := diagnosis.unexplained) is None:
         return diagnosis
-    unexplained = diagnosis.unexplained
     return replace(diagnosis, unexplained=replace(unexplained, post=redactor_here().text(unexplained.post)))
 
 
@@ -62,13 +62,11 @@ def explain_command(
     out: BinaryIO,
     err: BinaryIO,
     env: Mapping[str, str] | None = None,
-    machine: Machine | None = None,
-    plan: Plan | None = None,
-    wheel: WheelReport | None = None,
+    **where: Any,
 ) -> Diagnosis:
     """Run a command as the user would, and explain its failure; its exit code is in the answer.
 
-    A command that succeeds is not explained: nothing is to be explained.
+    A command that succeeds is not explained: nothing is to be explained. ``where`` is as for :func:`explain`.
     """
     from rekindle.host.process import run_and_copy
 
@@ -77,23 +75,16 @@ def explain_command(
         if code == 0:
             return Diagnosis(exit_code=0)
         copy.seek(0)
-        diagnosis = diagnose(read_chunks(copy), machine=machine, plan=plan, wheel=wheel)
-    return _redact_post(replace(diagnosis, exit_code=code))
+        return replace(_diagnose(read_chunks(copy), **where), exit_code=code)
 
 
 def explain_watch(
-    path: Path,
-    *,
-    machine: Machine | None = None,
-    plan: Plan | None = None,
-    wheel: WheelReport | None = None,
-    pause: float = 1.0,
-    quiet: float = 3.0,
-    until: Callable[[], bool] | None = None,
+    path: Path, *, pause: float = 1.0, quiet: float = 3.0, until: Callable[[], bool] | None = None, **where: Any
 ) -> Diagnosis:
     """Wait until a log that is being written rests for ``quiet`` seconds with a failure in it, then explain it.
 
-    A log that rests without one is waited for; ``until`` ends the waiting with what is known then.
+    A log that rests without one is waited for; ``until`` ends the waiting with what is known then. ``where`` is as for
+    :func:`explain`.
     """
     last_size, judged, rested = -1, -1, 0.0
     while True:
@@ -101,12 +92,12 @@ def explain_watch(
         rested = rested + pause if size == last_size else 0.0
         if size and rested >= quiet and judged != size:
             judged = size
-            diagnosis = explain(path, machine=machine, plan=plan, wheel=wheel)
+            diagnosis = explain(path, **where)
             # A line that only says "error" may stand in a build that goes on.
             if any(match.id != "plain-error" for match in diagnosis.matches):
                 return diagnosis
         if until is not None and until():
-            return explain(path, machine=machine, plan=plan, wheel=wheel)
+            return explain(path, **where)
         last_size = size
         time.sleep(pause)
 
@@ -130,11 +121,9 @@ def installed_torch(where: str | None = None, *, progress: Progress | None = Non
     from rekindle.api.inspect import inspect
     from rekindle.api.plan import this_machine
 
-    if where:
-        if not Path(where).exists():
-            raise BadInput(f"there is no {where}", remedy="name the folder of the installed torch, or a wheel")
-        return inspect(where, quick=True, progress=progress)
-    places = [torch.path for torch in this_machine().torches if torch.path]
+    if where and not Path(where).exists():
+        raise BadInput(f"there is no {where}", remedy="name the folder of the installed torch, or a wheel")
+    places = [where] if where else [torch.path for torch in this_machine().torches if torch.path]
     if not places:
         raise BadInput("no Python here has torch installed", remedy="name its folder or wheel: --torch PATH")
     return inspect(places[0], quick=True, progress=progress)

@@ -1,8 +1,8 @@
 """``graft`` joined: the wheel from where pip would find it, a toolkit for the card, Ninja, and the writing."""
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +10,7 @@ from rekindle.api.graft_source import gather_sources
 from rekindle.build.launchers import behind_one_name, find_launcher
 from rekindle.build.work import run_ninja
 from rekindle.errors import BadInput
+from rekindle.formats.simple_index import IndexFile
 from rekindle.formats.wheel import WheelZip
 from rekindle.graft.engine import SUFFIX, GraftOrder, Tools, apply_file, carry_out
 from rekindle.graft.order import amd_order, nvidia_order, with_driver, with_time
@@ -70,8 +71,8 @@ def graft(
     options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
     options.check()
     with place.lock("graft", kind="graft"):
-        where = _WheelSearch(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
-        source = _wheel(wheel, place.root / "official", where, listener)
+        find = functools.partial(_find_on_index, wheel, python, platform, index, links, offline)
+        source = _wheel(wheel, place.root / "official", listener, find)
         is_local = Path(wheel).is_file()
         folder = out or (source.parent if is_local else place.wheels)
         if folder.exists() and not folder.is_dir():
@@ -79,13 +80,13 @@ def graft(
         opened = WheelZip(lambda: source.open("rb"), source.name)
         if opened.dist_info is None:
             raise BadInput(f"{source.name} has no .dist-info folder: it is no whole wheel", remedy="fetch it again")
-        cache = _find_cache(host, launcher, place)
+        cache, settings = _find_cache(host, launcher, place)
         order = GraftOrder(
             wheel=source,
             targets=(),
             work=place.root / "work" / source.name.removesuffix(".whl"),
             tools=Tools(release=""),
-            run_jobs=lambda where, _: run_ninja(where, place, options, listener, host, cache[1] if cache else {}),
+            run_jobs=lambda where, _: run_ninja(where, place, options, listener, host, settings),
             out=None if only_file else folder,
             leave_out=leave_out,
             without=tuple(without),
@@ -100,7 +101,7 @@ def graft(
             source=sources,
             headers=headers,
             defines=defines,
-            launcher=cache[0] if cache else None,
+            launcher=cache,
             progress=listener,
         )
         chips = {name: card for name, card in cards.items() if isinstance(card, Gfx)}
@@ -138,8 +139,8 @@ def graft_apply(
     """
     listener = progress or Silent()
     place = workspace_at(workspace, "graft")
-    where = _WheelSearch(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
-    official = _wheel(str(wheel), place.root / "official", where, listener)
+    find = functools.partial(_find_on_index, str(wheel), python, platform, index, links, offline)
+    official = _wheel(str(wheel), place.root / "official", listener, find)
     file = _graft_file(str(graft_file), place.root / "grafts", listener)
     is_local = Path(wheel).is_file()
     return apply_file(official, file, out or (official.parent if is_local else place.wheels), listener)
@@ -158,17 +159,6 @@ def _graft_file(target: str, folder: Path, progress: Progress) -> Path:
     return download(target.partition("#")[0], folder / name, sha256=digest, progress=progress)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _WheelSearch:
-    """Which wheel of a name is meant, and where it is looked for."""
-
-    python: str | None = None
-    platform: str | None = None
-    index: str | None = None
-    links: tuple[str, ...] = ()
-    offline: bool = False
-
-
 def _find_arch(gpu: str) -> Sm | Gfx:
     """The architecture of a card by its name, or ``sm_120`` itself."""
     arch = machine_from_flags(gpu=[gpu]).gpus[0].arch
@@ -178,18 +168,25 @@ def _find_arch(gpu: str) -> Sm | Gfx:
     return arch
 
 
-def _find_cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[str, str]] | None:
+def _find_cache(host: Host, name: str | None, place: Workspace) -> tuple[str | None, dict[str, str]]:
     """A script that calls what it is given through a compiler cache, and the cache's own settings."""
     if name is None:
-        return None
+        return None, {}
     if name != "ccache":
         raise BadInput(f"{name} does not cache device code alone", remedy="--launcher ccache")
     launcher = find_launcher(host, name, host.env, place.root, place.logs)
-    script = behind_one_name(launcher.env, place.root / "tools")["CMAKE_CUDA_COMPILER_LAUNCHER"]
-    return script, launcher.env
+    return behind_one_name(launcher.env, place.root / "tools")["CMAKE_CUDA_COMPILER_LAUNCHER"], launcher.env
 
 
-def _wheel(target: str, folder: Path, where: _WheelSearch, progress: Progress) -> Path:
+def _find_on_index(
+    name: str, python: str | None, platform: str | None, index: str | None, links: Sequence[str], offline: bool
+) -> IndexFile:
+    own = pip_places()
+    places = replace(own, indexes=() if offline else (index,) if index else own.indexes, links=(*own.links, *links))
+    return find_wheels(name, places, python=python, platform=platform)[0].file
+
+
+def _wheel(target: str, folder: Path, progress: Progress, find: Callable[[], IndexFile]) -> Path:
     """The wheel as a file: itself, or a name on the index, downloaded once and checked by the index's digest."""
     path = Path(target)
     if path.is_file():
@@ -197,9 +194,6 @@ def _wheel(target: str, folder: Path, where: _WheelSearch, progress: Progress) -
     if target.endswith(".whl") or "/" in target or "\\" in target:
         raise BadInput(f"there is no wheel {target}")
     progress.stage("looking up", target)
-    places = pip_places()
-    indexes = () if where.offline else (where.index,) if where.index else places.indexes
-    places = replace(places, indexes=indexes, links=(*places.links, *where.links))
-    file = find_wheels(target, places, python=where.python, platform=where.platform)[0].file
+    file = find()
     progress.stage("downloading", file.name)
     return download(file.url, folder / file.name, sha256=file.sha256, progress=progress)

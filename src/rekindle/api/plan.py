@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,11 +163,8 @@ def house_wheels(place: str) -> list[HouseWheel]:
     """The torch wheels of a wheelhouse that were looked into, as the planner wants them."""
     from rekindle.index.wheelhouse.catalogue import load_wheels, location
 
-    wheels = []
-    for row in load_wheels(place):
-        if row.project == "torch" and row.inspected and not row.yanked:
-            wheels += _house_wheels(row, location(place, row))
-    return wheels
+    rows = [row for row in load_wheels(place) if row.project == "torch" and row.inspected and not row.yanked]
+    return [wheel for row in rows for wheel in _house_wheels(row, location(place, row))]
 
 
 def house_grafts(place: str) -> list[HouseGraft]:
@@ -186,20 +184,22 @@ def house_grafts(place: str) -> list[HouseGraft]:
     ]
 
 
+_PLATFORMS: dict[tuple[str, str], Platform] = {
+    ("linux", "x86_64"): "linux_x86_64",
+    ("linux", "aarch64"): "linux_aarch64",
+    ("windows", "x86_64"): "windows",
+    ("windows", "amd64"): "windows",
+}
+
+
 def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
-    platforms: dict[tuple[str, str], Platform] = {
-        ("linux", "x86_64"): "linux_x86_64",
-        ("linux", "aarch64"): "linux_aarch64",
-        ("windows", "x86_64"): "windows",
-        ("windows", "amd64"): "windows",
-    }
     ptx = {parse_sm(text) for text in row.ptx}
     archs = [sm.dotted + ("+PTX" if sm in ptx else "") for sm in map(parse_sm, row.sass) if not sm.suffix]
     return [
         HouseWheel(
             torch=row.version,
             python=python,
-            platform=platforms[(system, machine)],
+            platform=_PLATFORMS[system, machine],
             location=where,
             cuda=row.cuda,
             rocm=row.rocm,
@@ -209,7 +209,7 @@ def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
         for system in row.systems
         for machine in row.machines
         for python in row.pythons
-        if (system, machine) in platforms
+        if (system, machine) in _PLATFORMS
     ]
 
 
@@ -225,35 +225,30 @@ def _inputs_for(
         return forecast(build, system=os.system, arch=os.arch, glibc=os.glibc)
 
     origin = wish.origin if wish and wish.origin else "git"
-    third_parties = _third_parties_of(origin, machine.os.arch)
+    third_parties = functools.partial(_third_parties, origin, machine.os.arch)
     if origin not in ("git", "tarball", "debian"):
         origin = str(Path(origin).absolute())
     return BuildInputs(origin=origin, third_parties=third_parties, patches=patches, arch_list=arch_list, taken=taken)
 
 
-def _third_parties_of(origin: str, processor: str | None) -> Callable[[str, str | None], tuple[ThirdParty, ...]]:
+def _third_parties(origin: str, processor: str | None, release: str, cuda: str | None) -> tuple[ThirdParty, ...]:
     """For a release and its CUDA: the third parties that are no submodules in the tree of ``origin``."""
+    from rekindle.compat.supply import parts_for
 
-    def ask(release: str, cuda: str | None) -> tuple[ThirdParty, ...]:
-        from rekindle.compat.supply import parts_for
+    if origin in ("git", "tarball"):
+        return ()
+    if origin == "debian":
+        from rekindle.source.origins import debian_package
 
-        if origin in ("git", "tarball"):
-            return ()
-        if origin == "debian":
-            from rekindle.source.origins import debian_package
+        rows = parts_for(release, cuda=cuda, processor=processor)
+        return rows if debian_package("torch", release).stripped else ()
+    from rekindle.source.supply import survey, without_submodules
+    from rekindle.source.tree import check_wanted, tree_version
 
-            rows = parts_for(release, cuda=cuda, processor=processor)
-            return rows if debian_package("torch", release).stripped else ()
-        from rekindle.source.supply import survey, without_submodules
-        from rekindle.source.tree import check_wanted, tree_version
-
-        root = Path(origin)
-        _, version = tree_version(root)
-        check_wanted(root, version, release)
-        rows = parts_for(version, cuda=cuda, processor=processor)
-        return without_submodules(survey(root, version), rows)
-
-    return ask
+    root = Path(origin)
+    _, version = tree_version(root)
+    check_wanted(root, version, release)
+    return without_submodules(survey(root, version), parts_for(version, cuda=cuda, processor=processor))
 
 
 def this_machine() -> Machine:

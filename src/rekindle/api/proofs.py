@@ -1,6 +1,6 @@
 """Proofs that travel: a verification as a record anybody can post, and a folder of such records reviewed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -118,15 +118,22 @@ def _installed_digest(python: str) -> str | None:
 def find_records(place: str) -> list[GivenRecord]:
     """Every record of a folder (``*.json``, ``*.jsonl``; links are not followed), a file, or an address of such a file;
     an address that ends in a slash means its ``proofs.jsonl``. The same bytes count once."""
+    path = Path(place)
     if place.startswith(("http://", "https://")):
         url = f"{place}{LIST}" if place.endswith("/") else place
-        return _drop_copies(_split_list(url, read_page(url, most=MAX_LIST_BYTES)))
-    path = Path(place)
-    if path.is_file():
-        return _drop_copies(_split_list(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records")))
-    if not path.is_dir():
+        found = _split_list(url, read_page(url, most=MAX_LIST_BYTES))
+    elif path.is_file():
+        found = _split_list(str(path), read_bounded(path, MAX_LIST_BYTES, "list of records"))
+    elif path.is_dir():
+        found = _read_folder(path)
+    else:
         raise BadInput(f"there are no records at {place}", remedy="name a folder, a file or an address")
-    return _drop_copies(_read_folder(path))
+    unique: dict[bytes, GivenRecord] = {}
+    for record in found:
+        unique.setdefault(record.raw.strip(), record)
+        if len(unique) > MAX_RECORDS:
+            raise BadInput(f"there are more than {MAX_RECORDS} records", remedy="name a smaller list")
+    return list(unique.values())
 
 
 def _read_folder(folder: Path) -> Iterator[GivenRecord]:
@@ -150,15 +157,6 @@ def _split_list(place: str, raw: bytes) -> Iterator[GivenRecord]:
     for number, line in enumerate(raw.splitlines(), 1):
         if line.strip():
             yield GivenRecord(f"{place}:{number}", line)
-
-
-def _drop_copies(records: Iterable[GivenRecord]) -> list[GivenRecord]:
-    unique: dict[bytes, GivenRecord] = {}
-    for record in records:
-        unique.setdefault(record.raw.strip(), record)
-        if len(unique) > MAX_RECORDS:
-            raise BadInput(f"there are more than {MAX_RECORDS} records", remedy="name a smaller list")
-    return list(unique.values())
 
 
 def weighed_from(place: str, keys: Sequence[Path] = ()) -> tuple[WeighedRecord, ...]:

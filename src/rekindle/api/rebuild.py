@@ -57,10 +57,8 @@ def rebuild(
     parsed, signed = _read_statement(statement)
     kind, written = parsed.definition.get("buildType"), sub_table(parsed.definition, "internalParameters").get("plan")
     if kind not in (BUILD_TYPE, GRAFT_TYPE):
-        raise BadInput(
-            f"{statement.name} is about a build of another kind ({kind!r})",
-            remedy="builds and grafts by Rekindle can be repeated",
-        )
+        remedy = "builds and grafts by Rekindle can be repeated"
+        raise BadInput(f"{statement.name} is about a build of another kind ({kind!r})", remedy=remedy)
     if kind == BUILD_TYPE and written is None:
         remedy = "it is from an older version"
         raise BadInput(f"{statement.name} holds no plan, so it cannot be repeated", remedy=remedy)
@@ -68,7 +66,7 @@ def rebuild(
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
     if kind == GRAFT_TYPE:
-        return _rebuild_graft(parsed, statement, original, sha256, source=source, place=place, progress=progress)
+        return _rebuild_graft(parsed, statement, original, sha256, source, place, progress)
     places = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
     plan = decode(json.dumps(fill_places(written, places)).encode(), Plan, origin=statement.name)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
@@ -77,10 +75,9 @@ def rebuild(
     tree = _find_tree(parsed, plan, source, place)
     # The miniature needs nothing but a compiler, unless its plan names packages of its own.
     as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
+    pythons = (python or sys.executable,)
     with place.lock("rebuild"):
-        chosen = BuildOptions(
-            plan=plan, source=tree, workspace=place.root, pythons=(python or sys.executable,), as_is=as_is
-        )
+        chosen = BuildOptions(plan=plan, source=tree, workspace=place.root, pythons=pythons, as_is=as_is)
         built = build_one(chosen, progress, trust=True)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
@@ -198,7 +195,6 @@ def _rebuild_graft(
     statement: Path,
     original: Path,
     claimed: str,
-    *,
     source: Path | None,
     place: Workspace,
     progress: Progress | None,

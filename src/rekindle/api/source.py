@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -120,10 +121,13 @@ def source_status(
     >>> source_status(spark_tree).project
     'spark'
     """
+    from rekindle.build.frontend import find_front_end
     from rekindle.source.supply import with_parts
 
-    choices = _patch_choices(root, plan, python, patches, given, ())
-    return _add_requires(with_parts(status(root, choices)))
+    tree = with_parts(status(root, _patch_choices(root, plan, python, patches, given, ())))
+    with contextlib.suppress(BadInput):
+        tree = msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
+    return tree
 
 
 def source_fill(
@@ -141,16 +145,6 @@ def source_fill(
     home = workspace_at(workspace)
     filling = _make_filling(load(plan, Plan) if plan else None, find_links, offline)
     return fill_tree(root, cache=home.cache, filling=filling, progress=progress)
-
-
-def _add_requires(tree: SourceTree) -> SourceTree:
-    """With what the tree itself wants installed to be built."""
-    from rekindle.build.frontend import find_front_end
-
-    try:
-        return msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
-    except BadInput:
-        return tree
 
 
 def source_patch(

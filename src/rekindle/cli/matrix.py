@@ -19,10 +19,8 @@ _QUESTION = "These cells were not planned here, or their table names programs. B
 def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.matrix import RunOptions
-    from rekindle.render.matrix import write_report
 
-    args = session.args
-    progress = session.progress
+    args, progress = session.args, session.progress
     if args.step == "cell":
         return _run_cell(session)
     if args.step == "propose":
@@ -36,6 +34,8 @@ def run(session: Session) -> Answer:
         options = session.options(RunOptions)
         done = asked(lambda trust: api.matrix_run(table, options, trust=trust or args.trust, progress=progress))
         if done.report:
+            from rekindle.render.pages import write_report
+
             write_report(done.status, Path(done.report))
         return Answer(done, good=done.status.good)
     if args.step == "publish":
@@ -52,6 +52,8 @@ def run(session: Session) -> Answer:
     else:
         status = api.matrix_status(table)
     if args.step == "report":
+        from rekindle.render.pages import write_report
+
         out = place_for(args.out, "report.html") if args.out else Path(status.root) / "report.html"
         write_report(status, out)
         progress.note(f"wrote {out}")

@@ -93,8 +93,7 @@ def view_trials(document: Trials, screen: Screen) -> None:
     """``--try``: why a rule won or lost."""
     for trial in document.trials:
         screen.verdict("ok" if trial.outcome == "won" else "warn", f"{trial.rule}: {trial.outcome}")
-        for step in trial.steps:
-            screen.bullet(step)
+        screen.bullets(trial.steps)
         screen.line()
 
 

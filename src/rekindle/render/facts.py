@@ -12,9 +12,8 @@ _MARKS = {"agrees": "ok", "drift": "fail", "new": "warn", "skipped": "skip"}
 
 def table_view(view: TableView, screen: Screen) -> None:
     if view.table == "tables":
-        screen.rows(
-            [(name, ", ".join(f"{value} {key}" for key, value in row.items())) for name, row in view.rows.items()]
-        )
+        counts = {name: ", ".join(f"{count} {key}" for key, count in row.items()) for name, row in view.rows.items()}
+        screen.rows(counts.items())
         screen.line()
         screen.line("  rekindle facts show TABLE [ROW] shows the rows")
         return

@@ -57,17 +57,17 @@ _SHOWN = 3
 
 
 def show_card(card: Card, screen: Screen) -> None:
-    rows = [("what", ", ".join(card.what))]
-    if card.places:
-        rows.append(("from", ", ".join(card.places)))
-    rows.append(("download", spoken_download(card)))
-    rows.append(("disk", _disk(card)))
-    if card.memory_gib:
-        rows.append(("memory", f"{card.memory_gib:g} GiB at least for the compilers"))
-    rows.append(("time", _time_ahead(card)))
     python = f", Python {card.python}" if card.python else ""
-    rows.append(("into", f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"))
-    screen.labels(rows)
+    rows = (
+        ("what", ", ".join(card.what)),
+        ("from", ", ".join(card.places)),
+        ("download", spoken_download(card)),
+        ("disk", _disk(card)),
+        ("memory", f"{card.memory_gib:g} GiB at least for the compilers" if card.memory_gib else ""),
+        ("time", _time_ahead(card)),
+        ("into", f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"),
+    )
+    screen.labels([(name, text) for name, text in rows if text])
     if card.network:
         screen.bullet(f"no network: {card.network}", status="fail")
         screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")

@@ -3,7 +3,7 @@
 import functools
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rekindle.host.redact import Redactor, redactor_for
 from rekindle.model.machine import Check, Compiler, Examination, Gpu, InstalledTorch, Machine, Ready
@@ -37,44 +37,43 @@ def readiness(ready: Ready) -> tuple[str, str]:
 
 def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]]:
     """The machine as label and value."""
-    rows = [["system", _system(machine)], ["processor", _processor(machine)], ["memory", _memory(machine)]]
-    if machine.disks:
-        rows.append(["disk", ", ".join(f"{d.free_gib:g} GiB free for {d.purpose}" for d in machine.disks)])
-    elif machine.disk_free_gib is not None:
-        rows.append(["disk", f"{machine.disk_free_gib:g} GiB free"])
-    rows += _label_rows("gpu", map(_gpu, machine.gpus), none="none found")
-    versions = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu), ("L4T", machine.drivers.l4t))
-    drivers = [f"{name} {version}" for name, version in versions if version]
-    if drivers:
-        rows.append(["driver", ", ".join(drivers)])
-    rows += _label_rows(
-        "toolkits",
-        (
-            f"{t.kind} {t.version or '?'}  {private(t.path or '')}" + (f" ({t.note})" if t.note else "")
-            for t in machine.toolkits
-        ),
-    )
-    rows += _label_rows("compilers", map(_compiler, machine.compilers))
-    rows += _label_rows(
-        "pythons",
-        (
-            f"{p.version}  {private(p.path or '')}"
-            + (f" ({', '.join(filter(None, (p.kind, p.note)))})" if p.kind else "")
-            for p in machine.pythons
-        ),
-    )
-    rows += _label_rows("torch", map(_torch, machine.torches))
-    tools = [f"{name} {version}" for name, version in machine.tools.items() if version]
-    if tools:
-        rows.append(["tools", ", ".join(tools)])
-    if all_of_it and machine.cpu.features:
-        rows.append(["features", " ".join(machine.cpu.features)])
-    return rows
+    labelled = _labelled_lines(machine) | {"features": [" ".join(machine.cpu.features)] if all_of_it else []}
+    return [
+        [label if number == 0 else "", line]
+        for label, lines in labelled.items()
+        for number, line in enumerate(filter(None, lines))
+    ]
 
 
-def _label_rows(label: str, values: Iterable[str], none: str | None = None) -> list[list[str]]:
-    rows = [[label if number == 0 else "", value] for number, value in enumerate(values)]
-    return rows or ([[label, none]] if none else [])
+def _labelled_lines(machine: Machine) -> dict[str, list[str]]:
+    disks = ", ".join(f"{d.free_gib:g} GiB free for {d.purpose}" for d in machine.disks)
+    if not machine.disks and machine.disk_free_gib is not None:
+        disks = f"{machine.disk_free_gib:g} GiB free"
+    drivers = {"NVIDIA": machine.drivers.nvidia, "amdgpu": machine.drivers.amdgpu, "L4T": machine.drivers.l4t}
+    return {
+        "system": [_system(machine)],
+        "processor": [_processor(machine)],
+        "memory": [_memory(machine)],
+        "disk": [disks],
+        "gpu": [*map(_gpu, machine.gpus)] or ["none found"],
+        "driver": [_join_versions(drivers)],
+        "toolkits": [
+            f"{kit.kind} {kit.version or '?'}  {private(kit.path or '')}" + (f" ({kit.note})" if kit.note else "")
+            for kit in machine.toolkits
+        ],
+        "compilers": [*map(_compiler, machine.compilers)],
+        "pythons": [
+            f"{each.version}  {private(each.path or '')}"
+            + (f" ({', '.join(filter(None, (each.kind, each.note)))})" if each.kind else "")
+            for each in machine.pythons
+        ],
+        "torch": [*map(_torch, machine.torches)],
+        "tools": [_join_versions(machine.tools)],
+    }
+
+
+def _join_versions(versions: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items() if version)
 
 
 def _system(machine: Machine) -> str:
@@ -193,20 +192,13 @@ def _torch_line(document: Examination, plan: Plan, screen: Screen) -> None:
 
 
 def _glance_rows(document: Examination) -> list[tuple[str, str]]:
-    merged: dict[str, list[str]] = {}
-    label = ""
-    for name, value in machine_rows(document):
-        label = name or label
-        merged.setdefault(label, []).append(value)
-    rows = [(name, "; ".join(merged[name])) for name in _SHORT if name in merged]
-    if document.toolkits:
-        rows.append(("toolkits", _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits)))
-    if document.compilers:
-        rows.append(("compilers", _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers)))
+    labelled = _labelled_lines(document)
+    rows = [(name, "; ".join(labelled[name])) for name in _SHORT]
+    rows.append(("toolkits", _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits)))
+    rows.append(("compilers", _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers)))
     rows.append(("pythons", _join_few(python.version for python in document.pythons) or "none found"))
-    if document.torches:
-        rows.append(("torch", _join_few(torch.version for torch in document.torches)))
-    return rows
+    rows.append(("torch", _join_few(torch.version for torch in document.torches)))
+    return [(name, text) for name, text in rows if text]
 
 
 def _join_few(values: Iterable[str]) -> str:

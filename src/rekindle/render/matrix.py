@@ -2,10 +2,8 @@
 
 import shutil
 import time
-from pathlib import Path
 from typing import TextIO
 
-from rekindle.host.files import write_for_user
 from rekindle.model.matrix import (
     CellRow,
     CellState,
@@ -63,20 +61,24 @@ def render_status(status: MatrixStatus, screen: Screen) -> None:
 
 def _describe_row(row: CellRow) -> str:
     state = row.state
-    parts: list[str] = [state.stage]
-    if state.stage == "running" and state.phase:
-        parts.append(state.phase)
-    if state.seconds is not None:
-        parts.append(spoken_seconds(state.seconds))
-    if state.peak_memory_bytes:
-        parts.append(size(state.peak_memory_bytes))
-    if "hit rate" in state.cache:
-        parts.append(f"cache {state.cache['hit rate']}")
-    if state.targets:
-        parts.append(" ".join(state.targets))
-    if state.proof:
-        parts.append(state.proof)
-    return f"{' · '.join(parts)}; rebuild: {'yes' if row.rebuild else 'no'}, because {row.because}"
+    parts = (
+        state.stage,
+        state.phase if state.stage == "running" else "",
+        *cost_figures(state),
+        " ".join(state.targets),
+        state.proof,
+    )
+    rebuild = "yes" if row.rebuild else "no"
+    return f"{' · '.join(filter(None, parts))}; rebuild: {rebuild}, because {row.because}"
+
+
+def cost_figures(state: CellState) -> tuple[str, str, str]:
+    """Time, memory and what the compiler cache gave, as far as they are known."""
+    return (
+        spoken_seconds(state.seconds) if state.seconds is not None else "",
+        size(state.peak_memory_bytes) if state.peak_memory_bytes else "",
+        f"cache {state.cache['hit rate']}" if "hit rate" in state.cache else "",
+    )
 
 
 def render_run(run: MatrixRun, screen: Screen) -> None:
@@ -147,12 +149,6 @@ def render_simulation(simulation: Simulation, screen: Screen) -> None:
             ("the scheduler's own time", f"{simulation.scheduler_cpu_seconds:.2f} s"),
         ]
     )
-
-
-def write_report(status: MatrixStatus, out: Path) -> None:
-    from rekindle.render.pages import render_matrix_html
-
-    write_for_user(out, render_matrix_html(status))
 
 
 class Live:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rekindle.host.files import write_for_user
 from rekindle.host.redact import all_without_secrets, without_secrets
 from rekindle.inspect.cover import cards_of, cover, families
 from rekindle.model.document import encode
@@ -15,6 +16,7 @@ from rekindle.model.spoken import spoken_seconds
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import LibraryGpu, WheelReport
 from rekindle.render.build import size
+from rekindle.render.matrix import cost_figures
 from rekindle.render.summary import summarise_proof
 from rekindle.render.wheel import arch_table, headline, judged_headline
 
@@ -78,14 +80,13 @@ def render_matrix_html(status: MatrixStatus) -> str:
     return page(verdict, f"{header(verdict, str(without_secrets(status.root)), good=good)}\n{body}", more_style=_STYLE)
 
 
+def write_report(status: MatrixStatus, out: Path) -> None:
+    write_for_user(out, render_matrix_html(status))
+
+
 def _figures(state: CellState) -> list[str]:
     """What the grid shows of a cell; a space inside a figure does not break."""
-    figures = [
-        spoken_seconds(state.seconds) if state.seconds is not None else "",
-        size(state.peak_memory_bytes) if state.peak_memory_bytes else "",
-        f"cache {state.cache['hit rate']}" if "hit rate" in state.cache else "",
-        state.proof.split(",")[0],
-    ]
+    figures = (*cost_figures(state), state.proof.split(",")[0])
     return [text.replace(" ", "\u00a0") for text in figures if text]
 
 

@@ -3,7 +3,17 @@
 import os
 from collections.abc import Sequence
 
-from rekindle.model.plan import Companion, GraftOutline, Plan, Reason, TorchChoice, TorchReady, WhyNot
+from rekindle.model.plan import (
+    Alternative,
+    Companion,
+    CompanionChoice,
+    GraftOutline,
+    Plan,
+    Reason,
+    TorchChoice,
+    TorchReady,
+    WhyNot,
+)
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import paste_line
@@ -52,8 +62,12 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         screen.hint(_HINT)
 
 
+def _name(torch: Plan | Alternative | CompanionChoice | TorchChoice) -> str:
+    return f"torch {torch.torch}" + (f"+{torch.variant}" if torch.variant else "")
+
+
 def _verdict(plan: Plan) -> tuple[str, str]:
-    name = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "")
+    name = _name(plan)
     python = f" for Python {plan.python}" if plan.python else ""
     told = {warning.code for warning in plan.warnings}
     if plan.answer == "none":
@@ -114,10 +128,8 @@ def _recipe(plan: Plan, screen: Screen) -> None:
         settings = " ".join(f"{name}={value}" for name, value in recipe.cmake.items())
         screen.paragraph(f"CMake cache (setup.py does not pass these on; CMAKE_PROJECT_INCLUDE does): {settings}")
     if recipe.minutes:
-        low, high = recipe.minutes
-        screen.line(
-            f"  about {spoken_minutes(low, high)}, {recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB of memory"
-        )
+        room = f"{recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB of memory"
+        screen.line(f"  about {spoken_minutes(*recipe.minutes)}, {room}")
     if recipe.losses:
         screen.paragraph("Lost: " + "; ".join(recipe.losses) + ".")
 
@@ -130,12 +142,8 @@ def _graft(graft: GraftOutline, screen: Screen) -> None:
         time = f"about {spoken_minutes(*graft.minutes)} on {graft.jobs} cores ({graft.cpu_minutes} CPU-minutes)"
         screen.bullet(f"{graft.units} units of {graft.wheel}, {time}, {graft.disk_gib:g} GiB of disk")
     if graft.toolkit:
-        place = (
-            f"in {graft.toolkit_here}"
-            if graft.toolkit_here
-            else "its compiler is enough (pip install nvidia-cuda-nvcc)"
-        )
-        screen.bullet(f"nvcc of CUDA {graft.toolkit}: {place}")
+        enough = "its compiler is enough (pip install nvidia-cuda-nvcc)"
+        screen.bullet(f"nvcc of CUDA {graft.toolkit}: {f'in {graft.toolkit_here}' if graft.toolkit_here else enough}")
     screen.bullets([f"stays: {kept}" for kept in graft.keeps])
     screen.bullets([f"will not work: {loss}" for loss in graft.losses], status="warn")
 
@@ -155,9 +163,8 @@ def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen
 def _alternatives(plan: Plan, screen: Screen) -> None:
     rows = []
     for other in plan.alternatives:
-        name = f"torch {other.torch}" + (f"+{other.variant}" if other.variant else "")
-        kit = f"CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
-        rows.append((other.answer, f"{name} {kit}".strip(), other.why))
+        kit = f" CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
+        rows.append((other.answer, f"{_name(other)}{kit}", other.why))
     screen.rows(rows, title="What else was considered")
 
 
@@ -207,15 +214,10 @@ def companions_view(plan: Plan, screen: Screen) -> None:
         screen.line()
     for line in commands:
         screen.command(line)
-    rows = [
-        (
-            f"torch {choice.torch}" + (f"+{choice.variant}" if choice.variant else ""),
-            "taken" if choice.taken else "",
-            ", ".join(choice.gives) or "nothing of it",
-            "; ".join(choice.costs),
-        )
-        for choice in plan.choices
-    ]
+    rows = []
+    for choice in plan.choices:
+        gives = ", ".join(choice.gives) or "nothing of it"
+        rows.append((_name(choice), "taken" if choice.taken else "", gives, "; ".join(choice.costs)))
     screen.rows(rows, title="What each torch gives and costs")
 
 
@@ -240,8 +242,7 @@ def show_choice(choice: TorchChoice, screen: Screen) -> None:
     if choice.answer == "none":
         screen.verdict("fail", "No torch runs on this machine")
     else:
-        name = f"torch {choice.torch}" + (f"+{choice.variant}" if choice.variant else "")
-        screen.verdict("ok", f"{choice.answer.capitalize()} {name} for Python {choice.python}")
+        screen.verdict("ok", f"{choice.answer.capitalize()} {_name(choice)} for Python {choice.python}")
     for words in choice.pip:
         screen.command(paste_line(["pip", "install", *words]))
     screen.bullets(choice.why)

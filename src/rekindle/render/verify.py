@@ -25,9 +25,8 @@ _OUTCOME: dict[str, tuple[str, str]] = {
 def view_verification(report: VerifyReport, screen: Screen) -> None:
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
     subject = report.subject or "this torch"
-    part = (
-        "" if "gpu" in report.claims or not {"cuda", "hip", "xpu"} & report.environment.keys() else ", CPU part alone"
-    )
+    alone = "gpu" not in report.claims and {"cuda", "hip", "xpu"} & report.environment.keys()
+    part = ", CPU part alone" if alone else ""
     harmed = sum(trial.harms for trial in report.operators)
     if harmed:
         count = count.replace(" failed,", f" failed, {harmed} operator{'s' * (harmed > 1)} crashed,")
@@ -41,8 +40,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.verdict("warn", f"{subject} is not proven ({report.level}): {count}")
     place = ("torch", "cuda", "hip", "xpu", "python", "machine", "cpu model", "emulator", "sandbox", "installed")
     shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
-    rows = [(name, report.environment[name]) for name in shown if name in report.environment]
-    screen.rows(rows)
+    screen.rows([(name, report.environment[name]) for name in shown if name in report.environment])
     if report.verdict == "not-proven":
         _show_missing(report, screen)
     failed = [check for check in report.checks if check.status == "failed"]

@@ -40,10 +40,11 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     _links(report, screen)
     if report.findings:
         screen.section("Worth knowing")
-        for finding in report.findings:
-            screen.bullet(finding.text, status={"error": "fail", "warning": "warn", "note": "skip"}[finding.severity])
+    for finding in report.findings:
+        screen.bullet(finding.text, status={"error": "fail", "warning": "warn", "note": "skip"}[finding.severity])
 
 
+_FLOOR = ("glibc >= ", "GLIBCXX_", "C++ ABI ", "tag ")
 _STATUS = {"yes": "ok", "partly": "warn", "unknown": "skip", "no": "fail"}
 
 
@@ -107,12 +108,8 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
 
 def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
     """Rows are libraries, columns architectures; a cell counts containers, a dot means none."""
-    columns = list(
-        dict.fromkeys(
-            arch for kind in ("sass", "ptx", "lto", "gfx") for lib in libraries for arch in getattr(lib, kind)
-        )
-    )
-    columns.sort(key=_arch_order)
+    kinds = ("sass", "ptx", "lto", "gfx")
+    columns = sorted({arch for kind in kinds for lib in libraries for arch in getattr(lib, kind)}, key=_arch_order)
     rows = [["", *(short(arch) for arch in columns)]]
     for library in libraries:
         counts = Counter(arch for group in library.sets for arch in group.archs * group.count)
@@ -169,13 +166,10 @@ def _links(report: WheelReport, screen: Screen) -> None:
     if not links.needed:
         return
     screen.section("Links")
-    floor = [f"glibc >= {links.glibc}" if links.glibc else "", f"GLIBCXX_{links.glibcxx}" if links.glibcxx else ""]
-    floor += [
-        f"C++ ABI {links.cxx_abi}" if links.cxx_abi else "",
-        f"tag {links.manylinux_claim}" if links.manylinux_claim else "",
-    ]
-    if any(floor):
-        screen.bullet(", ".join(part for part in floor if part))
+    texts = (links.glibc, links.glibcxx, links.cxx_abi, links.manylinux_claim)
+    floor = [f"{name}{text}" for name, text in zip(_FLOOR, texts, strict=True) if text]
+    if floor:
+        screen.bullet(", ".join(floor))
     if links.bundled:
         screen.bullet(f"brought along: {' '.join(links.bundled)}")
     groups: dict[str, list[str]] = {}
@@ -198,9 +192,8 @@ def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
         elif report.cpu.untold:
             parts.append(f"CPU from {report.cpu.at_least} or newer, which cannot be told")
         status = {True: "ok", False: "fail", None: "warn"}[runs]
-        screen.bullet(f"{name}: " + "; ".join(part for part in parts if part), status=status)
-    for finding in shelf.findings:
-        screen.bullet(finding.text, status="fail")
+        screen.bullet(f"{name}: {'; '.join(filter(None, parts))}", status=status)
+    screen.bullets((finding.text for finding in shelf.findings), status="fail")
 
 
 def render_diff(diff: WheelDiff, screen: Screen) -> None:
@@ -209,8 +202,5 @@ def render_diff(diff: WheelDiff, screen: Screen) -> None:
         return
     screen.verdict("ok", f"{diff.before} → {diff.after}: {len(diff.differences)} differences")
     for row in diff.differences:
-        if row.gone or row.come:
-            change = [f"- {' '.join(row.gone)}" if row.gone else "", f"+ {' '.join(row.come)}" if row.come else ""]
-            screen.bullet(f"{row.what}: " + "  ".join(part for part in change if part))
-        else:
-            screen.bullet(f"{row.what}: {row.before} → {row.after}")
+        changes = [f"{sign} {' '.join(names)}" for sign, names in (("-", row.gone), ("+", row.come)) if names]
+        screen.bullet(f"{row.what}: {'  '.join(changes) or f'{row.before} → {row.after}'}")

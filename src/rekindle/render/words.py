@@ -30,10 +30,9 @@ def show_guide(document: Text, screen: Screen) -> None:
         if paragraph and paragraph[0].startswith("|"):
             cells = ([_plain(cell.strip()) for cell in row.strip("|").split("|")] for row in paragraph)
             screen.rows(row for row in cells if set("".join(row)) - set("-: "))
-            paragraph.clear()
-        if paragraph:
+        elif paragraph:
             screen.paragraph(_plain(" ".join(paragraph)), indent=0)
-            paragraph.clear()
+        paragraph.clear()
 
     for line in commands_as_called(document.text).splitlines():
         if line.startswith("```"):

@@ -252,7 +252,7 @@ def test_linux_is_assumed_only_of_a_described_machine(
 
 def test_a_matrix_that_ran_leaves_its_page(replace: Replace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pages: list[tuple[object, Path]] = []
-    monkeypatch.setattr("rekindle.render.matrix.write_report", lambda status, place: pages.append((status, place)))
+    monkeypatch.setattr("rekindle.render.pages.write_report", lambda status, place: pages.append((status, place)))
     status = SimpleNamespace(good=True, root=str(tmp_path))
     ran = replace("matrix_run", SimpleNamespace(report=str(tmp_path / "r.html"), status=status))
     assert run("matrix run --only a --engine dask --scheduler s --slots 3 --force").good is True
