@@ -178,13 +178,8 @@ def _dispatch(argv: list[str]) -> int:
 def _leading_options(argv: Sequence[str]) -> int:
     """How many words before the verb are options that every verb has."""
     count = 0
-    while count < len(argv):
-        if re.fullmatch(r"-[qv]+|--json|--quiet|--verbose|--color=.*", argv[count]):
-            count += 1
-        elif argv[count] == "--color":
-            count += 2
-        else:
-            break
+    while count < len(argv) and re.fullmatch(r"-[qv]+|--json|--quiet|--verbose|--color(=.*)?", argv[count]):
+        count += 2 if argv[count] == "--color" else 1
     return count
 
 

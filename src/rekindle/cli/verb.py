@@ -15,8 +15,8 @@ The options of a verb stand in ``options/VERB.txt``, spelt as ``--help`` shows t
 
 A line that begins with a space continues the one above. A value is read as ``path``, ``int`` or ``float``;
 ``optional`` may be left out, ``any`` takes as many as come, ``some`` at least one, ``two`` takes two; ``many`` is an
-option that may be repeated, ``required`` one that must be there. A switch that is ``off`` makes a yes a no, and ``no``
-says so where nothing was said.
+option that may be repeated, ``count`` one whose number counts, ``required`` one that must be there. A switch that is
+``off`` makes a yes a no, and ``no`` says so where nothing was said.
 """
 
 from __future__ import annotations
@@ -100,10 +100,8 @@ class Session:
 
     def confirm(self, question: str) -> bool:
         """Ask before anything long. Without a terminal nothing is asked: only ``--yes`` is a yes."""
-        if self.yes:
-            return True
-        if not sys.stdin.isatty():
-            return False
+        if not self.can_ask():
+            return self.yes
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         self.declined = sys.stdin.readline().strip().lower() not in ("y", "yes")
@@ -127,18 +125,10 @@ def place_for(given: str, name: str) -> Path:
 
 def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:
     """The options that work everywhere. ``inner`` is for a verb's own sub-verbs, which must not reset them."""
-    group = parser.add_argument_group("everywhere")
-
-    def unless_inner(value: object) -> Any:
-        return argparse.SUPPRESS if inner else value
-
-    only = "print one JSON document on stdout and nothing else"
-    group.add_argument("--json", action="store_true", default=unless_inner(False), help=only)
-    group.add_argument(
-        "--color", choices=("auto", "always", "never"), default=unless_inner("auto"), help="colour (default: auto)"
-    )
-    group.add_argument("-q", "--quiet", action="store_true", default=unless_inner(False), help="no progress")
-    group.add_argument("-v", "--verbose", action="count", default=unless_inner(0), help="more detail; twice for more")
+    own = len(parser._actions)
+    add_options(parser, "rekindle", "everywhere")
+    for action in parser._actions[own:] if inner else ():
+        action.default = argparse.SUPPRESS
 
 
 # What argparse is told for a word before the name.
@@ -152,6 +142,7 @@ _HOW: dict[str, dict[str, Any]] = {
     "two": {"nargs": 2},
     "many": {"action": "append", "default": []},
     "required": {"required": True},
+    "count": {"action": "count", "default": 0},
     "off": {"action": "store_false"},
     "no": {"action": "store_const", "const": False},
 }
@@ -282,33 +273,27 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
 def laid_out(text: str, width: int) -> str:
     """``text`` with no line wider than ``width``, commands excepted."""
     lines: list[str] = []
-    paragraph: list[str] = []
-
-    def end_paragraph() -> None:
-        if paragraph:
-            lines.extend(textwrap.wrap(" ".join(paragraph), width, break_long_words=False, break_on_hyphens=False))
-            paragraph.clear()
-
-    for line in text.expandtabs().rstrip().splitlines():
-        if line and not line[0].isspace():
-            paragraph.append(line.strip())
-            if line.endswith(":"):
-                end_paragraph()
-            continue
-        end_paragraph()
-        lines.extend([line.rstrip()] if len(line.rstrip()) <= width else _fold_remark(line.rstrip(), width))
-    end_paragraph()
+    for block in _BLOCK.findall(text.expandtabs().rstrip()):
+        if block and not block[0].isspace():
+            lines += _wrap(" ".join(map(str.strip, block.splitlines())), width)
+        elif len(block.rstrip()) <= width:
+            lines.append(block.rstrip())
+        else:
+            lines += _fold_remark(block.rstrip(), width)
     return "\n".join(lines)
 
 
+# A paragraph, which a line with a colon ends; or any other line.
+_BLOCK = re.compile(r"^(?:\S.*(?<!:)\n(?=\S))*\S.*|^.*", re.MULTILINE)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
 def _fold_remark(line: str, width: int) -> list[str]:
-    lead = line[: len(line) - len(line.lstrip())]
-    parts = re.split(r" {2,}", line.strip(), maxsplit=1)
-    head = [lead + parts[0]]
-    if len(lead) > _REMARK:  # a remark that stood below its command already
-        head, parts = [], ["", line.strip()]
-    if len(parts) == 1:
-        return head
-    room = max(20, width - _REMARK)
-    rows = textwrap.wrap(parts[1], room, break_long_words=False, break_on_hyphens=False)
-    return head + [" " * _REMARK + row for row in rows]
+    lead = len(line) - len(line.lstrip())
+    # A remark may have stood below its command already.
+    command, remark = ("", line.strip()) if lead > _REMARK else (*re.split(r" {2,}", line.strip(), maxsplit=1), "")[:2]
+    rows = [" " * _REMARK + row for row in _wrap(remark, max(20, width - _REMARK))]
+    return [" " * lead + command, *rows] if command else rows
