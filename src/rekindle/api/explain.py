@@ -23,7 +23,7 @@ from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
 if TYPE_CHECKING:
     from rekindle.model.build import BuildFailure
     from rekindle.model.diagnosis import Match
-    from rekindle.model.machine import Check, Examination, Machine
+    from rekindle.model.machine import Examination, Machine
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.verify import VerifyReport
@@ -208,17 +208,14 @@ def proof_with_causes(report: VerifyReport) -> VerifyReport:
 
 def examination_with_causes(examination: Examination) -> Examination:
     """A broken torch gets the remedy of its error where that is known."""
-    checks = tuple(_add_remedy(check, examination.machine) for check in examination.checks)
-    return replace(examination, checks=checks) if checks != examination.checks else examination
-
-
-def _add_remedy(check: Check, machine: Machine) -> Check:
-    if check.id != "torch" or check.status == "ok" or not check.why:
-        return check
-    first = advice_on(check.why, machine)
-    if first is None:
-        return check
-    return replace(check, why=f"{check.why} ({first.title}; rekindle explain --rule {first.id})", fix=first.fix[0])
+    checks = []
+    for check in examination.checks:
+        broken = check.id == "torch" and check.status != "ok" and check.why
+        if broken and (first := advice_on(broken, examination.machine)) is not None:
+            why = f"{broken} ({first.title}; rekindle explain --rule {first.id})"
+            check = replace(check, why=why, fix=first.fix[0])
+        checks.append(check)
+    return replace(examination, checks=tuple(checks))
 
 
 def redacted(text: str) -> str:

@@ -1,5 +1,6 @@
 """An extension by its name: its sources from the package index, and a plan for the torch it is compiled against."""
 
+import contextlib
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -45,7 +46,11 @@ def _find_tree(options: BuildOptions) -> BuildOptions:
         return options
     workspace = workspace_at(options.workspace)
     trees = sorted(path for path in workspace.source.glob(f"{project}*") if path.is_dir())
-    release = _release_for(project, options, workspace)
+    # The companion's release for the torch that was named, or that the workspace's plan is for.
+    torch = torch_in(options.against).release
+    if torch is None and workspace.plan.is_file():
+        torch = read_plan(workspace.plan).torch
+    release = load_facts().companion_release(project, torch)
     if len(trees) > 1:
         trees = [path for path in trees if path.name == f"{project}-{release}"] or trees
     if len(trees) == 1:
@@ -57,14 +62,6 @@ def _find_tree(options: BuildOptions) -> BuildOptions:
         if trees
         else f"rekindle source fetch --project {project} --release {release or 'VERSION'}{named}",
     )
-
-
-def _release_for(project: str, options: BuildOptions, workspace: Workspace) -> str | None:
-    """The companion's release for the torch that was named, or that the workspace's plan is for."""
-    torch = torch_in(options.against).release
-    if torch is None and workspace.plan.is_file():
-        torch = read_plan(workspace.plan).torch
-    return load_facts().companion_release(project, torch)
 
 
 def fetch_sources(
@@ -104,7 +101,10 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
         if options.gpus:
             raise BadInput("the plan says which cards it is for", remedy="leave --gpu or --plan out")
         return options
-    if not isinstance(source, Path) or not _against_torch(source):
+    extends = False
+    with contextlib.suppress(BadInput):
+        extends = isinstance(source, Path) and compiles_against_torch(project_of(source))
+    if not extends:
         if options.gpus:
             raise BadInput(
                 "--gpu is for extensions of torch", remedy="rekindle plan --gpu … --build plans torch itself"
@@ -115,13 +115,6 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
     if not explicit and own.is_file() and read_plan(own).build is not None:
         return options
     return msgspec.structs.replace(options, plan=own_plan(options))
-
-
-def _against_torch(tree: Path) -> bool:
-    try:
-        return compiles_against_torch(project_of(tree))
-    except BadInput:
-        return False
 
 
 def own_plan(options: BuildOptions) -> Plan:
@@ -135,9 +128,9 @@ def own_plan(options: BuildOptions) -> Plan:
         python = interpreter.short
         if options.as_is:
             torch = torch_of(host, interpreter.path)
-    machine: Machine = this_machine()
-    if gpus := options.gpus:
-        machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=gpus).gpus)
+    machine = this_machine()
+    if options.gpus:
+        machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=options.gpus).gpus)
     cuda = _find_cuda(torch, options, machine)
     wish = Wish(build=True, torch=torch.release, variant=torch.flavour, cuda=cuda, python=python)
     planned = plan(machine, wish, wheelhouses=[])

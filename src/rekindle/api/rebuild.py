@@ -62,7 +62,11 @@ def rebuild(
     if kind == BUILD_TYPE and written is None:
         remedy = "it is from an older version"
         raise BadInput(f"{statement.name} holds no plan, so it cannot be repeated", remedy=remedy)
-    name, sha256 = _find_subject(parsed, statement)
+    name, sha256 = next(iter(parsed.subjects.items()), (None, ""))
+    if name is None:
+        raise BadInput(f"{statement.name} names no wheel")
+    if name != Path(name).name:
+        raise BadInput(f"{statement.name} names a path, not a file: {name!r}")
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
     if kind == GRAFT_TYPE:
@@ -123,15 +127,6 @@ def _read_statement(path: Path) -> tuple[Statement, str]:
         return statement, f"by {name}, whose key is believed here"
     claimed = ", ".join(key_id or "no name" for key_id, _ in statement.envelope.signatures)
     return statement, f"by no key that is believed here (it says {claimed})"
-
-
-def _find_subject(statement: Statement, origin: Path) -> tuple[str, str]:
-    name, sha256 = next(iter(statement.subjects.items()), (None, ""))
-    if name is None:
-        raise BadInput(f"{origin.name} names no wheel")
-    if name != Path(name).name:
-        raise BadInput(f"{origin.name} names a path, not a file: {name!r}")
-    return name, sha256
 
 
 def _find_tree(statement: Statement, plan: Plan, source: Path | None, place: Workspace) -> SourceTree:

@@ -6,6 +6,5 @@ from rekindle.cli.verb import Answer, Session
 def run(session: Session) -> Answer:
     from rekindle import api
 
-    args = session.args
-    archs = [arch for arch in (args.archs or "").replace(";", ",").split(",") if arch]
-    return Answer(session.call(api.bundle, args.wheel, archs=archs))
+    archs = [arch for arch in (session.args.archs or "").replace(";", ",").split(",") if arch]
+    return Answer(session.call(api.bundle, session.args.wheel, archs=archs))

@@ -4,35 +4,28 @@ Without words it takes build trees, caches and logs: what can be made again. Not
 touched, and nothing that another run is working in.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
-if TYPE_CHECKING:
-    from rekindle.model.holdings import Holding
-
 
 def run(session: Session) -> Answer:
     from rekindle import api
+    from rekindle.model.holdings import Holding
     from rekindle.model.spoken import spoken_bytes
     from rekindle.render.holdings import holding_rows
     from rekindle.render.screen import Screen
-
-    args = session.args
 
     def confirm(items: Sequence[Holding]) -> bool:
         if session.can_ask():
             Screen(sys.stderr, color=session.color).rows(holding_rows(list(items)))
         return session.confirm(f"Remove these ({spoken_bytes(sum(item.bytes for item in items))})?")
 
-    days = _parse_days(args.older_than)
-    cleaning = session.call(api.clean, args.what, older_than_days=days, confirm=confirm)
+    days = _parse_days(session.args.older_than)
+    cleaning = session.call(api.clean, session.args.what, older_than_days=days, confirm=confirm)
     return Answer(cleaning, good=not cleaning.kept)
 
 

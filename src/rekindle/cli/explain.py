@@ -5,17 +5,12 @@ so, names the kind of failure and how to go on; it never guesses. After '--' a c
 is and its exit code kept; if it fails, the failure is explained.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
-
-if TYPE_CHECKING:
-    from rekindle.model.diagnosis import Diagnosis
 
 TAKES_COMMAND = True
 # For a report the log is read twice, so a pipe is held in memory up to this size.
@@ -39,24 +34,19 @@ def run(session: Session) -> Answer:
         )
     if args.watch:
         diagnosis = api.explain_watch(args.watch, **_circumstances(session))
-        return Answer(diagnosis, good=_has_cause(diagnosis))
-    if not args.source and (sys.stdin is None or sys.stdin.isatty()):
-        raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
-    source = _source(args.source or ["-"], twice=bool(args.save_report))
-    if args.trial:
-        trials = api.explain_try(args.trial, source)
-        is_first = any(trial.outcome == "won" for trial in trials.trials)
-        return Answer(trials, good=is_first)
-    diagnosis = api.explain(source, **_circumstances(session))
-    if args.save_report and isinstance(source, (Path, str, bytes)):
-        api.explain_report(source, diagnosis, args.save_report)
-        session.progress.note(f"saved {args.save_report}")
-    return Answer(diagnosis, good=_has_cause(diagnosis))
-
-
-def _has_cause(diagnosis: Diagnosis) -> bool:
-    """Words quoted where no cause is known are a help, not an answer."""
-    return bool(diagnosis.matches) and diagnosis.unexplained is None
+    else:
+        if not args.source and (sys.stdin is None or sys.stdin.isatty()):
+            raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
+        source = _source(args.source or ["-"], twice=bool(args.save_report))
+        if args.trial:
+            trials = api.explain_try(args.trial, source)
+            return Answer(trials, good=any(trial.outcome == "won" for trial in trials.trials))
+        diagnosis = api.explain(source, **_circumstances(session))
+        if args.save_report and isinstance(source, (Path, str, bytes)):
+            api.explain_report(source, diagnosis, args.save_report)
+            session.progress.note(f"saved {args.save_report}")
+    # Words quoted where no cause is known are a help, not an answer.
+    return Answer(diagnosis, good=bool(diagnosis.matches) and diagnosis.unexplained is None)
 
 
 def _run_command(session: Session) -> Answer:

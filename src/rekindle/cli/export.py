@@ -1,5 +1,6 @@
 """The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
 
+import sys
 from pathlib import Path
 
 from rekindle.cli.plan import machine_and_wish
@@ -11,8 +12,6 @@ _LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
 
 
 def run(session: Session) -> Answer:
-    import sys
-
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan

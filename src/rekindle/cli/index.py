@@ -45,5 +45,5 @@ def run(session: Session) -> Answer:
 
 def _say(text: str) -> None:
     # A script that starts the server waits for this line, so it comes even with --quiet.
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

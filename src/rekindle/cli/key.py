@@ -4,13 +4,13 @@ Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names anoth
 password: whoever can read the file can sign as you.
 """
 
+from pathlib import Path
+
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
 
     args = session.args

@@ -1,17 +1,11 @@
 """Many wheels from one table: planned first, built on this machine, a Dask cluster or Slurm, never twice."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, after_a_yes, place_for
 from rekindle.errors import WorkspaceBusy
-
-if TYPE_CHECKING:
-    from rekindle.model.matrix import MatrixStatus
 
 _QUESTION = "These cells were not planned here, or their table names programs. Build them?"
 
@@ -46,7 +40,11 @@ def run(session: Session) -> Answer:
     if args.step == "simulate":
         return Answer(session.call(api.matrix_simulate, table))
     if args.step == "watch":
-        status = _watch(table, session)
+        from rekindle.render.matrix import Live
+
+        live = Live(sys.stderr, quiet=session.quiet)
+        for status in api.matrix_watch(table):
+            live.show(status)
     elif args.step == "cancel":
         status = session.call(api.matrix_cancel, table)
     else:
@@ -72,14 +70,3 @@ def _run_cell(session: Session) -> Answer:
         sys.stderr.write(f"rekindle: {busy.message}\n")
         raise SystemExit(BUSY_CODE) from None
     return Answer(state, good=state.stage in ("built", "proven"))
-
-
-def _watch(table: Path, session: Session) -> MatrixStatus:
-    """Redrawn in place on a terminal; elsewhere a line per change."""
-    from rekindle import api
-    from rekindle.render.matrix import Live
-
-    live = Live(sys.stderr, quiet=session.quiet)
-    for status in api.matrix_watch(table):
-        live.show(status)
-    return status

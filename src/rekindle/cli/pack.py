@@ -6,6 +6,7 @@ sums and, with --sign, a signature. An interrupted pack is continued by the same
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from rekindle.cli.plan import machine_and_wish
 from rekindle.cli.verb import Answer, Session, show_then_ask
@@ -13,9 +14,6 @@ from rekindle.errors import BadInput
 
 
 def run(session: Session) -> Answer:
-    from pathlib import Path
-
-    args = session.args
     from rekindle import api
     from rekindle.model.journey import Card
     from rekindle.model.pack import PackOptions
@@ -23,6 +21,7 @@ def run(session: Session) -> Answer:
     from rekindle.render.pack import show_pack_card
     from rekindle.render.summary import summarise_plan
 
+    args = session.args
     if args.words:
         if args.words[0] != "check" or len(args.words) != 2:
             raise BadInput(f"pack {' '.join(args.words)}: no such step", remedy="rekindle pack check FOLDER")

@@ -9,9 +9,5 @@ def run(session: Session) -> Answer:
     from rekindle import __version__
     from rekindle.model.words import Versions
 
-    document = Versions(
-        rekindle=__version__,
-        python=platform.python_version(),
-        system=f"{platform.system()} {platform.machine()}",
-    )
-    return Answer(document)
+    system = f"{platform.system()} {platform.machine()}"
+    return Answer(Versions(rekindle=__version__, python=platform.python_version(), system=system))

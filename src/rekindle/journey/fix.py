@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -110,7 +110,13 @@ def fix_command(
     # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
     with contextlib.ExitStack() as undoing:
         while diagnosis.exit_code and repeats < MOST_FIXES:
-            offered = next((offer for offer in _fix_offers(diagnosis, call, host) if offer[2].shown not in shown), None)
+            offers = (
+                (cause, action, fix)
+                for cause in _fixable_causes(diagnosis)
+                for action in cause.actions
+                if (fix := prepare(action, call, host)) is not None and fix.shown not in shown
+            )
+            offered = next(offers, None)
             if offered is None:
                 break
             match, action, fix = offered
@@ -178,15 +184,6 @@ def _is_same_cause(before: Diagnosis, after: Diagnosis) -> bool:
     return len({(first.id, first.evidence) if first else None for first in firsts}) == 1
 
 
-def _fix_offers(diagnosis: Diagnosis, call: Call, host: Host) -> Iterator[tuple[Match, Action, Fix]]:
-    """The fixes of the cause, best first."""
-    for cause in _fixable_causes(diagnosis):
-        for action in cause.actions:
-            fix = prepare(action, call, host)
-            if fix is not None:
-                yield cause, action, fix
-
-
 def _fixable_causes(diagnosis: Diagnosis) -> tuple[Match, ...]:
     """The first cause; none where it is only a possibility."""
     return tuple(match for match in diagnosis.matches[:1] if match.confidence != "low")
@@ -204,7 +201,10 @@ def prepare(action: Action, call: Call, host: Host) -> Fix | None:
             applies = _is_installing(call.command) and not set(action.words) <= set(call.command)
             return Fix(shown=(f"run: {changed.line}",), call=changed) if applies else None
         case SetVariable():
-            changed = call.setting(**{name: _expand_home(value) for name, value in action.variables.items()})
+            homes = {
+                name: str(Path(value).expanduser()) for name, value in action.variables.items() if value[:1] == "~"
+            }
+            changed = call.setting(**action.variables | homes)
             return Fix(shown=(f"run: {changed.line}",), call=changed)
         case SetCMake():
             return _prepare_cmake(action, call)
@@ -257,10 +257,6 @@ def _prepare_constraints(action: ConstrainBuild, call: Call) -> Fix | None:
         return lambda: file.unlink(missing_ok=True), _do_nothing
 
     return Fix(shown=(f"write {file}: {', '.join(action.packages)}", f"run: {changed.line}"), call=changed, do=do)
-
-
-def _expand_home(value: str) -> str:
-    return str(Path(value).expanduser()) if value.startswith("~") else value
 
 
 def _prepare_cmake(action: SetCMake, call: Call) -> Fix:

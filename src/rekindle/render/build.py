@@ -19,15 +19,13 @@ def size(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
-def _targets(target: str) -> str:
-    spoken = spoken_targets(target)
-    return spoken if "," in target else f"target {spoken}"
-
-
 def render_results(results: BuildResults, screen: Screen) -> None:
     for result in results.results:
         seconds = sum(phase.seconds for phase in result.phases)
-        product = result.wheel.replace("\\", "/").rpartition("/")[2] if result.wheel else _targets(result.target or "")
+        target = result.target or ""
+        product = f"{'' if ',' in target else 'target '}{spoken_targets(target)}"
+        if result.wheel:
+            product = result.wheel.replace("\\", "/").rpartition("/")[2]
         screen.verdict("ok", f"built {product} in {spoken_seconds(seconds)}")
         if result.wheel:
             screen.rows([("wheel", result.wheel), ("sha256", result.wheel_sha256)])
@@ -72,10 +70,9 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
             screen.line("  " + line.replace("\x1b", ""))
     screen.causes(failure.diagnosis.matches[:3])
     screen.section("Next")
-    if failure.log:
-        screen.line(f"  the whole log: {failure.log}")
-    if failure.failed_log:
-        screen.line(f"  only the failed command: {failure.failed_log}")
+    for words, log in (("the whole log", failure.log), ("only the failed command", failure.failed_log)):
+        if log:
+            screen.line(f"  {words}: {log}")
     screen.line("  after fixing it, the same command continues where this one stopped")
 
 

@@ -1,6 +1,6 @@
 """A farm for people: what runs, the lines for others to paste, who compiled what, and what failed."""
 
-from rekindle.model.farm import FarmDown, FarmFailure, FarmJoin, FarmMachine, FarmReport, FarmUp
+from rekindle.model.farm import FarmDown, FarmJoin, FarmMachine, FarmReport, FarmUp
 from rekindle.render.screen import Screen, widest
 from rekindle.scripts.quoting import pasted
 from rekindle.toolkits.sccache import farm_at
@@ -89,7 +89,9 @@ def show_report(document: FarmReport, screen: Screen) -> None:
     if shown:
         screen.section("What failed")
     for failure in shown:
-        screen.bullet(_describe_failure(failure, full=bool(screen.verbosity)), status="warn")
+        times = f"{failure.count} times, last {failure.when}" if failure.count > 1 else failure.when
+        what = f": {failure.what}" if screen.verbosity or not failure.why else ""
+        screen.bullet(f"{failure.where}: {failure.why or 'said'}{what} ({times})", status="warn")
         if failure.fix:
             screen.paragraph(f"→ {failure.fix}", indent=4)
     screen.rest(len(document.failures) - len(shown))
@@ -100,12 +102,6 @@ def _machine_row(machine: FarmMachine, screen: Screen) -> tuple[str, ...]:
     slots = f"{machine.slots} slot{'s' if machine.slots != 1 else ''}" if machine.slots else ""
     meaning = _MEANING.get(machine.state, "")
     return f"{screen.mark(_WORKER[machine.state])} {machine.address}", machine.state, slots, counts, meaning
-
-
-def _describe_failure(failure: FarmFailure, *, full: bool) -> str:
-    times = f" ({failure.count} times, last {failure.when})" if failure.count > 1 else f" ({failure.when})"
-    what = f": {failure.what}" if full or not failure.why else ""
-    return f"{failure.where}: {failure.why or 'said'}{what}{times}"
 
 
 def show_down(document: FarmDown, screen: Screen) -> None:

@@ -39,8 +39,8 @@ def _show_failure(failure: BuildFailure, screen: Screen) -> None:
     """The first error, what it means, and where the rest stands."""
     if failure.error:
         screen.section("First error")
-        for line in failure.error[:6]:
-            screen.line("  " + printable(line))
+    for line in failure.error[:6]:
+        screen.line("  " + printable(line))
     screen.causes(failure.diagnosis.matches[:1])
     if failure.log:
         screen.section("The whole log")
