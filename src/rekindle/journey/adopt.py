@@ -21,7 +21,6 @@ from rekindle.interpreters.app_folder import extension_files, find_app
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_swap import (
-    Foreseen,
     Swap,
     finish_restoring,
     kept_environments,
@@ -31,6 +30,7 @@ from rekindle.journey.adopt_swap import (
     refuse_unwritable,
 )
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.install import Foreseen
 from rekindle.journey.keeping import Keeping, app_files
 from rekindle.journey.target import InstallTarget
 from rekindle.model.adopt import Adoption, AdoptionState, AdoptOptions

@@ -23,20 +23,18 @@ from rekindle.interpreters.kept_places import KeptPlaces
 from rekindle.interpreters.packages import Contents, ask_contents, package_places
 from rekindle.journey import install as installing
 from rekindle.journey.adopt_forecast import SwapForecast
+from rekindle.journey.install import Foreseen
 from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.walk import Walk, Within
 from rekindle.model.document import encode
 from rekindle.model.guard import pinned
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.journey import Package, UpOptions
+from rekindle.model.journey import UpOptions
 from rekindle.model.plan import Request, pip_arguments
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.scripts.quoting import pasted
 from rekindle.verify.target import provable
-
-# What each group of requests would bring; None for one of which the installer cannot tell.
-Foreseen = tuple[tuple[Package, ...] | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

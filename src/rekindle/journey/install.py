@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -38,6 +39,9 @@ from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 
+# What each group of requests would bring; None for one of which the installer cannot tell.
+Foreseen = tuple[tuple[Package, ...] | None, ...]
+
 
 def wanted_from(
     requests: Sequence[Request], *, index: str | None = None, torch_only: bool = False
@@ -66,14 +70,12 @@ def index_places(requests: Sequence[Request]) -> tuple[str, ...]:
     return tuple(url or own or "" for url in urls if url or own)
 
 
-def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:
+def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> None:
     """A virtual environment, made once, with our mark in it."""
-    exe = python_of(folder)
-    if not exe.exists():
+    if not python_of(folder).exists():
         outcome = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
         _refuse_failed(outcome, log)
         note_made("environment", folder)
-    return exe
 
 
 def foresee(
@@ -81,22 +83,15 @@ def foresee(
     python: str,
     requests: Sequence[Request],
     installer: Installer = Installer(),  # noqa: B008 (frozen)
-    *,
-    fresh: bool,
-    substituted: bool,
-    progress: Progress | None = None,
-) -> tuple[tuple[Package, ...] | None, ...]:
-    """What each group of requests would bring; None for a group where this pip cannot tell."""
-    return tuple(
-        resolve(host, python, group, fresh=fresh, substituted=substituted, installer=installer, progress=progress)
-        for group in groups_of(requests)
-    )
+    **asked: Any,
+) -> Foreseen:
+    """What each group of requests would bring; ``asked`` as by :func:`resolve`."""
+    return tuple(resolve(host, python, group, installer=installer, **asked) for group in groups_of(requests))
 
 
 def all_packages(foreseen: Sequence[tuple[Package, ...] | None]) -> tuple[Package, ...] | None:
     """What all groups bring; None where the installer cannot tell of one of them."""
-    groups = [group for group in foreseen if group is not None]
-    return tuple(package for group in groups for package in group) if len(groups) == len(foreseen) else None
+    return None if None in foreseen else tuple(package for group in foreseen for package in group or ())
 
 
 def install(
@@ -121,8 +116,7 @@ def install(
     if announced is not None:
         # A later group may name a package again (a limit for NumPy): the last word counts.
         announced = tuple({package.name: package for package in announced}.values())
-    wrong = disagreements(plan, requests, announced, before, after)
-    if wrong:
+    if wrong := disagreements(plan, requests, announced, before, after):
         raise StageFailed(
             f"what was installed is not what was planned: {'; '.join(wrong[:4])}",
             remedy=f"nothing is kept of this; the whole log: {log}",

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -124,7 +125,7 @@ class _PlannedUp:
     card: Card | None = None
     keeps: tuple[str, ...] = ()
     built_companions: tuple[BuiltCompanion, ...] = ()
-    _foreseen: dict[tuple[Request, ...], tuple[tuple[Package, ...] | None, ...]] = field(default_factory=dict)
+    _foreseen: dict[tuple[Request, ...], installing.Foreseen] = field(default_factory=dict)
 
     @property
     def environment(self) -> Path:
@@ -189,12 +190,11 @@ class _PlannedUp:
         if self.plan.answer in ("install", "graft"):
             requests = self.requests
             try:
-                foreseen = self._foresee(requests) if network is None else (None,)
+                packages = installing.all_packages(self._foresee(requests)) if network is None else None
             except StageFailed as error:
                 if self.options.offline and (ways := self._reachable_ways()):
                     error.remedy = f"{ways[0]} takes what is there; or name another folder with --find-links DIR"
                 raise
-            packages = installing.all_packages(foreseen)
         return make_card(
             self.plan,
             requests,
@@ -215,9 +215,7 @@ class _PlannedUp:
         """Where things would be fetched from, as far as that is known beforehand."""
         if self.options.offline:
             return self.options.find_links
-        if self.plan.answer == "build":
-            return self._upstream()
-        return installing.index_places(self.requests)
+        return self._upstream() if self.plan.answer == "build" else installing.index_places(self.requests)
 
     def _archive(self) -> tuple[str, ...]:
         """Where a distribution's sources come from, in words: apt asks the mirror that the machine knows."""
@@ -235,24 +233,16 @@ class _PlannedUp:
             upstream(name).git for name, version in trees if not (self.workspace.source / f"{name}-{version}").exists()
         )
 
-    def _foresee(self, requests: tuple[Request, ...]) -> tuple[tuple[Package, ...] | None, ...]:
+    def _foresee(self, requests: tuple[Request, ...]) -> installing.Foreseen:
         """Asked once. Before the environment is there its base answers for an empty one."""
-        if requests not in self._foreseen:
-            there = self.target.exists
-            python = self.python if there else self.base
-            foreseen = installing.foresee(
-                LiveHost(),
-                python,
-                requests,
-                self.installer,
-                fresh=not there,
-                substituted=self.options.index is not None,
-                progress=self.progress,
-            )
-            if not there and any(group is None for group in foreseen):
-                return foreseen  # the environment's own pip may know more
+        if (known := self._foreseen.get(requests)) is not None:
+            return known
+        there, substituted = self.target.exists, self.options.index is not None
+        what = (LiveHost(), self.python if there else self.base, requests, self.installer)
+        foreseen = installing.foresee(*what, fresh=not there, substituted=substituted, progress=self.progress)
+        if there or None not in foreseen:  # else the environment's own pip may know more
             self._foreseen[requests] = foreseen
-        return self._foreseen[requests]
+        return foreseen
 
     @functools.cached_property
     def companions_to_build(self) -> tuple[CompanionToBuild, ...]:
@@ -279,21 +269,14 @@ class _PlannedUp:
         # Whatever was installed for a build before is kept; a first one asks before sources are fetched.
         fresh = not (place / "python").is_dir()
         checks: tuple[Check, ...] = ()
+        shared: dict[str, Any] = {"python": self.build_python, "place": place}
         if self.options.wheel is None:
-            checks = build_checks(
-                self.plan,
-                python=self.build_python,
-                place=place,
-                source=self.options.source,
-                installs=fresh,
-                places=self._later_places(),
-            )
+            later, source = self._later_places(), self.options.source
+            checks = build_checks(self.plan, **shared, source=source, installs=fresh, places=later)
         for companion in self.companions_to_build:
             assert companion.version is not None
             whole = self.options.wheel is not None
-            checks += companion_checks(
-                self.plan, companion.project, companion.version, python=self.build_python, place=place, whole=whole
-            )
+            checks += companion_checks(self.plan, companion.project, companion.version, **shared, whole=whole)
         return tuple(dict.fromkeys(checks))
 
     def _later_places(self) -> dict[DiskPhase, Path]:
@@ -404,7 +387,8 @@ class _PlannedUp:
         for companion in self.built_companions:
             if why := companion.why:
                 verdict += f"; {' '.join(filter(None, (companion.name, companion.version)))} was not built: {why}"
-        return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
+        made = str(wheel) if wheel else None
+        return self.end(proof.good, verdict, proof=proof, wheel=made, wheel_sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
         asked = {
@@ -445,11 +429,11 @@ class _PlannedUp:
         verdict: str,
         *,
         proof: VerifyReport | None = None,
-        wheel: Path | None = None,
         failure: BuildFailure | None = None,
-        sha256: str | None = None,
+        **more: Any,
     ) -> Journey:
         use = next_steps(self.target, self.keeps) if proof and proof.good else ()
+        python = self.python if proof else None
         return Journey(
             goal=f"torch {self.plan.torch}" if self.plan.torch else "a torch",
             arrived=arrived,
@@ -458,13 +442,11 @@ class _PlannedUp:
             legs=tuple(self.walk.legs),
             plan=self.plan,
             verification=proof,
-            failure=failure,
-            wheel=str(wheel) if wheel else None,
-            wheel_sha256=sha256,
             beside=self.built_companions,
-            python=self.python if proof else None,
+            python=python,
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,
             keeps=self.keeps,
-            next=use or (() if arrived else steps_after_no(failure, self.python if proof else None)),
+            next=use or (() if arrived else steps_after_no(more.get("failure"), python)),
+            **more,
         )
