@@ -28,13 +28,11 @@ def guide(name: str | None = None) -> Text:
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
     word = name.lower().replace(" ", "")
     pages = {called: page for page, others in _CALLED.items() for called in (page, *others)}
-    if word not in pages and (page := _page_for(name)):
+    if page := pages.get(word) or _page_for(name):
         return Text(text=_read_page(page))
-    if word not in pages:
-        near = difflib.get_close_matches(word, pages, n=1, cutoff=0.7)
-        hint = f"did you mean 'rekindle guide {pages[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
-        raise BadInput(f"there is no guide {name!r}", remedy=hint)
-    return Text(text=_read_page(pages[word]))
+    near = difflib.get_close_matches(word, pages, n=1, cutoff=0.7)
+    hint = f"did you mean 'rekindle guide {pages[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
+    raise BadInput(f"there is no guide {name!r}", remedy=hint)
 
 
 def _page_for(card: str) -> str | None:

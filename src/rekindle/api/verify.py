@@ -1,6 +1,7 @@
 """``verify``: proof that a wheel, or an installed package, works."""
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from rekindle.host.files import read_head, write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.made import own_directories
 from rekindle.interpreters.search import usual_python
-from rekindle.model.document import encode, load
+from rekindle.model.document import encode, load, shared_fields
 from rekindle.model.machine import Cpu
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
@@ -49,7 +50,7 @@ def verify(options: VerifyOptions | None = None, *, progress: Progress | None = 
     if events is None and (not chosen.only or any(check.startswith("operator") for check in chosen.only)):
         audit = audit_for(chosen, listener)
     trial = Trial(
-        **{name: getattr(chosen, name) for name in VerifyOptions.__struct_fields__},
+        **shared_fields(chosen, VerifyOptions),
         expect=promises(load(chosen.plan, Plan)) if chosen.plan else {},
         suspects=audit.suspects,
         foretold=_read_foretold(chosen) if events is None else (),
@@ -155,12 +156,10 @@ def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
 
 def _features(cpu: str | None) -> frozenset[str] | None:
     """What the named CPU can do, or the one of this machine; None where nobody knows."""
+    facts = load_facts()
     if cpu is None:
-        import time
-
-        asking = Asking(LiveHost(), "cpu", time.monotonic() + 5.0)
-        return features_of(probe_cpu(asking), load_facts())
+        return features_of(probe_cpu(Asking(LiveHost(), "cpu", time.monotonic() + 5.0)), facts)
     try:
-        return features_of(Cpu(microarchitecture=find_cpu(cpu, load_facts())), load_facts())
+        return features_of(Cpu(microarchitecture=find_cpu(cpu, facts)), facts)
     except BadInput:
         return None

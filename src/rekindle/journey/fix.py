@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
@@ -56,6 +56,10 @@ _BUILD_FOLDERS = (".", "build", "_build", "cmake-build-release", "cmake-build-de
 Undo = Callable[[], None]
 
 
+def _do_nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True, kw_only=True)
 class Call:
     """A command with the variables that are set for it beyond the user's own."""
@@ -82,12 +86,12 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Fix:
-    """What will be done, in lines; the call to repeat; what changes the machine (None: nothing does) and how to take
-    that back and to settle it."""
+    """What will be done, in lines; the call to repeat; what changes the machine, and how to take that back and to
+    settle it."""
 
     shown: tuple[str, ...]
     call: Call
-    do: Callable[[], tuple[Undo, Undo]] | None = None
+    do: Callable[[], tuple[Undo, Undo]] = lambda: (_do_nothing, _do_nothing)
     by_person: bool = False
 
 
@@ -100,82 +104,82 @@ def fix_command(
     say: Callable[[str], None],
 ) -> FixReport:
     """Run a command; while it fails for a cause that can be fixed, fix it and run it again."""
-    host = LiveHost()
-    call = Call(command=tuple(command))
-    diagnosis = explain_command(call.command, out=out, err=err, env=call.env)
+
+    def run(call: Call) -> Diagnosis:
+        return explain_command(call.command, out=out, err=err, env=call.env)
+
+    def end(outcome: Any, words: str, **said: str) -> None:
+        say(words)
+        attempts[-1] = replace(attempts[-1], outcome=outcome, **said)
+
+    first = call = Call(command=tuple(command))
+    diagnosis, host = run(call), LiveHost()
     attempts: list[FixAttempt] = []
     settles: list[Undo] = []
-    shown: set[tuple[str, ...]] = set()
     repeats = 0
     # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
     with contextlib.ExitStack() as undoing:
         while diagnosis.exit_code and repeats < MOST_FIXES:
-            offers = (
-                (cause, action, fix)
-                for cause in _fixable_causes(diagnosis)
-                for action in cause.actions
-                if (fix := prepare(action, call, host)) is not None and fix.shown not in shown
-            )
-            offered = next(offers, None)
+            offered = next(_fix_offers(diagnosis, call, host, [each.shown for each in attempts]), None)
             if offered is None:
                 break
             match, action, fix = offered
-            shown.add(fix.shown)
             for line in (f"{match.title} ({match.id})", *(f"  {line}" for line in fix.shown)):
                 say(line)
             attempt = FixAttempt(cause=match.id, title=match.title, action=action, shown=fix.shown, outcome="printed")
+            attempts.append(attempt)
             if fix.by_person:
-                attempts.append(attempt)
                 continue
             if not confirm("do this, and run the command again?"):
-                attempts.append(replace(attempt, outcome="refused"))
+                attempts[-1] = replace(attempt, outcome="refused")
                 break
             try:
-                undo, settle = fix.do() if fix.do else (_do_nothing, _do_nothing)
+                undo, settle = fix.do()
             except RekindleError as error:
-                say(f"that could not be done: {error.message}")
-                attempts.append(replace(attempt, outcome="undone", said=error.message))
+                end("undone", f"that could not be done: {error.message}", said=error.message)
                 continue
+            repeats += 1
+            fewer = isinstance(action, FewerJobs)
             with contextlib.ExitStack() as trying:
                 trying.callback(undo)
-                repeats += 1
-                after = explain_command(fix.call.command, out=out, err=err, env=fix.call.env)
-                kept = isinstance(action, FewerJobs) or not (after.exit_code and _is_same_cause(diagnosis, after))
-                if kept:
+                after = run(fix.call)
+                if kept := fewer or not (after.exit_code and _is_same_cause(diagnosis, after)):
                     undoing.push(trying.pop_all())
             if not kept:
-                say("that was not it: undone")
-                attempts.append(replace(attempt, outcome="undone"))
+                end("undone", "that was not it: undone")
                 continue
             settles.append(settle)
             call, diagnosis = fix.call, after
             if after.exit_code:
-                say("not yet" if isinstance(action, FewerJobs) else "that helped: now something else fails")
-                attempts.append(replace(attempt, outcome="helped"))
+                end("helped", "not yet" if fewer else "that helped: now something else fails")
             else:
-                say("fixed: it passes now")
-                attempts.append(replace(attempt, outcome="fixed"))
+                end("fixed", "fixed: it passes now")
         if not diagnosis.exit_code:
             undoing.pop_all()
-    if not diagnosis.exit_code:
-        for settle in settles:
-            settle()
-    elif settles:
+    code = diagnosis.exit_code or 0
+    if code and settles:
         say("it still fails: everything is undone")
         attempts = [replace(each, outcome="undone") if each.outcome == "helped" else each for each in attempts]
-    code = diagnosis.exit_code or 0
-    keep = () if code or call == Call(command=tuple(command)) else (call.line,)
+    for settle in settles if not code else ():
+        settle()
     return FixReport(
-        command=tuple(command),
+        command=first.command,
         exit_code=code,
         attempts=tuple(attempts),
-        keep=keep,
+        keep=() if code or call == first else (call.line,),
         diagnosis=diagnosis if code else None,
     )
 
 
-def _do_nothing() -> None:
-    pass
+def _fix_offers(
+    diagnosis: Diagnosis, call: Call, host: Host, shown: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[Match, Action, Fix]]:
+    """The fixes of the cause that were not shown yet, best first."""
+    for cause in _fixable_causes(diagnosis):
+        for action in cause.actions:
+            fix = prepare(action, call, host)
+            if fix is not None and fix.shown not in shown:
+                yield cause, action, fix
 
 
 def _is_same_cause(before: Diagnosis, after: Diagnosis) -> bool:

@@ -116,10 +116,10 @@ def _chosen(lock: MatrixLock, only: Sequence[str]) -> list[Cell]:
         return list(lock.cells)
     ids: set[str] = set()
     for text in only:
-        matching = [cell for cell in lock.cells if cell.id.startswith(text) or text in cell.name]
+        matching = {cell.id for cell in lock.cells if cell.id.startswith(text) or text in cell.name}
         if not matching:
             raise BadInput(f"no cell is called {text!r}", remedy="'rekindle matrix status' lists them")
-        ids |= {cell.id for cell in matching}
+        ids |= matching
     return [cell for cell in lock.cells if cell.id in ids]
 
 
@@ -158,7 +158,6 @@ def matrix_run(
     status = _status(lock, cells, fresh_run=False)
     attempts = [attempt for row in status.rows for attempt in row.state.attempts[before[row.cell] :]]
     seconds = sum((attempt.ended or attempt.started) - attempt.started for attempt in attempts)
-    report = Path(lock.root) / "report.html"
     return MatrixRun(
         engine=chosen.engine,
         status=status,
@@ -167,7 +166,7 @@ def matrix_run(
         retried=tally.retried,
         adopted=tally.adopted,
         overhead_seconds=round(max(0.0, tally.busy_seconds - seconds) / max(1, tally.started), 3),
-        report=str(report),
+        report=str(Path(lock.root) / "report.html"),
     )
 
 

@@ -6,6 +6,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -94,9 +95,7 @@ class _Planner:
     """Plans one cell after another; what is the same for all of them is asked once."""
 
     def __init__(self, table: Table, defaults: Defaults, machine: Machine) -> None:
-        self._table = table
-        self._defaults = defaults
-        self._machine = machine
+        self._table, self._defaults, self._machine = table, defaults, machine
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
 
@@ -202,10 +201,11 @@ class _Planner:
             build=True,
             origin=self._defaults.source,
             settings=tuple(self._defaults.settings.items()),
+            **toolkit,
         )
         archs = tuple(axes["archs"].split(";")) if axes.get("archs") else ()
         try:
-            plan = plan_build(machine, msgspec.structs.replace(asked, **toolkit), arch_list=archs)
+            plan = plan_build(machine, asked, arch_list=archs)
         except BadInput as error:
             return (Reason(code="no-source", text=error.message),)
         if why := _astray(plan, axes, toolkit):
@@ -227,14 +227,11 @@ class _Planner:
 
 def _name_for_cpu(plan: Plan, version: str, variable: str, axes: Mapping[str, str]) -> Plan:
     """Wheels for several CPUs need names of their own: the version says which CPU it is for."""
-    recipe = plan.build
-    assert recipe is not None
-    if "cpu" not in axes:
+    if "cpu" not in axes or plan.build is None:
         return plan
     part = re.sub("[^a-z0-9]+", ".", axes["cpu"].lower()).strip(".")
-    return msgspec.structs.replace(
-        plan, build=msgspec.structs.replace(recipe, env=recipe.env | {variable: f"{version}-{part}"})
-    )
+    recipe = msgspec.structs.replace(plan.build, env=plan.build.env | {variable: f"{version}-{part}"})
+    return msgspec.structs.replace(plan, build=recipe)
 
 
 def _as_card(arch: str) -> str:
@@ -242,7 +239,7 @@ def _as_card(arch: str) -> str:
     return arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
 
 
-def _toolkit(variant: str | None) -> dict[str, str]:
+def _toolkit(variant: str | None) -> dict[str, Any]:
     """``cu118`` → CUDA 11.8, ``rocm6.2`` → ROCm 6.2; what else a build is made with needs no toolkit."""
     if match := re.fullmatch(r"cu(\d+)(\d)", variant or ""):
         return {"cuda": f"{match[1]}.{match[2]}"}

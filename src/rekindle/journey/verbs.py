@@ -72,14 +72,12 @@ def bring_torch(
         if not refused:
             raise
         return TorchReady(ready=False, verdict=refused[0])
-    limits = next((place for place in journey.keeps if place.endswith("constraints.txt")), None)
-    activate = next((line for line in journey.next if "activate" in line), None)
     return TorchReady(
         ready=journey.arrived,
         verdict=journey.verdict,
         torch=journey.plan.torch if journey.plan else None,
         python=journey.python,
-        activate=activate,
-        constraints=limits,
+        activate=next((line for line in journey.next if "activate" in line), None),
+        constraints=next((place for place in journey.keeps if place.endswith("constraints.txt")), None),
         report=journey.report,
     )
