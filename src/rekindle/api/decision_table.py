@@ -89,11 +89,8 @@ def decision_table(
         listener.step(number, len(chosen), card)
         rules[card] = {}
         for system in SYSTEMS:
-            drivers = (
-                distinct_drivers(parse_sm(card), "windows" if system == "windows" else "linux", facts)
-                if card.startswith("sm_")
-                else ()
-            )
+            side = "windows" if system == "windows" else "linux"
+            drivers = distinct_drivers(parse_sm(card), side, facts) if card.startswith("sm_") else ()
             rules[card][system] = {
                 python: _steps(functools.partial(lists.place_of, card, system, python), drivers) for python in releases
             }

@@ -224,11 +224,9 @@ def spoken_packages(packages: Sequence[Package]) -> str:
         return "nothing new is needed"
     sizes = [package.bytes for package in packages if package.bytes is not None]
     unknown = len(packages) - len(sizes)
-    size = (
-        spoken_bytes(sum(sizes)) + (f" and {unknown} of unknown size" if unknown else "")
-        if sizes
-        else "of unknown size"
-    )
+    size = "of unknown size"
+    if sizes:
+        size = spoken_bytes(sum(sizes)) + (f" and {unknown} {size}" if unknown else "")
     names = largest(packages)
     more = f" and {len(packages) - len(names)} smaller" if len(packages) > len(names) else ""
     return f"{len(packages)} packages, {size} to fetch: {', '.join(names)}{more}"

@@ -52,12 +52,10 @@ def _remarks(job: JobView) -> tuple[str, ...]:
     """The same in fewer and fewer words, for terminals that are narrower."""
     if job.paused:
         return "  (paused: waits for memory)", "  (paused)"
-    if job.expected is not None and job.is_giant:
-        about = f"about {spoken_seconds(job.expected)}"
-        return (
-            (f"  (a giant: {about})", f"  ({about})", "  (a giant)") if job.seconds < job.expected else ("  (a giant)",)
-        )
-    return ()
+    if job.expected is None or not job.is_giant:
+        return ()
+    about = f"about {spoken_seconds(job.expected)}"
+    return (f"  (a giant: {about})", f"  ({about})", "  (a giant)") if job.seconds < job.expected else ("  (a giant)",)
 
 
 PLAIN_EVERY_SECONDS = 15.0
