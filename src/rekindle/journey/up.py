@@ -423,15 +423,7 @@ class _PlannedUp:
                 remedy="run the same command again: it installs and proves the wheel that lies there now",
             )
 
-    def end(
-        self,
-        arrived: bool,
-        verdict: str,
-        *,
-        proof: VerifyReport | None = None,
-        failure: BuildFailure | None = None,
-        **more: Any,
-    ) -> Journey:
+    def end(self, arrived: bool, verdict: str, *, proof: VerifyReport | None = None, **more: Any) -> Journey:
         use = next_steps(self.target, self.keeps) if proof and proof.good else ()
         python = self.python if proof else None
         return Journey(
