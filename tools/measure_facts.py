@@ -21,7 +21,7 @@ from rekindle.facts import Facts, load_facts
 from rekindle.formats.simple_index import IndexWheel, sdists_of, wheels_of
 from rekindle.host.live import LiveHost
 from rekindle.inspect.declared import find_arch_list
-from rekindle.inspect.published import Places, find_wheels, index_files, open_wheel, pip_places
+from rekindle.inspect.published import Places, find_wheels, list_files, open_wheel, pip_places
 from rekindle.inspect.survey import inspect_source
 from rekindle.inspect.targets import open_target
 from rekindle.model.facts import Compared, FactsCheck, Platform
@@ -32,7 +32,6 @@ from rekindle.model.wheel import WheelReport
 _PTXAS_SM = re.compile(r"'(sm_\d+[af]?)'")
 _NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu11")
 _CUDNN = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11")
-PAGE_SECONDS = 20.0
 
 
 def measure_facts(
@@ -83,12 +82,12 @@ def _image_row(facts: Facts, image: str, listener: Progress) -> Compared:
 
 def _wheels(project: str, places: Places) -> list[IndexWheel]:
     """Every wheel of a project on every index that answers."""
-    return wheels_of(index_files(project, places, PAGE_SECONDS)[0], project)
+    return wheels_of(list_files(project, places)[0], project)
 
 
 def _files_of(project: str, places: Places) -> list[IndexWheel]:
     """Wheels and sdists alike: a companion may have only the latter. Tags are those of wheels."""
-    files = index_files(project, places, PAGE_SECONDS)[0]
+    files = list_files(project, places)[0]
     return [*wheels_of(files, project), *sdists_of(files, project)]
 
 

@@ -27,7 +27,7 @@ from packaging.version import Version
 
 from rekindle.formats.ranges import RangeFile, tls_context
 from rekindle.formats.simple_index import IndexWheel, sdists_of, wheels_of
-from rekindle.inspect.published import index_files, pip_places
+from rekindle.inspect.published import list_files, pip_places
 
 HERE = Path(__file__).resolve().parent
 WANTED = HERE / "names_measured.toml"
@@ -92,7 +92,7 @@ def measure(wanted: Wanted) -> str:
 def _releases(wanted: Wanted) -> Iterator[tuple[str, IndexWheel]]:
     """The last release of each minor one, oldest first, with the file to read."""
     places = pip_places()
-    files, _ = index_files(wanted.project, places)
+    files, _ = list_files(wanted.project, places)
     wheels: dict[Version, list[IndexWheel]] = {}
     for wheel in [*wheels_of(files, wanted.project), *sdists_of(files, wanted.project)]:
         version = Version(str(wheel.version))

@@ -65,7 +65,7 @@ def test_the_loader_takes_the_stub_for_the_library(libraries: Path, tmp_path: Pa
     command = ["python3"]
     if not X86.is_here:
         root = prepare_root(LiveHost(), own_directories()[1], Silent())
-        folders = list(root.emulated.library_folders(root.path))
+        folders = list(X86.library_folders(root.path))
         command = ["qemu-x86_64", "-L", str(root.path), "-E", f"PYTHONHOME={root.path}/usr"]
         command += ["-E", f"LD_LIBRARY_PATH={tmp_path}", str(root.python)]
     missing = missing_libraries([libraries / "libnear.so"], folders)

@@ -15,13 +15,13 @@ from rekindle.compat.driver import (
     driver_runs,
     driver_side,
     is_board,
-    reaches,
     toolkit_driver,
     wanted_driver,
 )
 from rekindle.facts import load_facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.machine import Os
+from rekindle.model.version import reaches
 
 FACTS = load_facts()
 

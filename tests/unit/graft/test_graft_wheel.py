@@ -9,7 +9,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.compile import Job
 from rekindle.graft.engine import CardTarget, GraftOrder, Tools, apply_file, carry_out
-from rekindle.graft.library import GpuLibrary
+from rekindle.graft.library import GpuLibrary, Way
 from rekindle.graft.pack import read_graft
 from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
@@ -173,17 +173,17 @@ def test_the_statement_names_the_official_wheel(tmp_path: Path) -> None:
     assert definition["resolvedDependencies"][0]["digest"] == {"sha256": report.wheel_sha256}
 
 
-class _IdleWay:
+class _IdleWay(Way):
     """A way that makes nothing of any library."""
 
-    kind: Literal["ptx", "source"] = "source"
-    flags = ("-DNOT_USED",)
+    kind = "source"
     sources = ("a tree",)
 
-    def survey(self, library: GpuLibrary) -> tuple[list[Any], list[Any]]:
-        return [], []
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return ("-DNOT_USED",)
 
-    def proofs(self, library: GpuLibrary, count: int) -> list[Any]:
+    def judge(self, library: GpuLibrary) -> list[Any]:
         return []
 
     def jobs(self, *_: object) -> list[Job]:
@@ -192,7 +192,7 @@ class _IdleWay:
 
 def test_sources_are_not_asked_for_where_ptx_serves(tmp_path: Path) -> None:
     class Refuses(_IdleWay):
-        def survey(self, library: GpuLibrary) -> tuple[list[Any], list[Any]]:
+        def judge(self, library: GpuLibrary) -> list[Any]:
             raise AssertionError("every unit of this library has PTX")
 
     official = make_cubin(80, KERNELS, unit=UNITS[0])
