@@ -226,7 +226,8 @@ def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
             return row.torch
     for pair in scene.facts.companions.companion:
         if pair.package == project and pair.torch and pair.version == version:
-            return ",".join((f">={minor(pair.torch[0])}", f"<={minor(pair.torch[-1])}.99"))
+            first, last = minor(pair.torch[0]), minor(pair.torch[-1])
+            return f"=={first}.*" if first == last else f">={first},<={last}.99"
     return None
 
 
@@ -252,7 +253,7 @@ def _right_pair(event: Event, scene: Scene) -> dict[str, str]:
     fitting = next((row.version for row in rows if _holds(row.torch or "", torch)), None)
     release = minor(fitting) if fitting else scene.facts.companion_release(project, torch)
     return some(
-        pair_spec=made_for.replace(".99", "").replace(",", ", ").replace("==", ""),
+        pair_spec=made_for.replace(".99", "").replace(",", ", ").replace("==", "").replace(".*", ""),
         right_command=release and f"pip install '{package}=={release}{'.*' if fitting else ''}'",
     )
 
