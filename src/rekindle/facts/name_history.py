@@ -44,12 +44,12 @@ def find_module(module: str) -> Span | None:
 
 
 def find_parameter(function: str, name: str) -> Span | None:
-    """``function`` as Python's TypeError writes it: ``Class.method`` or a function's bare name."""
-    line = f"\n{function}() "
-    for package in _packages():
-        if line in _text_of(package) and (span := _span(package, _in_module(f"{function}()", name))):
-            return span
-    return None
+    """``function`` as Python's TypeError writes it: ``Class.method`` or a function's bare name. Where several packages
+    changed that parameter of one of that name, torch's counts, or none."""
+    pattern = _in_module(f"{function}()", name)
+    owners = [package for package in _packages() if f"\n{function}() " in _text_of(package)]
+    spans = {package: span for package in owners if (span := _span(package, pattern))}
+    return spans.get("torch") if len(spans) > 1 else next(iter(spans.values()), None)
 
 
 def _in_module(module: str, name: str) -> re.Pattern[str]:

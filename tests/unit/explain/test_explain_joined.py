@@ -77,4 +77,4 @@ def test_a_broken_torch_gets_the_remedy_of_its_error() -> None:
 def test_an_uncertain_cause_changes_nothing() -> None:
     check = Check(id="torch", status="warn", why="illegal instruction: it was built for a newer processor", fix="f")
     examination = Examination(os=Os(system="linux", arch="x86_64"), checks=(check,))
-    assert examination_with_causes(examination) is examination
+    assert examination_with_causes(examination) == examination

@@ -42,7 +42,7 @@ def test_a_table_is_in_order_and_says_each_thing_once(path: Path) -> None:
         ("torch", "_six", None, "2.0"),
         ("packaging.version", "LegacyVersion", None, "22.0"),
         ("huggingface_hub", "cached_download", None, "0.26"),
-        ("transformers", "AdamW", None, "4.49"),
+        ("transformers", "AdamW", None, "4.50"),
     ],
 )
 def test_names(module: str, name: str, came: str | None, gone: str | None) -> None:
@@ -62,11 +62,18 @@ def test_a_module_that_came_brings_what_lies_in_it() -> None:
 
 
 def test_parameters() -> None:
-    span = find_parameter("scaled_dot_product_attention", "enable_gqa")
-    assert span is not None and (span.project, span.came, span.gone) == ("torch", "2.5", None)
     span = find_parameter("ReduceLROnPlateau.__init__", "verbose")
-    assert span is not None and span.gone == "2.7"
-    assert find_parameter("scaled_dot_product_attention", "query") is find_parameter("no_such_function", "x") is None
+    assert span is not None and (span.project, span.came, span.gone) == ("torch", None, "2.7")
+    span = find_parameter("Trainer.__init__", "tokenizer")
+    assert span is not None and (span.project, span.gone) == ("transformers", "4.46")
+    assert find_parameter("ReduceLROnPlateau.__init__", "patience") is find_parameter("no_such_function", "x") is None
+
+
+def test_of_several_packages_torchs_parameter_counts() -> None:
+    owners = [path.stem for path in TABLES if "\nReduceLROnPlateau.__init__() " in path.read_text("utf-8")]
+    assert len(owners) > 1 and "torch" in owners
+    others = [path.stem for path in TABLES if "\nLearningRateMonitor.__init__() " in path.read_text("utf-8")]
+    assert "torch" not in others
 
 
 @pytest.mark.parametrize(
