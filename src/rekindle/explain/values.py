@@ -317,12 +317,12 @@ def _index_of(event: Event, scene: Scene) -> dict[str, str]:
     if event.values.get("package") != "torch" or not flavours or not asked:
         return {}
     flavour, release = flavours[0], asked[0]
-    there = [row.name for row in scene.facts.flavours(release) if row.publisher == "pytorch" and row.status == "stable"]
-    if not there or flavour in there:
+    rows = [row for row in scene.facts.flavours(release) if row.publisher == "pytorch"]
+    there = [row.name for row in rows if row.status == "stable"]
+    if not there or flavour in {row.name for row in rows}:
         return {}
-    last = next(
-        (name for name in scene.facts.releases if any(row.name == flavour for row in scene.facts.flavours(name))), None
-    )
+    releases = (name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)})
+    last = next(releases, None)
     ends = f" (its last is {last})" if last and key(last) < key(release) else ""
     return some(
         index_sentence=f"PyTorch's index {flavour} has no torch {release}{ends}: that release was not built for it,"
