@@ -18,7 +18,7 @@ from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.version import compare, key, minor, reaches, same_prefix
 from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
-from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
+from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, hazards_of, source_builds
 from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
@@ -192,11 +192,30 @@ _KIT_CHECKS = (
 
 def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> Assessed:
     """Everything against a candidate. ``brief``: a wheel without code for a card needs no second reason; most wheels
-    end there."""
+    end there. A published wheel is judged once for questions that differ in the driver and the CPU alone, where these
+    say the same of it (the page of all cards asks thousands)."""
+    if not candidate.is_published:
+        return _judge(candidate, question)
+    wheel = candidate.torch, id(candidate.flavour), candidate.python
     if brief:
-        hopeless = Assessed(candidate, list(ask_rule(RULES["R101"], candidate, question)))
-        if len(hopeless.doubts) < len(hopeless.refusals):
-            return hopeless
+        known = question.shared["cards"]
+        if wheel not in known:
+            hopeless = Assessed(candidate, list(ask_rule(RULES["R101"], candidate, question)))
+            known[wheel] = hopeless if len(hopeless.doubts) < len(hopeless.refusals) else None
+        if known[wheel] is not None:
+            return known[wheel]  # type: ignore[no-any-return]
+    refused = any(True for _ in rules_gpu.driver_serves(candidate, question))
+    # A driver that is refused is named, and an asked toolkit may stay where the driver runs it.
+    driver = question.driver if refused or question.wish.cuda else None
+    numbered = (row for row in hazards_of(candidate, question) if row[0] in question.possible_hazards)
+    hazards = tuple(number for number, hazard in numbered if hazard.effect != "warns" or hazard.flavour)
+    judged = question.shared["both"]
+    if (key := (*wheel, refused, driver, hazards)) not in judged:
+        judged[key] = _judge(candidate, question)
+    return judged[key]  # type: ignore[no-any-return]
+
+
+def _judge(candidate: Candidate, question: Question) -> Assessed:
     assessed = Assessed(candidate, refusals(candidate, question))
     if candidate.answer == "install" and candidate.backend != "cpu":
         assessed.covered += rules_gpu.coverages(candidate, question)
@@ -233,9 +252,13 @@ def assessed_builds(
 
 def _passing_builds(question: Question, version: str, kits: int | None) -> list[Candidate]:
     """Those whose sources take the cards and whose toolkit serves them: asked once, whatever driver, CPU and Python."""
-    bare = Candidate(answer="build", torch=version, backend=question.backend)
-    versions = (version,) if passes_all(_VERSION_CHECKS, bare, question) else ()
-    return [build for build in source_builds(question, versions, kits=kits) if passes_all(_KIT_CHECKS, build, question)]
+    wish, memory = question.wish, question.shared["cards"]
+    kit = wish.cuda, wish.rocm, question.board_cuda, question.machine.toolkits
+    if (key := ("builds", version, kits, question.backend, *kit)) not in memory:
+        bare = Candidate(answer="build", torch=version, backend=question.backend)
+        builds = source_builds(question, (version,) if passes_all(_VERSION_CHECKS, bare, question) else (), kits=kits)
+        memory[key] = [build for build in builds if passes_all(_KIT_CHECKS, build, question)]
+    return memory[key]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

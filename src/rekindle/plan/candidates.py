@@ -228,6 +228,11 @@ def same_python(asked: str, version: str) -> bool:
 
 def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
     """The known hazards of this torch, with its toolchain and Python, on this machine."""
+    return [hazard for number, hazard in hazards_of(candidate, question) if number in question.possible_hazards]
+
+
+def hazards_of(candidate: Candidate, question: Question) -> list[tuple[int, Hazard]]:
+    """Those of this torch, with its toolchain and Python, numbered, on whatever cards and CPU."""
     memory: dict[Any, Any] = question.shared["system"] if candidate.is_published else {}
     key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
     if key not in memory:
@@ -237,7 +242,7 @@ def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
         met = _torch_hazards(_make_combination(candidate, question), question.facts)
         ours = [(number, hazard) for number, hazard in met if hazard.concerns in (kind, "both")]
         memory[key] = [(number, hazard) for number, hazard in ours if not (hazard.tegra and for_board)]
-    return [hazard for number, hazard in memory[key] if number in question.possible_hazards]
+    return memory[key]  # type: ignore[no-any-return]
 
 
 def is_cured(hazard: Hazard) -> bool:

@@ -3,12 +3,15 @@
 Also what ends it before anything is judged: a wish that names what never existed.
 """
 
+import copy
 import difflib
 import functools
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
+
+import msgspec
 
 from rekindle.compat import Name, backend_of
 from rekindle.compat.backends import PLATFORMS
@@ -21,7 +24,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
-from rekindle.model.machine import Gpu, Machine, cpu_arch
+from rekindle.model.machine import Cpu, Gpu, Machine, cpu_arch
 from rekindle.model.plan import BuildOutline, Wish
 from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
@@ -67,15 +70,27 @@ class Question:
         """The same question about another machine or wish; they share the memory alone."""
         return Question(machine, wish or self.wish, self.facts, self.inputs, memory=self.memory)
 
+    def with_cpu(self, cpu: Cpu) -> "Question":
+        """The same question with another CPU in the machine; keeps every result that does not depend on the CPU."""
+        machine = msgspec.structs.replace(self.machine, cpu=cpu)
+        if machine.os.arch is None:
+            return self.ask_about(machine)  # the CPU may decide what platform it is
+        other = copy.copy(self)
+        state = {name: value for name, value in vars(self).items() if name not in ("cpu_features", "possible_hazards")}
+        vars(other).clear()
+        vars(other).update(state, machine=machine)
+        return other
+
     @functools.cached_property
-    def shared(self) -> dict[Literal["cards", "system"], dict[Hashable, Any]]:
+    def shared(self) -> dict[Literal["cards", "system", "both"], dict[Hashable, Any]]:
         """Results about wheels, for other questions too: for these ``cards`` on this system, whatever torch, driver,
-        Python and CPU; and for this ``system`` and wish, whatever cards, driver and CPU."""
+        Python and CPU; for this ``system`` and wish, whatever cards, driver and CPU; and for ``both``."""
         machine = self.machine
         cards = (self.platform, machine.os, self.gpus, self.wish.without_cudnn)
         has = (machine.os, machine.pythons, machine.toolkits, machine.disk_free_gib)
         system = (self.backend, self.platform, self.tegra, self.wish, *has)
-        return {"cards": self.memory.setdefault(cards, {}), "system": self.memory.setdefault(system, {})}
+        keys: dict[Literal["cards", "system", "both"], Hashable] = {"cards": cards, "system": system}
+        return {name: self.memory.setdefault(key, {}) for name, key in (keys | {"both": (cards, system)}).items()}
 
     @functools.cached_property
     def platform(self) -> Platform:
@@ -361,7 +376,10 @@ class Question:
     def possible_hazards(self) -> frozenset[int]:
         """The numbers of the known hazards whose conditions on the machine hold."""
         machine, hazards = self.surroundings, enumerate(self.facts.hazards.hazard)
-        return frozenset(number for number, hazard in hazards if machine_meets(hazard, machine))
+        memory = self.memory.setdefault("hazards", {})
+        if machine not in memory:
+            memory[machine] = frozenset(number for number, hazard in hazards if machine_meets(hazard, machine))
+        return memory[machine]  # type: ignore[no-any-return]
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:

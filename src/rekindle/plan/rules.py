@@ -14,6 +14,7 @@ and a word tell them apart. In braces stand values by their names; ``{c.torch}``
 """
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
@@ -35,6 +36,7 @@ class PlanRule(NamedTuple):
     number: str
     applies: tuple[Answer, ...]
     check: Check
+    when: When | None
     reads: Reads | None
 
     @property
@@ -59,7 +61,7 @@ def rule(
             for refusal in check(candidate, question) if when is None or when(question) else ():
                 yield refusal if refusal.rule else replace(refusal, rule=number)
 
-        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, reads)
+        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered, when, reads)
         return numbered
 
     return register
@@ -84,8 +86,34 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
-    concerned = (each for each in RULES.values() if candidate.answer in each.applies)
-    return [refusal for each in concerned for refusal in ask_rule(each, candidate, question)]
+    said: list[tuple[int, Refusal]] = []
+    for reads, rules in _concerned_rules(candidate.answer, question).items():
+        if reads is None or not candidate.is_published:
+            said += _ask_rules(rules, candidate, question)
+            continue
+        # What such rules say of a published wheel serves other questions too: all of them are kept together.
+        memory = question.shared[reads]
+        key = "refusals", candidate.torch, id(candidate.flavour), None if reads == "cards" else candidate.python
+        if key not in memory:
+            memory[key] = _ask_rules(rules, candidate, question)
+        said += memory[key]
+    return [refusal for _, refusal in sorted(said, key=operator.itemgetter(0))]
+
+
+def _ask_rules(rules: list[PlanRule], candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
+    return [(list(RULES).index(each.number), refusal) for each in rules for refusal in each.check(candidate, question)]
+
+
+def _concerned_rules(answer: Answer, question: Question) -> dict[Reads | None, list[PlanRule]]:
+    """The rules for such a way that concern this question, by what they read."""
+    key = "rules", answer, len(RULES)
+    if key not in question.cache:
+        groups: dict[Reads | None, list[PlanRule]] = {}
+        for each in RULES.values():
+            if answer in each.applies and (each.when is None or each.when(question)):
+                groups.setdefault(each.reads, []).append(each)
+        question.cache[key] = groups
+    return question.cache[key]  # type: ignore[no-any-return]
 
 
 def ask_rule(asked: PlanRule, candidate: Candidate, question: Question) -> tuple[Refusal, ...]:

@@ -30,6 +30,7 @@ from rekindle.plan.candidates import (
     Assessed,
     HouseWheel,
     buildable_releases,
+    hazards_of,
     house_candidates,
     official_wheels,
 )
@@ -77,26 +78,40 @@ def make_plans(
     """The plan of each of these machines and wishes; results for one are used for the next. Neighbours that differ in
     their CPU alone are judged once, if the CPUs have the same size and meet the same deciding hazards; the plan is
     worded for each."""
-    judged: dict[tuple[object, ...], PlanOutcome] = {}
+    judged: list[tuple[tuple[object, ...], frozenset[int], PlanOutcome]] = []
     before: tuple[Machine, Wish] | None = None
     question: Question | None = None
     for machine, wish in asked:
         cpu = machine.cpu
         alike = msgspec.structs.replace(machine, cpu=Cpu()), wish
         if question is not None and alike == before:
-            question = question.ask_about(machine)
+            question = question.with_cpu(cpu)
         else:
             question = Question(machine, wish, facts, inputs_for(machine, wish), memory=memory)
-            before, judged = alike, {}
+            before, judged = alike, []
             check_wish(question)
         # Those for which a CPU may be the reason to choose something else.
         possible = [(number, facts.hazards.hazard[number]) for number in question.possible_hazards]
         met = frozenset(number for number, row in possible if row.cpu_lacks and (row.effect != "warns" or row.flavour))
-        kind = (question.arch, cpu.threads, cpu.cores, met)
-        outcome = copy.copy(judged.get(kind) or judged.setdefault(kind, _judge_question(question)))
-        served = outcome.question
-        outcome.question = served.ask_about(msgspec.structs.replace(served.machine, cpu=cpu))
+        size = (question.arch, cpu.threads, cpu.cores)
+        same = (
+            outcome for kind, hazards, outcome in judged if kind == size and not _may_change(hazards ^ met, outcome)
+        )
+        if (verdict := next(same, None)) is None:
+            verdict = _judge_question(question)
+            judged.append((size, met, verdict))
+        outcome = copy.copy(verdict)
+        outcome.question = outcome.question.with_cpu(cpu)
         yield compose_plan(outcome)
+
+
+def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
+    """Could one of these hazards have changed what was judged? Those of wheels concern wheels that were looked at."""
+    question, rows = outcome.question, outcome.question.facts.hazards.hazard
+    if outcome.nearest or len(question.machine.gpus) > 1 or any(rows[number].concerns != "wheel" for number in hazards):
+        return bool(hazards)
+    seen = (assessed.candidate for assessed in (*outcome.wheels, *outcome.grafts)) if hazards else ()
+    return any(number in hazards for candidate in seen for number, _ in hazards_of(candidate, question))
 
 
 def _judge_question(
