@@ -317,9 +317,10 @@ def _index_of(event: Event, scene: Scene) -> dict[str, str]:
     if event.values.get("package") != "torch" or not flavours or not asked:
         return {}
     flavour, release = flavours[0], asked[0]
-    rows = [row for row in scene.facts.flavours(release) if row.publisher == "pytorch"]
-    there = [row.name for row in rows if row.status == "stable"]
-    if not there or flavour in {row.name for row in rows}:
+    built = [row.name for row in scene.facts.flavours(release) if row.publisher == "pytorch"]
+    # A CUDA index stands for another CUDA, ROCm for another ROCm.
+    there = [name for name in built if name.rstrip(".0123456789") == flavour.rstrip(".0123456789")]
+    if not there or flavour in built:
         return {}
     releases = (name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)})
     last = next(releases, None)
