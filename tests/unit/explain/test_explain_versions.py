@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.explain.engine import diagnose
+from rekindle.explain.owners import _holds
 from rekindle.model.diagnosis import Match
 
 
@@ -52,6 +53,25 @@ def test_a_companion_of_another_torch_is_told(torch: str, triton: str, differs: 
 
 def test_the_right_companion_is_named() -> None:
     assert "triton==3.4.*" in said(PAIR.format("2.8.0", "3.5.1"))
+
+
+VISION = "$ python probe.py\ntorch {}+cu126\ntorchvision {}\nresize: off"
+
+
+@pytest.mark.parametrize(
+    ("torch", "vision", "differs"),
+    [("2.7.1", "0.22.1", False), ("2.7.0", "0.22.1", False), ("2.6.0", "0.22.1", True), ("2.8.0", "0.22.1", True)],
+)
+def test_torchvision_goes_by_its_own_table(torch: str, vision: str, differs: bool) -> None:
+    found = answers(VISION.format(torch, vision))
+    assert (f"torchvision {vision} does not belong to torch {torch}" in found) == differs
+    if differs:
+        cause = next(match.cause for title, match in found.items() if title.startswith("torchvision"))
+        assert "made for torch 2.7," in cause
+
+
+def test_a_preview_of_the_right_release_is_no_mismatch() -> None:
+    assert _holds(">=2.7,<2.9", "2.8.0.dev20250601") and not _holds(">=2.7,<2.9", "2.9.0.dev20250901")
 
 
 def asked(release: str, flavour: str) -> str:
