@@ -138,8 +138,11 @@ def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
 def _is_of_newer_owner(event: Event, scene: Scene) -> bool | None:
     """Did a later release of its owner bring the name?"""
     owner, span = find_owner("attribute", event), _measured(event)
-    known = span is not None and bool(_is_too_old(span, _installed(span.project, event, scene)))
-    return known or bool(owner and owner.came)
+    have = _installed(span.project, event, scene) if span else None
+    # A name that came and went again says nothing of an unknown release.
+    if span is not None and (have or not span.gone):
+        return bool(_is_too_old(span, have))
+    return bool(owner and owner.came)
 
 
 def _measured(event: Event) -> Span | None:
@@ -161,7 +164,7 @@ def _installed(project: str, event: Event, scene: Scene) -> str | None:
     """The release of a package that the log names, nearest to the event first."""
     if project == "torch" and (torch := scene.values.get("torch_version")):
         return torch
-    name = re.sub(r"[-_]|\\-", "[-_]", project)
+    name = re.sub("[-_]", "[-_]", project)
     words = rf"(?<![\w-]){name}[`'\"]?(?: version| \(|:|=|==|-| |@| v)* ?v?(\d+\.\d+(?:\.\d+)?)"
     for text in (event.around, scene.reading.tail):
         if versions := re.findall(words, text, re.IGNORECASE):
@@ -183,17 +186,12 @@ def measured_name(event: Event, scene: Scene) -> dict[str, str]:
         return {}
     have = _installed(span.project, event, scene)
     is_old = _is_too_old(span, have)
-    limits = [f">={span.came}" if span.came else "", f"<{span.gone}" if span.gone else ""]
-    if have:
-        limits = limits[:1] if is_old else limits[1:]
+    limits = (f">={span.came}" if span.came else "", f"<{span.gone}" if span.gone else "")
     return some(
         project=span.project,
         since_release=_spoken_span(span),
-        installed_sentence=have
-        and f"Installed is {have}, which is {'too old' if is_old else 'too new'} for this code.",
-        direction="older" if is_old else "newer",
-        way="upgrade it" if is_old else "take an older one",
-        wanted_release=f"{span.project}{','.join(limit for limit in limits if limit)}",
+        installed_sentence=have and f"Installed is {have}, too {'old' if is_old else 'new'} for this code.",
+        wanted_release=f"{span.project}{','.join(filter(None, limits))}",
     )
 
 
@@ -220,12 +218,11 @@ CONDITIONS["name-is-measured"] = _is_measured
 
 def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
     """The torch a release of a companion was made for, as a specifier; None where nobody knows."""
-    project = "triton" if package == "triton-windows" else package
     for row in scene.facts.beside.wheel:
-        if row.package == project and row.torch and f"{row.version}.".startswith(f"{version}."):
+        if row.package == package and row.torch and f"{row.version}.".startswith(f"{version}."):
             return row.torch
     for pair in scene.facts.companions.companion:
-        if pair.package == project and pair.torch and pair.version == version:
+        if pair.package == package and pair.torch and pair.version == version:
             first, last = minor(pair.torch[0]), minor(pair.torch[-1])
             return f"=={first}.*" if first == last else f">={first},<={last}.99"
     return None
@@ -248,10 +245,9 @@ def _right_pair(event: Event, scene: Scene) -> dict[str, str]:
     """Which torch the companion is for, and the command that brings the companion for this torch."""
     package, torch = event.values.get("package", ""), scene.values.get("torch_version", "")
     made_for = _fitting_torch(package, event.values.get("version", ""), scene) or ""
-    project = "triton" if package == "triton-windows" else package
-    rows = (row for row in scene.facts.beside.wheel if row.package == project and row.torch)
+    rows = (row for row in scene.facts.beside.wheel if row.package == package and row.torch)
     fitting = next((row.version for row in rows if _holds(row.torch or "", torch)), None)
-    release = minor(fitting) if fitting else scene.facts.companion_release(project, torch)
+    release = minor(fitting) if fitting else scene.facts.companion_release(package, torch)
     return some(
         pair_spec=made_for.replace(".99", "").replace(",", ", ").replace("==", "").replace(".*", ""),
         right_command=release and f"pip install '{package}=={release}{'.*' if fitting else ''}'",

@@ -290,10 +290,6 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         return values
     if scene.saw("arm") or scene.saw("jetson"):
         values["on_machine"] = "Arm, aarch64"
-        values["arm_hint"] = (
-            "Many projects publish nothing for Arm (aarch64), or only newer releases: take a newer version of it, build"
-            " it from source, or leave it out by a marker (platform_machine == 'x86_64') and make the lock anew."
-        )
     values |= _index_of(event, scene)
     if "index_sentence" in values:
         return values

@@ -38,8 +38,8 @@ def test_the_installed_release_decides_whether_its_age_is_the_reason(have: str, 
 def test_a_name_that_left_asks_for_an_older_release() -> None:
     text = "{}\nAttributeError: module 'torch._inductor.kernel' has no attribute 'flex_attention'"
     new, old = said(text.format("torch==2.10.0")), said(text.format("torch==1.13.1"))
-    assert "torch<2.9" in new and "too new" in new
-    assert "torch>=2.0" in old or "too old" in old
+    assert "'torch>=2.4,<2.9'" in new and "2.10.0, too new" in new and "too old" not in new
+    assert "'torch>=2.4,<2.9'" in old and "1.13.1, too old" in old
 
 
 PAIR = "torch {}+cu128\ntriton {} file /v/site-packages/triton/__init__.py\nkernels: triton=off"

@@ -69,11 +69,21 @@ def test_parameters() -> None:
     assert find_parameter("ReduceLROnPlateau.__init__", "patience") is find_parameter("no_such_function", "x") is None
 
 
-def test_of_several_packages_torchs_parameter_counts() -> None:
-    owners = [path.stem for path in TABLES if "\nReduceLROnPlateau.__init__() " in path.read_text("utf-8")]
-    assert len(owners) > 1 and "torch" in owners
-    others = [path.stem for path in TABLES if "\nLearningRateMonitor.__init__() " in path.read_text("utf-8")]
-    assert "torch" not in others
+def test_a_parameter_of_several_packages_is_torchs_or_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {name: f"\nstep() fast\nLoader.step() {name} fast\n" for name in ("torch", "lightning", "peft")}
+    monkeypatch.setattr(name_history, "_packages", lambda: tuple(texts))
+    monkeypatch.setattr(name_history, "_text_of", texts.__getitem__)
+    table = {
+        name: name_history.HistoryFile(
+            source="", date="", how="measured", project=name, first="1", last="3", came={"2": text}, gone={}
+        )
+        for name, text in texts.items()
+    }
+    monkeypatch.setattr(name_history, "_load", table.get)
+    assert find_parameter("step", "fast") == ("torch", "2", None)
+    assert find_parameter("Loader.step", "peft") == ("peft", "2", None)
+    monkeypatch.setattr(name_history, "_packages", lambda: ("lightning", "peft"))
+    assert find_parameter("step", "fast") is None
 
 
 @pytest.mark.parametrize(
