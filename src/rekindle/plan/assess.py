@@ -22,7 +22,7 @@ from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards
 from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Question
-from rekindle.plan.rules import RULES, ask_rule, passes_all, refusals
+from rekindle.plan.rules import passes_all, refusals
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
@@ -200,7 +200,7 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
     if brief:
         known = question.shared["cards"]
         if wheel not in known:
-            hopeless = Assessed(candidate, list(ask_rule(RULES["R101"], candidate, question)))
+            hopeless = Assessed(candidate, list(rules_gpu.wheel_has_code(candidate, question)))
             known[wheel] = hopeless if len(hopeless.doubts) < len(hopeless.refusals) else None
         if known[wheel] is not None:
             return known[wheel]  # type: ignore[no-any-return]

@@ -116,16 +116,6 @@ def _concerned_rules(answer: Answer, question: Question) -> dict[Reads | None, l
     return question.cache[key]  # type: ignore[no-any-return]
 
 
-def ask_rule(asked: PlanRule, candidate: Candidate, question: Question) -> tuple[Refusal, ...]:
-    if asked.reads is None or not candidate.is_published:
-        return tuple(asked.check(candidate, question))
-    memory = question.shared[asked.reads]
-    key = asked.number, candidate.torch, id(candidate.flavour), None if asked.reads == "cards" else candidate.python
-    if key not in memory:
-        memory[key] = tuple(asked.check(candidate, question))
-    return memory[key]  # type: ignore[no-any-return]
-
-
 def passes_all(checks: Iterable[Check], candidate: Candidate, question: Question) -> bool:
     return not any(True for check in checks for _ in check(candidate, question))
 
