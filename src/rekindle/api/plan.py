@@ -17,7 +17,7 @@ from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
 from rekindle.model.document import load, shared_fields
 from rekindle.model.machine import Examination, Machine
-from rekindle.model.plan import BuildOutline, Plan, Reason, TorchChoice, Wish, pip_arguments
+from rekindle.model.plan import Plan, Reason, TorchChoice, Wish, pip_arguments
 from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_profile
 from rekindle.plan.grafts import HouseGraft
@@ -218,7 +218,7 @@ def _inputs_for(
 ) -> BuildInputs:
     """What the source stage knows about the tree a build would start from, for the planner to ask."""
 
-    def patches(build: BuildOutline) -> tuple[str, ...]:
+    def patches(build: Plan) -> tuple[str, ...]:
         from rekindle.source.context import forecast
 
         os = machine.os

@@ -1,7 +1,7 @@
 """A plan: which torch for a machine, how to get it, and why. The word for "no" is ``Refusal``."""
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rekindle.model.document import (
     Address,
@@ -191,22 +191,6 @@ class GraftOutline(Part, frozen=True, kw_only=True):
     disk_gib: float | None = None
     keeps: tuple[Line, ...] = ()
     losses: tuple[Line, ...] = ()
-
-
-class BuildOutline(NamedTuple):
-    """A build with all decided but its patches: what they are forecast from."""
-
-    torch: str
-    recipe: BuildRecipe
-    python: str | None = None
-    cuda: str | None = None
-    rocm: str | None = None
-    cudnn: str | None = None
-
-    @property
-    def backend(self) -> Backend:
-        """What it is for: a card's vendor, or the processor alone."""
-        return "cuda" if self.cuda else "rocm" if self.rocm else "cpu"
 
 
 class Alternative(Part, frozen=True, kw_only=True):

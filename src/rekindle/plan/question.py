@@ -25,7 +25,7 @@ from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Cpu, Gpu, Machine, cpu_arch
-from rekindle.model.plan import BuildOutline, Wish
+from rekindle.model.plan import Plan, Wish
 from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
 
@@ -48,7 +48,7 @@ class BuildInputs:
 
     origin: str = "git"
     third_parties: Callable[[str, str | None], Sequence[ThirdParty]] = lambda *_: ()
-    patches: Callable[[BuildOutline], Sequence[str]] = lambda _: ()
+    patches: Callable[[Plan], Sequence[str]] = lambda _: ()
     arch_list: tuple[str, ...] = ()
     taken: str | None = None
 

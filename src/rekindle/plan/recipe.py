@@ -11,7 +11,8 @@ from rekindle.compat.hazards import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.supply import is_planned_cudnn
 from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
-from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
+from rekindle.model.document import shared_fields
+from rekindle.model.plan import BuildRecipe, Plan, Reason
 from rekindle.model.supply import BuildCost, ThirdParty
 from rekindle.model.version import compare, flavour_name, key, minor
 from rekindle.plan.candidates import Assessed, Candidate, hazards_met
@@ -131,8 +132,8 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
         # Nothing of torch itself is patched, asserted or waited for.
         recipe = replace(recipe, taken=inputs.taken, patches=(), asserts={}, losses=(), disk_gib=None, minutes=None)
     else:
-        outline = BuildOutline(candidate.torch, recipe, candidate.python, candidate.cuda, candidate.rocm, cudnn)
-        recipe = replace(recipe, patches=tuple(dict.fromkeys((*patches, *inputs.patches(outline)))))
+        so_far = Plan(**shared_fields(candidate, Plan), cudnn=cudnn, build=recipe)
+        recipe = replace(recipe, patches=tuple(dict.fromkeys((*patches, *inputs.patches(so_far)))))
     return DecidedBuild(recipe, cudnn, third_parties, lacks_cudnn, blas.prefix)
 
 

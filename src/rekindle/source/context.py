@@ -14,7 +14,7 @@ from rekindle.host.protocol import Host
 from rekindle.host.text import version_in
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter, usual_python
-from rekindle.model.plan import BuildOutline, Plan
+from rekindle.model.plan import Plan
 from rekindle.source.patches import Choice, Patch, choose, load_patches
 from rekindle.source.patches.header import ABSENT, Condition, Context
 from rekindle.source.tree import is_ours
@@ -63,22 +63,18 @@ def gather(
 
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:
+    """The Python of a build brings its own setuptools and NumPy, so those of this machine do not count."""
     if plan is None:
         return {}
     if plan.answer != "build" or plan.build is None:
         return {"python": plan.python}
-    return _from_build(BuildOutline(str(plan.torch), plan.build, plan.python, plan.cuda, plan.rocm, plan.cudnn))
-
-
-def _from_build(build: BuildOutline) -> dict[str, str | None]:
-    """Its Python brings its own setuptools and NumPy, so those of this machine do not count."""
-    recipe = build.recipe
+    recipe = plan.build
     facts: dict[str, str | None] = {
-        "python": build.python,
-        "cuda": build.cuda or ABSENT,
-        "rocm": build.rocm or ABSENT,
-        "cudnn": build.cudnn,
-        "backend": build.backend,
+        "python": plan.python,
+        "cuda": plan.cuda or ABSENT,
+        "rocm": plan.rocm or ABSENT,
+        "cudnn": plan.cudnn,
+        "backend": plan.backend,
         "policy-minimum": (recipe.env | recipe.cmake).get("CMAKE_POLICY_VERSION_MINIMUM"),
     }
     if recipe.compiler:
@@ -93,15 +89,15 @@ def _from_build(build: BuildOutline) -> dict[str, str | None]:
     return facts
 
 
-def forecast(build: BuildOutline, *, system: str, arch: str | None = None, glibc: str | None = None) -> tuple[str, ...]:
+def forecast(build: Plan, *, system: str, arch: str | None = None, glibc: str | None = None) -> tuple[str, ...]:
     """The patches that torch's sources will need for this build, before there is a tree: those sure from version and
     tools alone.
 
     Patches of submodules hang on what is checked out there; ``source patch`` decides on them later.
     """
-    facts = {"version": build.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc}
+    facts = {"version": str(build.torch).split("+")[0], "os": system, "arch": arch, "glibc": glibc}
     facts |= {"fmt": ABSENT, "cpuinfo": ABSENT, "place": "plain"}
-    context = Context(facts | _from_build(build))
+    context = Context(facts | from_plan(build))
 
     def is_sure(block: tuple[Condition, ...]) -> bool:
         if any(condition.path.startswith("third_party/") for condition in block):

@@ -10,7 +10,7 @@ from rekindle.model.adopt import Adoption, AdoptionState
 from rekindle.model.farm import FarmCompilation, FarmCounts
 from rekindle.model.graft import GraftReport, UnitOutcome, UnitProof
 from rekindle.model.matrix import Attempt, CellState
-from rekindle.model.plan import BuildOutline, BuildRecipe, Plan
+from rekindle.model.plan import Plan
 from rekindle.model.progress import GIANT_SECONDS, JobView
 from rekindle.model.verify import VerifyReport
 
@@ -90,8 +90,3 @@ def test_a_job_is_a_giant_by_what_it_took_or_will_take() -> None:
     for seconds, giant in ((GIANT_SECONDS, True), (GIANT_SECONDS - 0.1, False)):
         assert JobView(name="x", seconds=seconds).is_giant is giant
         assert JobView(name="x", seconds=1.0, expected=seconds).is_giant is giant
-
-
-@pytest.mark.parametrize(("fields", "backend"), [({"cuda": "12.8"}, "cuda"), ({"rocm": "6.4"}, "rocm"), ({}, "cpu")])
-def test_what_an_outline_is_for(fields: dict[str, str], backend: str) -> None:
-    assert BuildOutline("2.7.1", BuildRecipe(source="x"), **fields).backend == backend

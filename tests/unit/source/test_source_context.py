@@ -13,7 +13,7 @@ import pytest
 from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed
-from rekindle.model.plan import BuildOutline, BuildRecipe, Plan
+from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.source.context import choose_for, find_compiler, forecast, from_plan, gather
 from rekindle.source.tree import check_wanted, tree_version
 
@@ -104,11 +104,6 @@ def plan(torch: str, **build: Any) -> Plan:
     return Plan(answer="build", torch=torch, build=BuildRecipe(source="git", **build))
 
 
-def outline(made: Plan) -> BuildOutline:
-    assert made.torch and made.build
-    return BuildOutline(made.torch, made.build)
-
-
 def test_a_plan_fixes_the_tools() -> None:
     facts = from_plan(
         plan("2.0.1+cu118", compiler="gcc-11.4", pins={"setuptools": "<74", "numpy": "==1.26.4", "cmake": ">=3.18,<4"})
@@ -123,7 +118,7 @@ def test_a_plan_fixes_the_tools() -> None:
 
 def test_what_a_plan_can_already_name() -> None:
     windows = plan("1.13.1", compiler="clang-cl-18", pins={"setuptools": "<83", "numpy": "<2", "cmake": "<4"})
-    assert set(forecast(outline(windows), system="windows")) == {
+    assert set(forecast(windows, system="windows")) == {
         "functorch-clz",
         "pkg-resources-packaging",
         "static-runtime-anonymous-export",
@@ -131,7 +126,7 @@ def test_what_a_plan_can_already_name() -> None:
     }
     # flatbuffers hangs on the submodule: nobody can tell before there is a tree.
     linux = plan("2.0.1", compiler="gcc-14.2", pins={"setuptools": "<60", "numpy": "<2", "cmake": "<4"})
-    assert forecast(outline(linux), system="linux", arch="x86_64") == ("gcc13-missing-includes",)
+    assert forecast(linux, system="linux", arch="x86_64") == ("gcc13-missing-includes",)
 
 
 def test_wrong_release_and_unknown_patch(tree: Path) -> None:
