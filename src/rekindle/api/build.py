@@ -24,13 +24,14 @@ from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
 from rekindle.host.protocol import Host
 from rekindle.interpreters.environment import requirements
-from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
+from rekindle.model.build import BuildFailure, BuildResult, BuildResults
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import DiskPhase
+from rekindle.model.words import Text
 from rekindle.readiness.case import PlannedBuild
 from rekindle.readiness.register import check_build
 from rekindle.readiness.supplies import check_companion
@@ -174,7 +175,7 @@ def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None)
     )
 
 
-def build_script(options: BuildOptions | None = None, **choices: Any) -> BuildScript:
+def build_script(options: BuildOptions | None = None, **choices: Any) -> Text:
     """What ``build`` would do, as a script that runs without Rekindle.
 
     >>> script = build_script(plan=spark_plan, source=spark_tree, workspace=folder)

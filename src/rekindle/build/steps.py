@@ -32,10 +32,11 @@ from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_atomically, write_if_changed
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.environment import TargetPython, requirements
-from rekindle.model.build import BuildFailure, BuildScript
+from rekindle.model.build import BuildFailure
 from rekindle.model.plan import HERE, Step
 from rekindle.model.progress import GIANT_SECONDS
 from rekindle.model.source import compiles_against_torch
+from rekindle.model.words import Text
 from rekindle.readiness.case import wheel_version
 from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.spell import shell_script
@@ -270,7 +271,7 @@ def _statement_end(lines: list[str], begin: int) -> int:
     return end
 
 
-def render_script(order: BuildOrder) -> BuildScript:
+def render_script(order: BuildOrder) -> Text:
     """What ``build`` would run, as steps for a POSIX shell."""
     tree = order.tree
     plan = plan_for(order.plan, tree)
@@ -313,7 +314,7 @@ def render_script(order: BuildOrder) -> BuildScript:
             steps.append(Step(kind="run", argv=("cmake", "--build", "build", "--target", *order.options.targets)))
         else:
             steps.append(Step(kind="run", argv=tuple(front.wheel(interpreter, out, env.defines))))
-    return BuildScript(text=shell_script(steps, f"{tree.project} {wheel_version(plan, tree)}, as planned by rekindle."))
+    return Text(text=shell_script(steps, f"{tree.project} {wheel_version(plan, tree)}, as planned by rekindle."))
 
 
 def _interpreter_path(python: str) -> str:

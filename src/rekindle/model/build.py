@@ -90,12 +90,6 @@ class BuildResults(Document, frozen=True, kw_only=True):
     results: tuple[BuildResult, ...]
 
 
-class BuildScript(Document, frozen=True, kw_only=True):
-    """What a build would do, as a script that runs without Rekindle."""
-
-    text: str
-
-
 def spoken_targets(target: str) -> str:
     """One by its name; of several, which are long paths as a rule, how many."""
     names = [name for name in target.split(",") if name.strip()]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rekindle.interpreters.environment import python_of
-from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
+from rekindle.model.build import BuildFailure, BuildResult, BuildResults, ForeignPlan, spoken_targets
 from rekindle.model.bundle import BundleReport
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
 from rekindle.render.screen import Screen
@@ -74,11 +74,6 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
         if log:
             screen.line(f"  {words}: {log}")
     screen.line("  after fixing it, the same command continues where this one stopped")
-
-
-def render_script(script: BuildScript, screen: Screen) -> None:
-    """The script itself, to be piped into a file."""
-    screen.stream.write(script.text)
 
 
 def render_foreign(account: object, screen: Screen) -> None:
