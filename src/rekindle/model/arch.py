@@ -81,10 +81,8 @@ class Sm(GpuArch):
 
 
 class Gfx(GpuArch):
-    """An AMD target; ``name`` is without features, ``features`` keeps e.g. ``xnack+``.
-
-    Code (never a card) may also be for a *generic* target, ``gfx11-generic``, or be :data:`SPIRV`.
-    """
+    """An AMD target; ``name`` is without features, ``features`` keeps e.g. ``xnack+``. Code (never a card) may also be
+    for a *generic* target, ``gfx11-generic``, or be :data:`SPIRV`."""
 
     __slots__ = ("features", "name")
 

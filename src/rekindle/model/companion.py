@@ -17,9 +17,7 @@ Backend = Literal["cpu", "cuda", "rocm", "xpu"]
 
 class CompanionPackage(Row, frozen=True, kw_only=True):
     """One package. ``first`` and ``last`` are versions on the package index, or upstream's own where it is not there.
-
-    ``names`` are other ways people write it, ``module`` what Python imports.
-    """
+    ``names`` are other ways people write it, ``module`` what Python imports."""
 
     title: str
     kind: Kind

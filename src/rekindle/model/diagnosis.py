@@ -118,10 +118,8 @@ class Diagnosis(Document, frozen=True, kw_only=True):
 
 
 class FixAttempt(Part, frozen=True, kw_only=True):
-    """One fix that was shown: for which cause, what exactly, and how it ended.
-
-    ``helped``: the command got past this cause and failed later for another. ``printed``: only a person may do it.
-    """
+    """One fix that was shown: for which cause, what exactly, and how it ended. ``helped``: the command got past this
+    cause and failed later for another. ``printed``: only a person may do it."""
 
     cause: str
     title: str
@@ -132,10 +130,8 @@ class FixAttempt(Part, frozen=True, kw_only=True):
 
 
 class FixReport(Document, frozen=True, kw_only=True):
-    """``explain --fix -- COMMAND``: the attempts in order, the last exit code, and what is still wrong.
-
-    ``keep`` are settings that lived only for the repeated command: it goes on working only with them.
-    """
+    """``explain --fix -- COMMAND``: the attempts in order, the last exit code, and what is still wrong. ``keep`` are
+    settings that lived only for the repeated command: it goes on working only with them."""
 
     command: tuple[str, ...]
     exit_code: int

@@ -300,10 +300,8 @@ class SmSame(Row, frozen=True, kw_only=True):
 
 
 class SmFeature(Row, frozen=True, kw_only=True):
-    """Something that begins with an architecture, in the releases ``torch``.
-
-    ``text`` tells the owner of an older card, ``loss`` and ``env`` belong to a build for it.
-    """
+    """Something that begins with an architecture, in the releases ``torch``. ``text`` tells the owner of an older card,
+    ``loss`` and ``env`` belong to a build for it."""
 
     name: str
     first: Sm
@@ -314,10 +312,8 @@ class SmFeature(Row, frozen=True, kw_only=True):
 
 
 class SourceEnd(Row, frozen=True, kw_only=True):
-    """The last torch whose sources were seen (or are expected) to compile for an old architecture.
-
-    ``torch_last`` is ``none`` where no release ever did; ``proven`` is the last with official builds of it.
-    """
+    """The last torch whose sources were seen (or are expected) to compile for an old architecture. ``torch_last`` is
+    ``none`` where no release ever did; ``proven`` is the last with official builds of it."""
 
     first: Sm
     last: Sm
@@ -341,10 +337,8 @@ class IntegratedGfx(Row, frozen=True, kw_only=True):
 
 
 class GenericTarget(Row, frozen=True, kw_only=True):
-    """The chips that code for a generic target (``gfx11-generic``) runs on.
-
-    Generic code carries a version; in LLVM all are still version 1, so none is kept here.
-    """
+    """The chips that code for a generic target (``gfx11-generic``) runs on. Generic code carries a version; in LLVM all
+    are still version 1, so none is kept here."""
 
     gfx: tuple[Gfx, ...]
 

@@ -213,9 +213,7 @@ class FarmUp(Document, frozen=True, kw_only=True):
 
 class FarmMachine(Part, frozen=True, kw_only=True):
     """A worker as the scheduler's log knows it: ``lost`` are compilations that it took and never returned.
-
-    ``expected``: invited and not seen yet; ``silent``: counted as here, but its port does not answer.
-    """
+    ``expected``: invited and not seen yet; ``silent``: counted as here, but its port does not answer."""
 
     name: str
     address: str

@@ -36,10 +36,8 @@ class Manager(Row, frozen=True, kw_only=True):
 
 
 class RocmPackages(Row, frozen=True, kw_only=True):
-    """How one maker's packages of ROCm are called: a distribution's own lie below /usr, AMD's in /opt/rocm.
-
-    ``named`` are those that do not follow the ``pattern``.
-    """
+    """How one maker's packages of ROCm are called: a distribution's own lie below /usr, AMD's in /opt/rocm. ``named``
+    are those that do not follow the ``pattern``."""
 
     manager: str
     maker: Literal["distribution", "amd"]
@@ -125,9 +123,7 @@ class SupplyNeed(Row, frozen=True, kw_only=True):
 
 class CompanionNeed(SupplyNeed, frozen=True, kw_only=True):
     """What a companion's build looks for on the system and leaves out, with a warning in the log, where it is not.
-
-    ``switch`` is the companion's own word for it; ``asked`` says that a build without it must be wished for.
-    """
+    ``switch`` is the companion's own word for it; ``asked`` says that a build without it must be wished for."""
 
     project: str
     switch: str
@@ -214,9 +210,7 @@ class UseCost(Row, frozen=True, kw_only=True):
 
 class DiskCost(Row, frozen=True, kw_only=True):
     """What one phase of a build leaves on the disk, as it was measured: never what to have, always at least this.
-
-    ``origin`` is where the sources come from, where that matters. A row counts from torch ``since`` on.
-    """
+    ``origin`` is where the sources come from, where that matters. A row counts from torch ``since`` on."""
 
     phase: DiskPhase
     project: str
@@ -244,9 +238,7 @@ class BuildCost(Row, frozen=True, kw_only=True):
 
 class ContainerImage(Row, frozen=True, kw_only=True):
     """Where a toolkit's container lies: ``build`` has its compilers, ``run`` only its libraries (None: the same).
-
-    ``only`` names the CPU architectures it exists for, where that is known to be few.
-    """
+    ``only`` names the CPU architectures it exists for, where that is known to be few."""
 
     build: str
     run: str | None = None
