@@ -13,7 +13,7 @@ def show_adoption(adoption: Adoption, screen: Screen) -> None:
         return
     rows = [("folder", adoption.folder), ("python", adoption.python), ("torch there", adoption.before or "none")]
     screen.section("Where")
-    screen.labels([(name, text) for name, text in rows if text])
+    screen.labels(rows)
     if adoption.changes:
         screen.section("What changes" if adoption.state == "planned" else "What changed")
         screen.rows([_row(change) for change in adoption.changes])

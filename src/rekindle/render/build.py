@@ -6,7 +6,7 @@ from rekindle.interpreters.environment import python_of
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, ForeignPlan, spoken_targets
 from rekindle.model.bundle import BundleReport
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, printable
 from rekindle.scripts.quoting import pasted
 
 
@@ -67,7 +67,7 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
     if failure.error:
         screen.section("First error")
         for line in failure.error[:12]:
-            screen.line("  " + line.replace("\x1b", ""))
+            screen.line("  " + printable(line))
     screen.causes(failure.diagnosis.matches[:3])
     screen.section("Next")
     for words, log in (("the whole log", failure.log), ("only the failed command", failure.failed_log)):

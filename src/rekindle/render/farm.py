@@ -81,7 +81,8 @@ def show_report(document: FarmReport, screen: Screen) -> None:
         state = "ok" if document.works else "warn"
         words = f"{status.servers} machines with {status.slots} slots, {status.in_progress} compilations now"
         screen.verdict(state, f"{status.scheduler}: {words}")
-    screen.rows([_machine_row(machine, screen) for machine in document.machines], title="Machines")
+    statuses = [_WORKER[machine.state] for machine in document.machines]
+    screen.rows(map(_machine_row, document.machines), title="Machines", statuses=statuses)
     if document.cache:
         screen.section("Cache")
         screen.bullet(document.cache)
@@ -97,11 +98,10 @@ def show_report(document: FarmReport, screen: Screen) -> None:
     screen.rest(len(document.failures) - len(shown))
 
 
-def _machine_row(machine: FarmMachine, screen: Screen) -> tuple[str, ...]:
+def _machine_row(machine: FarmMachine) -> tuple[str, ...]:
     counts = f"{machine.compiled} compiled, {machine.running} now" + (f", {machine.lost} lost" if machine.lost else "")
     slots = f"{machine.slots} slot{'s' if machine.slots != 1 else ''}" if machine.slots else ""
-    meaning = _MEANING.get(machine.state, "")
-    return f"{screen.mark(_WORKER[machine.state])} {machine.address}", machine.state, slots, counts, meaning
+    return machine.address, machine.state, slots, counts, _MEANING.get(machine.state, "")
 
 
 def show_down(document: FarmDown, screen: Screen) -> None:

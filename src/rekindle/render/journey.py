@@ -31,7 +31,7 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
     ]
-    screen.places((name, place) for name, place in places if place)
+    screen.places(places)
     screen.commands("Next", journey.next)
 
 
@@ -67,7 +67,7 @@ def show_card(card: Card, screen: Screen) -> None:
         ("time", _time_ahead(card)),
         ("into", f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"),
     )
-    screen.labels([(name, text) for name, text in rows if text])
+    screen.labels(rows)
     if card.network:
         screen.bullet(f"no network: {card.network}", status="fail")
         screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")

@@ -33,7 +33,7 @@ def show_pack(pack: Pack, screen: Screen) -> None:
 def show_pack_card(card: Card, screen: Screen) -> None:
     rows = [("what", ", ".join(card.what)), ("from", ", ".join(card.places)), ("download", spoken_download(card))]
     free = f" ({card.disk_free_gib:g} GiB free there)" if card.disk_free_gib is not None else ""
-    screen.labels([(name, text) for name, text in (*rows, ("into", f"{card.into}{free}")) if text])
+    screen.labels([*rows, ("into", f"{card.into}{free}")])
 
 
 def show_pack_check(check: PackCheck, screen: Screen) -> None:

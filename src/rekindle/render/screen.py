@@ -190,15 +190,16 @@ class Screen:
             self.paragraph(match.cause)
             self.bullets(match.fix)
 
-    def labels(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Labels of one width, each with its text hanging beside it."""
-        width = widest(name for name, _ in rows)
-        for name, text in rows:
+    def labels(self, rows: Iterable[tuple[str, str | None]]) -> None:
+        """Labels of one width, each with its text hanging beside it; what is not known is left out."""
+        table = [(name, text) for name, text in rows if text]
+        width = widest(name for name, _ in table)
+        for name, text in table:
             self.hanging(name.ljust(width), text)
 
-    def places(self, rows: Iterable[tuple[str, str]]) -> None:
+    def places(self, rows: Iterable[tuple[str, str | None]]) -> None:
         """Labels with whole paths, which can be copied, and clicked on terminals that are known to show links."""
-        table = list(rows)
+        table = [(name, place) for name, place in rows if place]
         width = widest(name for name, _ in table)
         linked = self._live and self.color and any(os.environ.get(name) for name in _LINKING)
         for name, place in table:
@@ -207,19 +208,22 @@ class Screen:
                 shown = f"\x1b]8;;{Path(place).as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
             self.line(f"  {name.ljust(width)}  {shown}")
 
-    def rows(self, rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-        """Aligned columns, below the title of a section where there are any; the last may be as long as it likes."""
+    def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", statuses: Sequence[str] = ()) -> None:
+        """Aligned columns, below the title of a section where there are any; the last may be as long as it likes.
+        ``statuses`` put a mark before each row."""
         table = [[screen_text(cell) for cell in row] for row in rows]
         if not table:
             return
         if title:
             self.section(title)
         widths = [widest(column) for column in itertools.zip_longest(*table, fillvalue="")]
-        for row in table:
-            lead = "  " + "".join(f"{cell.ljust(widths[i])}  " for i, cell in enumerate(row[:-1]))
-            room = self.width - len(lead)
+        for number, row in enumerate(table):
+            lead = "".join(f"{cell.ljust(widths[i])}  " for i, cell in enumerate(row[:-1]))
+            mark = f"{self.mark(statuses[number])} " if statuses else ""
+            begin = len(lead) + (4 if statuses else 2)
+            room = self.width - begin
             pieces = self._wrapped(row[-1], room) if self._live and room >= _NARROWEST else row[-1:]
-            self._hang(lead, pieces, len(lead))
+            self._hang(f"  {mark}{lead}", pieces, begin)
 
     def facts(self, rows: Iterable[tuple[str, str | None]], *, title: str = "") -> None:
         """Labels and what is known under each; what is not known is left out."""

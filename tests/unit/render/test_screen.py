@@ -35,6 +35,12 @@ def test_rows_align_and_long_lines_wrap() -> None:
     assert max(map(len, lines)) <= 40
 
 
+def test_rows_are_marked_in_colour_and_their_texts_hang_behind_the_mark() -> None:
+    out = io.StringIO()
+    Screen(out, color="always").rows([("a", "one"), ("long", "two")], statuses=("ok", "fail"))
+    assert out.getvalue() == "  \x1b[32m✓\x1b[0m a     one\n  \x1b[31m✗\x1b[0m long  two\n"
+
+
 def test_an_old_code_page_gets_plain_marks() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="cp1252")
