@@ -16,7 +16,7 @@ from rekindle.build.history import ObjectCosts, kind_of
 from rekindle.build.trace import take_row
 from rekindle.formats.ninja import Edge, file_name, read_ninja_log
 from rekindle.host.files import write_atomically
-from rekindle.host.redact import without_secrets
+from rekindle.host.redact import fill_template, without_secrets
 from rekindle.model.build import BuildResult
 from rekindle.model.page import header, page
 from rekindle.model.spoken import spoken_seconds
@@ -44,19 +44,10 @@ class Bar(NamedTuple):
 def write_report(
     path: Path, result: BuildResult, build_tree: Path, samples: Sequence[Sample], learnt: ObjectCosts | None
 ) -> None:
-    import jinja2
-
     edges = read_ninja_log(build_tree / ".ninja_log")
     bars, lanes, total, marks = time_line(edges)
-    template = jinja2.Template(
-        (Path(__file__).parent / "report.html.jinja").read_text(encoding="utf-8"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=without_secrets,
-    )
-    body = template.render(
+    body = fill_template(
+        Path(__file__).with_name("report.html.jinja"),
         result=result,
         bars=bars,
         marks=marks,

@@ -49,6 +49,22 @@ def without_secrets(value: Any) -> Any:
     return value
 
 
+def fill_template(path: Path, **values: Any) -> str:
+    """The markup of a template with its values: all are there, escaped, and without secrets."""
+    # Late: most commands write no page, and jinja2 takes long to import.
+    import jinja2
+
+    template = jinja2.Template(
+        path.read_text(encoding="utf-8"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=without_secrets,
+    )
+    return template.render(**values)
+
+
 def without_password(text: str) -> str:
     """Addresses without who may enter: ``https://user:password@host`` is shown as ``https://redacted@host``."""
     return _IN_ADDRESS.sub(r"\1redacted@", text)

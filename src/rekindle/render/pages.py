@@ -3,10 +3,9 @@ them, and no secret stays."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 from rekindle.host.files import write_for_user
-from rekindle.host.redact import all_without_secrets, without_secrets
+from rekindle.host.redact import all_without_secrets, fill_template, without_secrets
 from rekindle.inspect.cover import cards_of, cover, families
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
@@ -20,28 +19,13 @@ from rekindle.render.matrix import cost_figures
 from rekindle.render.summary import summarise_proof
 from rekindle.render.wheel import arch_table, headline, judged_headline
 
-_FOLDER = Path(__file__).with_name("templates")
-
-
-def fill_template(template: str, **values: Any) -> str:
-    """A template with its values, escaped, without secrets."""
-    # Late: most commands write no page, and jinja2 takes long to import.
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=without_secrets,
-    )
-    return environment.get_template(template).render(**values)
+_TEMPLATES = Path(__file__).with_name("templates")
 
 
 def render_journey_html(journey: Journey) -> str:
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
     body = fill_template(
-        "journey.html.j2",
+        _TEMPLATES / "journey.html.j2",
         journey=journey,
         longest=longest,
         total=sum(leg.seconds for leg in journey.legs),
@@ -65,7 +49,7 @@ _STYLE = """
 
 def render_matrix_html(status: MatrixStatus) -> str:
     body = fill_template(
-        "matrix.html.j2",
+        _TEMPLATES / "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),
         status=status,
         pythons=sorted(set(map(_python, status.rows)), key=lambda text: [int(p) for p in text.split(".") if p]),
@@ -108,7 +92,7 @@ def verify_page(report: VerifyReport) -> str:
     good = True if report.good else False if report.verdict == "failed" else None
     missing = {need.id for need in report.missing}
     untried = [check for check in report.checks if check.status == "skipped" and check.id not in missing]
-    body = fill_template("verify.html.j2", report=report, untried=untried, spoken=spoken_seconds)
+    body = fill_template(_TEMPLATES / "verify.html.j2", report=report, untried=untried, spoken=spoken_seconds)
     top = header(summarise_proof(report), str(without_secrets(report.subject)), good=good)
     return page(summarise_proof(report), f"{top}\n{body}")
 
@@ -127,7 +111,7 @@ def wheel_page(report: WheelReport) -> str:
     counts = arch_table(report.gpu.libraries)
     sources = report.links.sources
     body = fill_template(
-        "wheel.html.j2",
+        _TEMPLATES / "wheel.html.j2",
         report=report,
         open_rows=_OPEN_ROWS,
         long=_LONG,
