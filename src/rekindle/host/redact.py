@@ -62,7 +62,8 @@ def fill_template(path: Path, **values: Any) -> str:
         lstrip_blocks=True,
         finalize=without_secrets,
     )
-    return template.render(**values)
+    text: str = template.render(**values)
+    return text
 
 
 def without_password(text: str) -> str:

@@ -37,7 +37,7 @@ def test_patches_are_applied_right_before_the_tree_is_entered(system: str) -> No
     bare = plan("sm_86", torch="2.6.0", build=True, os=system)
     assert bare.build is not None and not bare.build.patches and line not in bare.commands
     question = ask("sm_86", torch="2.6.0", build=True, os=system)
-    inputs = BuildInputs(patches=lambda build: ("x", build.torch))
+    inputs = BuildInputs(patches=lambda build: ("x", str(build.torch)))
     patched = make_plan(question.machine, question.wish, FACTS, inputs=inputs)
     assert patched.build is not None and patched.build.patches == ("x", "2.6.0")
     at = patched.commands.index("cd pytorch")
