@@ -105,7 +105,7 @@ from rekindle.journey.matrix_propose import matrix_propose as matrix_propose
 from rekindle.journey.pack import pack as pack
 from rekindle.journey.pack_folder import pack_check as pack_check
 from rekindle.journey.matrix_work import matrix_cell as matrix_cell
-from rekindle.journey.verbs import bring_torch as bring_torch, up as up
+from rekindle.journey.up import bring_torch as bring_torch, up as up
 from rekindle.plan.describe import (
     machine_from_flags as machine_from_flags,
     machine_profile as machine_profile,

@@ -3,8 +3,9 @@
 One that cannot be had or built is told and left out; the torch is good without it, and the same command tries again.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, Interrupted, RekindleError, StageFailed
@@ -19,25 +20,15 @@ from rekindle.model.source import SourceTree
 from rekindle.source.origins import debian_package
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompanionToBuild:
-    """One companion: its release for this torch, where its tree comes from; ``why`` it cannot be had, if so."""
-
-    project: str
-    version: str | None = None
-    place: str = "git"
-    why: str | None = None
-
-
-def wanted_companions(plan: Plan, options: UpOptions) -> tuple[CompanionToBuild, ...]:
+def wanted_companions(plan: Plan, options: UpOptions) -> tuple[BuiltCompanion, ...]:
     """What is to be built beside torch, known before anything starts."""
     if options.torch_only or options.target or plan.build is None or plan.project != "torch":
         return ()
     return tuple(want_companion(project, plan) for project in PAIRED_PACKAGES)
 
 
-def want_companion(project: str, plan: Plan) -> CompanionToBuild:
-    """The release of a companion that belongs to the torch of this plan, and where its tree comes from."""
+def want_companion(project: str, plan: Plan) -> BuiltCompanion:
+    """The release of a companion that belongs to the torch of this plan, still to be built; or why it cannot be."""
     assert plan.build is not None
     version = load_facts().companion_release(project, plan.torch)
     origin, why = plan.build.origin, None
@@ -50,8 +41,12 @@ def want_companion(project: str, plan: Plan) -> CompanionToBuild:
             why = error.message
     elif origin not in ("git", "tarball"):
         why = "torch came from a tree of your own"
-    place = "debian" if origin == "debian" else "git"
-    return CompanionToBuild(project=project, version=version, place=place, why=why)
+    return BuiltCompanion(name=project, version=version, why=why)
+
+
+def companions_from(plan: Plan) -> str:
+    """Where the companions' trees come from: Debian where torch does, else git."""
+    return "debian" if plan.build and plan.build.origin == "debian" else "git"
 
 
 def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion, ...]:
@@ -59,45 +54,42 @@ def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion,
     results = []
     for companion in wanted_companions(builds.plan, builds.options):
         try:
-            result = _build_companion(builds, torch, companion)
+            result = companion if companion.why else _build_companion(builds, torch, companion)
         except Interrupted:
             raise
         except RekindleError as error:
             # No network after a night of compiling: the torch is still installed and proven.
-            result = BuiltCompanion(name=companion.project, version=companion.version, why=error.message)
+            result = replace(companion, why=error.message)
         if result.why:
-            builds.progress.note(f"{result.name} {result.version or ''}".rstrip() + f" is not built: {result.why}")
+            builds.walk.inner.note(f"{result.name} {result.version or ''}".rstrip() + f" is not built: {result.why}")
         results.append(result)
     return tuple(results)
 
 
-def _build_companion(builds: SourceBuilds, torch: Path, companion: CompanionToBuild) -> BuiltCompanion:
-    project, version = companion.project, companion.version
-    if companion.why or version is None:
-        return BuiltCompanion(name=project, version=version, why=companion.why)
+def _build_companion(builds: SourceBuilds, torch: Path, companion: BuiltCompanion) -> BuiltCompanion:
+    project, walk = companion.name, builds.walk
 
     def fetch() -> SourceTree:
         try:
             return source_fetch(
                 project=project,
-                release=version,
-                place=companion.place,
-                workspace=builds.workspace.root,
-                progress=builds.progress,
+                release=companion.version,
+                place=companions_from(builds.plan),
+                workspace=walk.workspace.root,
+                progress=walk.inner,
             )
         except Interrupted as error:
             raise StageFailed(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
 
-    tree = builds.walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch)
-
+    tree = walk.leg(f"{project}-source", f"{companion.version}, the release for this torch", fetch)
     built = builds.build(
         project,
-        f"{version}, compiled against {torch.name}",
+        f"{companion.version}, compiled against {torch.name}",
         tree,
         digest(builds.plan, tree.digest or "", tree.root, builds.python, sha256_of(torch)),
         against=str(torch),
     )
     if isinstance(built, BuildFailure):
-        return BuiltCompanion(name=project, version=version, why=built.message)
+        return replace(companion, why=built.message)
     wheel = builds.bundle(f"{project}-bundle", built)
-    return BuiltCompanion(name=project, version=version, wheel=str(wheel), wheel_sha256=sha256_of(wheel))
+    return replace(companion, wheel=str(wheel), wheel_sha256=sha256_of(wheel))

@@ -16,7 +16,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.journey.from_source import inspect_built
-from rekindle.journey.walk import Walk, Within, digest, write_report
+from rekindle.journey.walk import Walk, digest, write_report
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
@@ -91,7 +91,7 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         "C++ libraries, Python extension, wheel",
         BuildResult,
         inputs,
-        lambda: build_one(chosen, Within(progress)),
+        lambda: build_one(chosen, walk.inner),
     )
     if isinstance(built, BuildFailure):
         return end(verdict=f"spark was not built: {built.message}", failure=built)
@@ -104,7 +104,7 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         "installed into a fresh environment and tried",
         VerifyReport,
         digest(built.wheel_sha256, plan),
-        lambda: verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=Within(progress)),
+        lambda: verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=walk.inner),
     )
     return end(
         arrived=proof.good,

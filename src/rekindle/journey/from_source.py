@@ -50,11 +50,9 @@ class SourceBuilds:
     """What the builds of one ``up`` share: torch's own, and those of its companions."""
 
     walk: Walk
-    workspace: Workspace
     plan: Plan
     python: str
     options: UpOptions
-    progress: Progress
 
     def build(
         self,
@@ -70,7 +68,7 @@ class SourceBuilds:
         options = BuildOptions(
             plan=self.plan,
             source=tree,
-            workspace=self.workspace.root,
+            workspace=self.walk.workspace.root,
             pythons=(self.python,),
             **shared_fields(self.options, CompilerOptions),
             **chosen,
@@ -78,7 +76,7 @@ class SourceBuilds:
 
         def make() -> BuildResult | BuildFailure:
             first()
-            return build_with_repairs(options, Path(tree.root), self.options.clean, self.progress)
+            return build_with_repairs(options, Path(tree.root), self.options.clean, self.walk.inner)
 
         return self.walk.kept_leg(name, announce, BuildResult, inputs, make)
 
@@ -92,23 +90,23 @@ class SourceBuilds:
             "libraries it would need from outside",
             BundleReport,
             digest(built.wheel_sha256),
-            lambda: bundle_wheel(wheel, self.plan, self.workspace, self.progress, built.environment),
+            lambda: bundle_wheel(wheel, self.plan, self.walk.workspace, self.walk.inner, built.environment),
         )
         return Path(fat.out) if fat.out else wheel
 
 
 def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
     """The wheel, built, inspected and bundled; None where only a target was asked for."""
-    walk, options, progress, workspace = builds.walk, builds.options, builds.progress, builds.workspace
-    python = builds.python
+    walk, options, python = builds.walk, builds.options, builds.python
     if options.source:
         root = options.source.absolute()
     else:
         what = "the source with its third parties"
-        root = Path(walk.leg("fetch", what, lambda: fetch_tree(workspace, options, progress)).root)
-    tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
+        root = Path(walk.leg("fetch", what, lambda: fetch_tree(walk, options)).root)
+    plan = walk.workspace.plan
+    tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, plan, python), summarise_patches)
     if builds.plan.rocm:
-        tree = walk.leg("hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress))
+        tree = walk.leg("hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=walk.inner))
     inputs = digest(builds.plan, tree.digest or "", str(root), python)
 
     def check_offline() -> None:
@@ -179,14 +177,11 @@ def bundle_wheel(
     return bundle(wheel, out=out, library_path=places, archs=archs, allow_missing=True, progress=progress)
 
 
-def fetch_tree(workspace: Workspace, options: UpOptions, progress: Progress) -> SourceTree:
+def fetch_tree(walk: Walk, options: UpOptions) -> SourceTree:
     """The tree of the workspace's plan with all its third parties; what is there already is kept and checked."""
+    place, links = walk.workspace, options.find_links
     tree = source_fetch(
-        plan=workspace.plan,
-        find_links=options.find_links,
-        offline=options.offline,
-        workspace=workspace.root,
-        progress=progress,
+        plan=place.plan, workspace=place.root, find_links=links, offline=options.offline, progress=walk.inner
     )
     if tree.missing_submodules:
         raise StageFailed(
@@ -196,9 +191,9 @@ def fetch_tree(workspace: Workspace, options: UpOptions, progress: Progress) -> 
     return tree
 
 
-def patch_tree(root: Path, workspace: Workspace, python: str) -> SourceTree:
+def patch_tree(root: Path, plan: Path, python: str) -> SourceTree:
     """The tree with the patches this build needs; a patch that does not fit ends the walk."""
-    tree = source_patch(root, plan=workspace.plan, python=python)
+    tree = source_patch(root, plan=plan, python=python)
     if tree.conflicts:
         names = ", ".join(patch.id for patch in tree.conflicts)
         raise StageFailed(

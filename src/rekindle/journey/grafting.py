@@ -7,7 +7,7 @@ from rekindle.api.graft import graft, graft_apply
 from rekindle.errors import StageFailed
 from rekindle.graft.order import find_tools
 from rekindle.host.live import LiveHost
-from rekindle.journey.walk import Walk, Within, digest
+from rekindle.journey.walk import Walk, digest
 from rekindle.model.arch import parse_sm
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import UpOptions
@@ -45,7 +45,7 @@ def graft_torch(walk: Walk, plan: Plan, torch: Request, options: UpOptions) -> P
             "index": torch.index,
             "links": options.find_links,
             "offline": options.offline,
-            "progress": Within(walk.progress),
+            "progress": walk.inner,
         }
         if outline.file:
             return graft_apply(torch.requirement, outline.file, **places)

@@ -108,8 +108,8 @@ class _Planner:
     def companion(self, torch: Cell, project: str) -> Cell | RefusedCell:
         """The companion of a torch cell is compiled against that cell's wheel, by that cell's plan."""
         companion = want_companion(project, torch.plan)
-        if companion.why or companion.version is None:
-            why = Reason(code="no-companion", text=sentence(companion.why or "its release is not known"))
+        if companion.why:
+            why = Reason(code="no-companion", text=sentence(companion.why))
             return RefusedCell(name=cell_name(torch.axes, project), axes=torch.axes, because=(why,))
         cell = self._freeze_cell(torch.plan, torch.axes, project, companion.version)
         return msgspec.structs.replace(cell, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))

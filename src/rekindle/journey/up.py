@@ -19,17 +19,17 @@ from rekindle.api.build import build_checks, companion_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.verify import verify
-from rekindle.errors import Declined, StageFailed
+from rekindle.errors import BadInput, Declined, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import MARK, mark_made
-from rekindle.host.workspace import Workspace
+from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
 from rekindle.journey.card import look_for_network, make_card, reachable_ways, refuse_hopeless, refuse_small_temporary
-from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
+from rekindle.journey.companions import build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.keeping import set_variables
 from rekindle.journey.pack_folder import up_from_pack
@@ -43,13 +43,14 @@ from rekindle.journey.target import (
     wanted_python,
     write_keeps,
 )
-from rekindle.journey.walk import Walk, Within, digest, write_report
+from rekindle.journey.walk import Walk, digest, write_report
 from rekindle.model.build import BuildFailure
+from rekindle.model.build_options import most_jobs
 from rekindle.model.document import encode
 from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package, UpOptions
 from rekindle.model.machine import Check, Machine
-from rekindle.model.plan import Plan, Request
-from rekindle.model.progress import Progress, tell_while
+from rekindle.model.plan import Plan, Request, TorchReady, Wish
+from rekindle.model.progress import Progress, Silent, tell_while
 from rekindle.model.supply import DiskPhase
 from rekindle.model.verify import VerifyReport
 from rekindle.plan.describe import with_hardware
@@ -60,6 +61,73 @@ from rekindle.verify.target import provable
 
 # The plan, and what makes its card: the index is asked for it, so it is made only where somebody reads it.
 Confirm = Callable[[Plan, Callable[[], Card]], bool]
+
+
+def up(
+    options: UpOptions | Wish | None = None,
+    *,
+    confirm: Confirm | None = None,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Journey:
+    """Probe this machine, plan, install an official wheel or build one, and prove the result.
+
+    What can be chosen are the fields of :class:`~rekindle.model.journey.UpOptions`: given as that value, or each by
+    its name; a wish may also come first.
+    ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
+    argument makes the card (what comes, from where, how much, where to) when it is called.
+
+    A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
+    already there is kept: a second call is quick, an interrupted one continues.
+
+    >>> journey = up(workspace=folder, dry_run=True)
+    >>> journey.arrived, [leg.name for leg in journey.legs]
+    (True, ['probe', 'plan'])
+    """
+    given = UpOptions(wish=options) if isinstance(options, Wish) else options or UpOptions()
+    if choices.get("wish", given) is None:
+        choices.pop("wish")
+    for name in {"gpu", "find_links"} & choices.keys():
+        choices[name] = tuple(choices[name])
+    chosen = msgspec.structs.replace(given, **choices)
+    chosen = msgspec.structs.replace(chosen, jobs=most_jobs(chosen.jobs, chosen.wish.settings))
+    return run_up(workspace_at(chosen.workspace), chosen, progress or Silent(), confirm or (lambda *_: True))
+
+
+def bring_torch(
+    venv: Path | None = None, *, allow_build: bool = False, progress: Progress | None = None, **choices: Any
+) -> TorchReady:
+    """Do it: install that torch into ``venv`` (or ``python``), and prove it. A build of hours only if ``allow_build``.
+
+    ``choices`` are fields of :class:`~rekindle.model.journey.UpOptions` by name, such as ``wish``, ``workspace``,
+    ``installer``, ``index``, ``find_links`` or ``offline``. Nothing is asked. A machine for which nothing fits, or only
+    a build that was not allowed, is an answer that is not ``ready``; a network that does not answer, a full disk or a
+    missing Python raises, with the next step in ``remedy``. The same call again is quick where all is there, and
+    continues where it was cut short.
+    """
+    refused: list[str] = []
+
+    def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
+        if plan.answer in ("build", "graft") and not allow_build:
+            way = "built" if plan.answer == "build" else "grafted (compiled in part)"
+            refused.append(f"torch {plan.torch} would have to be {way}, which was not allowed")
+        return not refused
+
+    try:
+        journey = up(venv=venv, confirm=confirm, progress=progress, **choices)
+    except BadInput:
+        if not refused:
+            raise
+        return TorchReady(ready=False, verdict=refused[0])
+    return TorchReady(
+        ready=journey.arrived,
+        verdict=journey.verdict,
+        torch=journey.plan.torch if journey.plan else None,
+        python=journey.python,
+        activate=next((line for line in journey.next if "activate" in line), None),
+        constraints=next((place for place in journey.keeps if place.endswith("constraints.txt")), None),
+        report=journey.report,
+    )
 
 
 def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
@@ -203,7 +271,7 @@ class _PlannedUp:
             places=places or self.options.find_links or self._archive(),
             network=network,
             installer=self.installer.name,
-            companions=[f"{companion.project} {companion.version}" for companion in self.companions_to_build],
+            companions=[f"{companion.name} {companion.version}" for companion in self.companions_to_build],
             reachable=self._reachable_ways() if network and self.plan.answer == "install" else (),
         )
 
@@ -228,7 +296,7 @@ class _PlannedUp:
             return ()
         trees = [("torch", (self.plan.torch or "").split("+")[0])]
         if self.options.wheel:
-            trees = [(companion.project, companion.version or "") for companion in self.companions_to_build]
+            trees = [(companion.name, companion.version or "") for companion in self.companions_to_build]
         return tuple(
             upstream(name).git for name, version in trees if not (self.workspace.source / f"{name}-{version}").exists()
         )
@@ -245,10 +313,9 @@ class _PlannedUp:
         return foreseen
 
     @functools.cached_property
-    def companions_to_build(self) -> tuple[CompanionToBuild, ...]:
+    def companions_to_build(self) -> tuple[BuiltCompanion, ...]:
         """The companions whose sources can be had."""
-        wanted = wanted_companions(self.plan, self.options)
-        return tuple(companion for companion in wanted if companion.version and not companion.why)
+        return tuple(each for each in wanted_companions(self.plan, self.options) if not each.why)
 
     @functools.cached_property
     def base(self) -> str:
@@ -276,7 +343,7 @@ class _PlannedUp:
         for companion in self.companions_to_build:
             assert companion.version is not None
             whole = self.options.wheel is not None
-            checks += companion_checks(self.plan, companion.project, companion.version, **shared, whole=whole)
+            checks += companion_checks(self.plan, companion.name, companion.version, **shared, whole=whole)
         return tuple(dict.fromkeys(checks))
 
     def _later_places(self) -> dict[DiskPhase, Path]:
@@ -314,14 +381,7 @@ class _PlannedUp:
 
     @property
     def builds(self) -> SourceBuilds:
-        return SourceBuilds(
-            walk=self.walk,
-            workspace=self.workspace,
-            plan=self.plan,
-            python=self.build_python,
-            options=self.options,
-            progress=Within(self.progress),
-        )
+        return SourceBuilds(walk=self.walk, plan=self.plan, python=self.build_python, options=self.options)
 
     def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:
         """Kept only while the environment is exactly as the install left it."""
@@ -332,7 +392,7 @@ class _PlannedUp:
                 log = self.workspace.new_log("environment")
                 installing.own_environment(self.installer, self.base, target.folder, log)
             what = (LiveHost(), self.python, self.plan, requests)
-            how = (self.workspace, Within(self.progress), self.installer)
+            how = (self.workspace, self.walk.inner, self.installer)
             foreseen = self._foresee(requests)
             if (packages := installing.all_packages(foreseen)) is not None:
                 self.progress.note(resolve.spoken_packages(packages))
@@ -404,7 +464,7 @@ class _PlannedUp:
             plan=self.workspace.plan,
             gpu=False if apart else None,
             beside=tuple(provable([*dict.fromkeys((*there, *built))])),
-            progress=Within(self.progress),
+            progress=self.walk.inner,
         )
         return msgspec.structs.replace(
             proof, wheel_sha256=installed.wheel_sha256, environment_digest=installed.fingerprint

@@ -51,11 +51,12 @@ def is_still_true(kept: object) -> bool:
 
 
 class Walk:
-    """One walk: its legs so far, and where their documents are kept."""
+    """One walk: its legs so far, and where their documents are kept. A leg's stages tell ``inner`` how they go on."""
 
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace = workspace
         self.progress = progress
+        self.inner = Within(progress)
         self.legs: list[Leg] = []
 
     def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str] = summarise) -> D:

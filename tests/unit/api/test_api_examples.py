@@ -58,7 +58,7 @@ COMPILES = {"build.build"}
 OUTSIDE = (
     "rekindle.journey.matrix",
     "rekindle.journey.pack_folder",
-    "rekindle.journey.verbs",
+    "rekindle.journey.up",
     "rekindle.plan.describe",
     "rekindle.plan.solve",
     "rekindle.inspect.targets",

@@ -32,21 +32,15 @@ class Heard(Silent):
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        self.notes.append(text)
+        if text.startswith("  "):  # a stage's own words, under its leg
+            self.notes.append(text[2:])
 
 
 def shared(
     workspace: Workspace, plan: Plan, options: UpOptions, walk: Walk | None = None, progress: Progress | None = None
 ) -> from_source.SourceBuilds:
-    silent = Silent()
-    return from_source.SourceBuilds(
-        walk=walk or Walk(workspace, silent),
-        workspace=workspace,
-        plan=plan,
-        python="python",
-        options=options,
-        progress=progress or silent,
-    )
+    walk = walk or Walk(workspace, progress or Silent())
+    return from_source.SourceBuilds(walk=walk, plan=plan, python="python", options=options)
 
 
 @pytest.fixture
@@ -161,7 +155,7 @@ def test_what_is_to_be_built_is_known_before_anything_starts(
 ) -> None:
     plan = Plan(answer="build", torch=f"{torch}+cpu", build=BuildRecipe(source="x", origin=origin))
     found = companions.wanted_companions(plan, UpOptions())
-    assert [(one.project, one.version, one.place) for one in found] == [one[:3] for one in wanted]
+    assert [(one.name, one.version, companions.companions_from(plan)) for one in found] == [one[:3] for one in wanted]
     for one, (*_, why) in zip(found, wanted, strict=True):
         assert (why in (one.why or "")) if why else one.why is None
     for none in (UpOptions(torch_only=True), UpOptions(target="c10")):

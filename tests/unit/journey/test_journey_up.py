@@ -79,14 +79,8 @@ def source_build(
 ) -> tuple[Path | BuildFailure | None, dict[str, str]]:
     workspace = Workspace(folder / "w")
     walk = Walk(workspace, Silent())
-    shared: dict[str, Any] = {
-        "walk": walk,
-        "workspace": workspace,
-        "plan": plan,
-        "python": "python3",
-        "progress": Silent(),
-    }
-    made = from_source.build_from_source(from_source.SourceBuilds(**shared, options=UpOptions(**chosen)))
+    builds = from_source.SourceBuilds(walk=walk, plan=plan, python="python3", options=UpOptions(**chosen))
+    made = from_source.build_from_source(builds)
     return made, {leg.name: leg.status for leg in walk.legs}
 
 
