@@ -29,13 +29,6 @@ from rekindle.api.facts import (
     facts_show as facts_show,
     facts_sources as facts_sources,
 )
-from rekindle.api.farm import (
-    farm_down as farm_down,
-    farm_join as farm_join,
-    farm_slurm as farm_slurm,
-    farm_status as farm_status,
-    farm_up as farm_up,
-)
 from rekindle.api.graft import graft as graft, graft_apply as graft_apply
 from rekindle.api.guard_torch import guard as guard
 from rekindle.api.guide_pages import guide as guide
@@ -89,6 +82,8 @@ from rekindle.api.verify import (
     verify as verify,
     verify_page as verify_page,
 )
+from rekindle.farm.scheduler import farm_down as farm_down, farm_status as farm_status, farm_up as farm_up
+from rekindle.farm.worker import farm_join as farm_join, farm_slurm as farm_slurm
 from rekindle.journey.adopt import adopt as adopt
 from rekindle.journey.demo import demo as demo
 from rekindle.journey.matrix import (

@@ -23,12 +23,12 @@ from rekindle.farm.folder import (
     write_invitation,
 )
 from rekindle.farm.watch import SeenFarm, SeenWorker, read_log, read_scheduler_log, read_worker_log
-from rekindle.farm.worker import call_by_ssh, end_worker, invitation_for, worker_name, worker_places
+from rekindle.farm.worker import call_by_ssh, end_worker, invitation_for, join_here, worker_name, worker_places
 from rekindle.host.files import hold_lock
-from rekindle.host.protocol import Host
+from rekindle.host.live import LiveHost
 from rekindle.model.farm import Farm, FarmDown, FarmFolder, FarmMachine, FarmReport, FarmUp, FarmWorker
-from rekindle.model.progress import Progress, tell_while
-from rekindle.toolkits.sccache import find_sccache, load_farm
+from rekindle.model.progress import Progress, Silent, tell_while
+from rekindle.toolkits.sccache import farm_at, find_sccache, load_farm
 
 _START_SECONDS = 30.0
 
@@ -37,20 +37,30 @@ def scheduler_daemon(folder: FarmFolder) -> Daemon:
     return Daemon(folder.root, "scheduler", folder.scheduler)
 
 
-def raise_farm(
-    host: Host,
-    folder: FarmFolder,
+def farm_up(
     *,
+    farm: Path | None = None,
     listen: str | None = None,
     url: str | None = None,
     cache: str | None = None,
     invite: Sequence[str] = (),
     client: bool = False,
+    worker: bool = False,
+    scratch: Path | None = None,
     private_network: bool = False,
     dry_run: bool = False,
-    progress: Progress,
+    progress: Progress | None = None,
 ) -> FarmUp:
-    """Write what is missing, start the scheduler where it does not run, and invite whom was named."""
+    """Start a farm's scheduler here (``listen``: at which address), and a worker beside it where ``worker`` says so.
+
+    Each address in ``invite`` gets a line for ``farm_join`` there; ``client`` makes one for somebody who builds. The
+    lines hold tokens. What is written and started already stays: the same call again only invites.
+
+    >>> farm_up(farm=folder, listen="8.8.8.8")
+    Traceback (most recent call last):
+    rekindle.errors.BadInput: 8.8.8.8 is open to the world, and tokens would travel there in clear
+    """
+    host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     saved = load_farm(folder) if folder.table.is_file() else None
     before = _listen_address(folder)
     address = addresses.read_address(listen or before or "127.0.0.1", addresses.SCHEDULER_PORT)
@@ -63,7 +73,7 @@ def raise_farm(
     notes.append(addresses.judge_reach(reached, guests))
     workers = {worker.address: worker for worker in saved.workers} if saved else {}
     workers |= {place: FarmWorker(name=worker_name(place), address=place) for place in guests if place not in workers}
-    farm = Farm(scheduler=reached, cache=cache or (saved.cache if saved else None), workers=tuple(workers.values()))
+    made = Farm(scheduler=reached, cache=cache or (saved.cache if saved else None), workers=tuple(workers.values()))
     daemon = scheduler_daemon(folder)
     pid = daemon.find()
     if pid and address != before:
@@ -75,23 +85,28 @@ def raise_farm(
     tool = find_sccache(host, "sccache-dist")
     plan = FarmUp(folder=str(folder.root), scheduler=reached, state="planned", notes=tuple(filter(None, notes)))
     if dry_run:
-        files = scheduler_files(folder, farm, address, load_secrets(folder) or new_secrets())
+        files = scheduler_files(folder, made, address, load_secrets(folder) or new_secrets())
         return msgspec.structs.replace(plan, written=tuple(path.name for path in files))
     folder.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with hold_lock(folder.root / ".lock", lambda: f"another command works on the farm in {folder.root}"):
-        files = scheduler_files(folder, farm, address, load_secrets(folder) or new_secrets())
+        files = scheduler_files(folder, made, address, load_secrets(folder) or new_secrets())
         written = write_files(files)
         if pid is None:
             if not addresses.is_free(address):
                 another = f"{address.rpartition(':')[0]}:{addresses.SCHEDULER_PORT + 1}"
                 raise BadInput(f"{address} is taken by another program", remedy=f"another port: --listen {another}")
-            with tell_while(progress, "the scheduler starts"):
+            with tell_while(listener, "the scheduler starts"):
                 ready = lambda: ask_scheduler(f"http://{address}")[0].why is None  # noqa: E731
                 started = daemon.bring_up([tool.path, "scheduler"], host.env, ready, _START_SECONDS)
     invited = [*guests, *[None] * client]
     invitations = tuple(write_invitation(invitation_for(folder, host, place)) for place in invited)
     return msgspec.structs.replace(
-        plan, state="running" if pid else "started", pid=pid or started, written=written, invitations=invitations
+        plan,
+        state="running" if pid else "started",
+        pid=pid or started,
+        written=written,
+        invitations=invitations,
+        worker=join_here(host, folder, None, scratch=scratch, progress=listener) if worker else None,
     )
 
 
@@ -99,15 +114,21 @@ def _listen_address(folder: FarmFolder) -> str | None:
     return read_settings(folder.scheduler).get("public_addr")
 
 
-def report_farm(folder: FarmFolder) -> FarmReport:
-    """The farm as its scheduler and the logs of this folder tell it."""
-    farm = load_farm(folder)
+def farm_status(*, farm: Path | None = None) -> FarmReport:
+    """The farm now: its machines, slots and load, what each compiled, and what failed with the reason.
+
+    >>> farm_status(farm=folder)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    rekindle.errors.BadInput: there is no farm in ...
+    """
+    folder = farm_at(farm)
+    saved = load_farm(folder)
     listening = _listen_address(folder)
-    status, _ = ask_scheduler(f"http://{listening}" if listening else farm.scheduler)
+    status, _ = ask_scheduler(f"http://{listening}" if listening else saved.scheduler)
     daemon = scheduler_daemon(folder)
     seen = SeenFarm()
     read_scheduler_log(read_log(daemon.log), seen)
-    names = {worker.address: worker for worker in farm.workers}
+    names = {worker.address: worker for worker in saved.workers}
     for place in worker_places(folder):
         settings = read_settings(place.daemon.conf)
         where = str(settings.get("public_addr", place.root.name))
@@ -122,7 +143,7 @@ def report_farm(folder: FarmFolder) -> FarmReport:
         folder=str(folder.root),
         status=status,
         pid=daemon.find() if listening else None,
-        cache=_without_password(farm.cache),
+        cache=_without_password(saved.cache),
         machines=machines,
         failures=tuple(sorted(seen.failures.values(), key=lambda failure: failure.when, reverse=True)),
     )
@@ -149,10 +170,16 @@ def _without_password(cache: str | None) -> str | None:
     return f"{head}://{tail.rpartition('@')[2]}" if mark else cache
 
 
-def end_farm(folder: FarmFolder, *, forget: bool = False, progress: Progress) -> FarmDown:
-    """End what was started from this folder, and what was started by ssh; nothing else. Twice is as good as once."""
+def farm_down(*, farm: Path | None = None, forget: bool = False, progress: Progress | None = None) -> FarmDown:
+    """End what was started from this folder, and what was started by ssh; ``forget`` removes its files and with them
+    every token. Twice is as good as once.
+
+    >>> farm_down(farm=folder).ended
+    ()
+    """
+    folder = farm_at(farm)
     ended, left = [], []
-    with tell_while(progress, "waiting for them to end"):
+    with tell_while(progress or Silent(), "waiting for them to end"):
         for place in worker_places(folder):
             if end_worker(place):
                 ended.append(f"worker {place.root.name}")

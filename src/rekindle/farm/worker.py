@@ -32,15 +32,16 @@ from rekindle.farm.folder import (
 )
 from rekindle.farm.watch import explain_failure
 from rekindle.host.files import hold_lock, write_atomically
+from rekindle.host.live import LiveHost
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
 from rekindle.model.document import decode
 from rekindle.model.farm import Farm, FarmFolder, FarmJoin, FarmWorker
 from rekindle.model.matrix import slurm_text
-from rekindle.model.progress import Progress, tell_while
+from rekindle.model.progress import Progress, Silent, tell_while
 from rekindle.model.spoken import gib
-from rekindle.toolkits.sccache import find_sccache, load_farm
+from rekindle.toolkits.sccache import farm_at, find_sccache, load_farm
 
 _START_SECONDS = 60.0
 _SSH_SECONDS = 180.0
@@ -96,6 +97,35 @@ def needs_invitation(folder: FarmFolder) -> NeedsInvitation:
     """There is nothing here that lets a worker in."""
     remedy = "pipe in the line that 'rekindle farm up --invite ADDRESS' printed: echo LINE | rekindle farm join"
     return NeedsInvitation(f"{folder.root} has no keys of a farm, so an invitation is needed", remedy=remedy)
+
+
+def farm_join(
+    line: str | None = None,
+    *,
+    farm: Path | None = None,
+    address: str | None = None,
+    scratch: Path | None = None,
+    ssh: str | None = None,
+    remote: str = "rekindle",
+    wait: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> FarmJoin:
+    """Enter a farm: with the ``line`` of an invitation, or without one where the folder has the farm's keys.
+
+    Every need of a worker is tried first; one that is not met is a ``refused`` with its checks. ``ssh`` starts the
+    worker on another machine, from where the scheduler is. ``wait`` returns when the worker has ended.
+
+    >>> farm_join("rkfarm1.cut-in-the-middle", farm=folder)
+    Traceback (most recent call last):
+    rekindle.errors.BadInput: the invitation was not pasted whole
+    """
+    host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
+    if ssh:
+        return _join_by_ssh(host, folder, ssh, address=address, remote=remote, dry_run=dry_run, progress=listener)
+    return join_here(
+        host, folder, line, address=address, scratch=scratch, wait=wait, dry_run=dry_run, progress=listener
+    )
 
 
 def join_here(
@@ -219,7 +249,7 @@ def end_worker(place: WorkerPlace) -> bool:
     return ended
 
 
-def join_by_ssh(
+def _join_by_ssh(
     host: Host, folder: FarmFolder, target: str, *, address: str | None, remote: str, dry_run: bool, progress: Progress
 ) -> FarmJoin:
     """Start a worker on a machine that ssh reaches; the invitation goes through its standard input."""
@@ -258,13 +288,21 @@ def add_worker(folder: FarmFolder, address: str, *, slots: int | None = None, me
     write_files({folder.table: farm_text(msgspec.structs.replace(farm, workers=(*others, worker)))})
 
 
-def slurm_join(folder: FarmFolder, *, nodes: int, cores: int, memory_gib: int, hours: int) -> FarmJoin:
-    """A script whose array has one worker on each node, for as long as the job runs."""
-    farm = load_farm(folder)
+def farm_slurm(
+    *, farm: Path | None = None, nodes: int = 4, cores: int = 8, memory_gib: int = 16, hours: int = 4
+) -> FarmJoin:
+    """A Slurm script whose array has one worker of this folder's farm on each node, for as long as the job runs.
+
+    >>> farm_slurm(farm=folder, nodes=8)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    rekindle.errors.BadInput: there is no farm in ...
+    """
+    folder = farm_at(farm)
+    scheduler = load_farm(folder).scheduler
     if load_secrets(folder) is None:
         raise BadInput(f"{folder.root} has no keys of a farm", remedy="write the script where 'farm up' was run")
     from rekindle.scripts.quoting import sh_word
 
     head = {"job": "rekindle-farm", "cores": cores, "memory_gib": memory_gib, "hours": hours, "array": nodes}
     text = slurm_text(__file__, {"FOLDER": sh_word(str(folder.root))}, **head, log=str(folder.root / "slurm-%A-%a.log"))
-    return FarmJoin(folder=str(folder.root), scheduler=farm.scheduler, state="script", script=text)
+    return FarmJoin(folder=str(folder.root), scheduler=scheduler, state="script", script=text)

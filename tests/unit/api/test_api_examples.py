@@ -59,6 +59,8 @@ OUTSIDE = (
     "rekindle.journey.matrix",
     "rekindle.journey.pack_folder",
     "rekindle.journey.up",
+    "rekindle.farm.scheduler",
+    "rekindle.farm.worker",
     "rekindle.plan.describe",
     "rekindle.plan.solve",
     "rekindle.inspect.targets",

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.farm.scheduler import end_farm
+from rekindle.farm.scheduler import farm_down
 from rekindle.model.farm import FarmFolder
-from rekindle.model.progress import Silent
 from rekindle.toolkits import sccache
 from stand_in_farm import write_stand_in
 
@@ -27,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FarmFold
     place = FarmFolder(tmp_path / "farm")
     monkeypatch.setenv("REKINDLE_FARM", str(place.root))
     yield place
-    end_farm(place, progress=Silent())
+    farm_down(farm=place.root)
 
 
 @pytest.fixture
