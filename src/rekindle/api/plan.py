@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rekindle.compat.backends import PLATFORMS
 from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
 from rekindle.model.document import load, shared_fields
-from rekindle.model.machine import Examination, Machine
+from rekindle.model.machine import Examination, Machine, cpu_arch
 from rekindle.model.plan import Plan, Reason, TorchChoice, Wish, pip_arguments
 from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_profile
-from rekindle.plan.grafts import HouseGraft
 from rekindle.plan.question import BuildInputs, PlanMemory, Question
 from rekindle.plan.solve import make_plan, make_plans
 
 if TYPE_CHECKING:
     from rekindle.model.companion import AppUse
-    from rekindle.model.facts import Platform
+    from rekindle.model.graft import GraftRow
     from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import WheelRow
 
@@ -144,9 +144,9 @@ def configured_places(variable: str) -> list[str]:
         raise BadInput(f"{variable} is not readable: {error}") from error
 
 
-def _house_supply(named: Sequence[str] | None) -> tuple[list[HouseWheel | HouseGraft], list[Reason]]:
+def _house_supply(named: Sequence[str] | None) -> tuple[list[HouseWheel | GraftRow], list[Reason]]:
     """What wheelhouses hold for the planner, and which did not answer: of those that were named that is an error."""
-    wheels: list[HouseWheel | HouseGraft] = []
+    wheels: list[HouseWheel | GraftRow] = []
     silent: list[Reason] = []
     for place in configured_places("REKINDLE_WHEELHOUSES") if named is None else named:
         try:
@@ -167,29 +167,12 @@ def house_wheels(place: str) -> list[HouseWheel]:
     return [wheel for row in rows for wheel in _house_wheels(row, location(place, row))]
 
 
-def house_grafts(place: str) -> list[HouseGraft]:
-    """The graft files for torch that a wheelhouse carries, as the planner wants them."""
+def house_grafts(place: str) -> list[GraftRow]:
+    """The graft files for torch that a wheelhouse carries, each with the address where it lies."""
     from rekindle.index.wheelhouse.grafts import graft_location, load_grafts
 
-    return [
-        HouseGraft(
-            wheel=row.wheel,
-            wheel_sha256=row.wheel_sha256,
-            torch=row.version,
-            archs=row.archs,
-            location=graft_location(place, row),
-        )
-        for row in load_grafts(place)
-        if row.project == "torch"
-    ]
-
-
-_PLATFORMS: dict[tuple[str, str], Platform] = {
-    ("linux", "x86_64"): "linux_x86_64",
-    ("linux", "aarch64"): "linux_aarch64",
-    ("windows", "x86_64"): "windows",
-    ("windows", "amd64"): "windows",
-}
+    rows = [row for row in load_grafts(place) if row.project == "torch"]
+    return [msgspec.structs.replace(row, url=graft_location(place, row)) for row in rows]
 
 
 def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
@@ -199,7 +182,7 @@ def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
         HouseWheel(
             torch=row.version,
             python=python,
-            platform=_PLATFORMS[system, machine],
+            platform=platform,
             location=where,
             cuda=row.cuda,
             rocm=row.rocm,
@@ -208,8 +191,8 @@ def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
         )
         for system in row.systems
         for machine in row.machines
+        if (platform := PLATFORMS.get((system, cpu_arch(machine))))
         for python in row.pythons
-        if (system, machine) in _PLATFORMS
     ]
 
 

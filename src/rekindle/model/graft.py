@@ -253,3 +253,18 @@ class GraftTime(NamedTuple):
         """From what was measured to a quarter more."""
         low = max(1, round(self.seconds / 60))
         return low, max(low + 1, round(self.seconds / 48))
+
+
+class GraftRow(Part, frozen=True, kw_only=True):
+    """A graft file: new code for ``archs``, for the official ``wheel`` of that digest, which becomes ``version``."""
+
+    file: str
+    url: str
+    project: str
+    wheel: str
+    wheel_sha256: str
+    version: str
+    archs: tuple[str, ...]
+    bytes: int
+    sha256: str
+    added: str

@@ -7,6 +7,7 @@ catalogue, the search and the page use; it is computed from an entry and never e
 import msgspec
 
 from rekindle.model.document import Document, Part
+from rekindle.model.graft import GraftRow
 from rekindle.model.plan import Reason
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import RowLibrary, Verdict, WheelReport
@@ -117,21 +118,6 @@ class VariantRow(OfferedWheel, frozen=True, kw_only=True):
     provenance: str | None = None
     proven: bool = False
     note: str = ""
-
-
-class GraftRow(Part, frozen=True, kw_only=True):
-    """A graft file: new code for ``archs``, for the official ``wheel`` of that digest, which becomes ``version``."""
-
-    file: str
-    url: str
-    project: str
-    wheel: str
-    wheel_sha256: str
-    version: str
-    archs: tuple[str, ...]
-    bytes: int
-    sha256: str
-    added: str
 
 
 class GraftList(Document, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ from rekindle.compat.graft import (
 from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
-from rekindle.model.document import Part
 from rekindle.model.facts import Platform
+from rekindle.model.graft import GraftRow
 from rekindle.model.plan import GraftOutline, Refusal, Request, Step
 from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, matches, minor
@@ -35,23 +35,13 @@ from rekindle.plan.rules_gpu import coverages
 _PLATFORMS = ("linux_x86_64", "linux_aarch64")
 
 
-class HouseGraft(Part, frozen=True, kw_only=True):
-    """A graft file of a wheelhouse: the new code for ``archs``, made for the official wheel of that name."""
-
-    wheel: str
-    wheel_sha256: str
-    torch: str
-    archs: tuple[str, ...]
-    location: str
-
-
 def lacking_archs(candidate: Candidate, question: Question) -> tuple[Sm, ...]:
     """The architectures of the cards that the wheel has no machine code for."""
     lacking = [gpu.arch for gpu, coverage in coverages(candidate, question) if coverage.kind in ("none", "jit")]
     return tuple(sorted({arch for arch in lacking if isinstance(arch, Sm)}))
 
 
-def graft_candidates(question: Question, grafts: Sequence[HouseGraft] = ()) -> Iterator[Candidate]:
+def graft_candidates(question: Question, grafts: Sequence[GraftRow] = ()) -> Iterator[Candidate]:
     """Official wheels of releases with a recipe that lack code for a card; with a graft file that exists, of any."""
     if question.backend != "cuda" or question.platform not in _PLATFORMS or question.wish.build or question.tegra:
         return
@@ -63,15 +53,15 @@ def graft_candidates(question: Question, grafts: Sequence[HouseGraft] = ()) -> I
             continue
         file = _find_graft(wheel, lacking, grafts)
         if file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None:
-            yield replace(wheel, answer="graft", wheel=file.location if file else None)
+            yield replace(wheel, answer="graft", wheel=file.url if file else None)
 
 
-def _find_graft(candidate: Candidate, lacking: tuple[Sm, ...], grafts: Sequence[HouseGraft]) -> HouseGraft | None:
+def _find_graft(candidate: Candidate, lacking: tuple[Sm, ...], grafts: Sequence[GraftRow]) -> GraftRow | None:
     """A graft file for this release, flavour and Python that serves every card."""
     assert candidate.flavour is not None
     python = (candidate.python or "").replace(".", "")
     for graft in grafts:
-        release, _, local = graft.torch.partition("+")
+        release, _, local = graft.version.partition("+")
         archs = {part.replace("sm", "sm_") for part in local.split(".") if part.startswith("sm")}
         same = release == candidate.torch and local.split(".")[0] == candidate.flavour.name
         if same and f"-cp{python}-" in graft.wheel and all(str(arch) in archs for arch in lacking):

@@ -15,6 +15,7 @@ from rekindle.compat.driver import wanted_driver
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
+from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
@@ -35,7 +36,7 @@ from rekindle.plan.candidates import (
     official_wheels,
 )
 from rekindle.plan.evidence import anybody_built
-from rekindle.plan.grafts import HouseGraft, graft_candidates
+from rekindle.plan.grafts import graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
 from rekindle.plan.rules_gpu import driver_answer
 from rekindle.plan.rules_system import find_obstacle
@@ -55,7 +56,7 @@ def make_plan(
     machine: Machine,
     wish: Wish | None = None,
     facts: Facts | None = None,
-    wheelhouse: Sequence[HouseWheel | HouseGraft] = (),
+    wheelhouse: Sequence[HouseWheel | GraftRow] = (),
     *,
     builds_only: bool = False,
     inputs: BuildInputs | None = None,
@@ -115,7 +116,7 @@ def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
 
 
 def _judge_question(
-    question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = (), *, builds_only: bool = False
+    question: Question, wheelhouse: Sequence[HouseWheel | GraftRow] = (), *, builds_only: bool = False
 ) -> PlanOutcome:
     """All that is known about every way, before any of it is put into words. It looks at the CPU for hazards only."""
     outcome = solve(question, wheelhouse, builds_only=builds_only)
@@ -125,7 +126,7 @@ def _judge_question(
 
 
 def solve(
-    question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = (), *, builds_only: bool = False
+    question: Question, wheelhouse: Sequence[HouseWheel | GraftRow] = (), *, builds_only: bool = False
 ) -> PlanOutcome:
     """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have. A wish
     to serve the newest card gets the torch of that card, and the plan names what would serve all."""
@@ -270,10 +271,10 @@ def _driver_for(outcome: PlanOutcome) -> str | None:
     return wanted_driver(best.candidate.cuda, question.sms, question.side, question.facts)
 
 
-def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft]) -> PlanOutcome:
+def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | GraftRow]) -> PlanOutcome:
     outcome = PlanOutcome(question)
     wheels = [each for each in wheelhouse if isinstance(each, HouseWheel)]
-    grafts = [each for each in wheelhouse if isinstance(each, HouseGraft)]
+    grafts = [each for each in wheelhouse if isinstance(each, GraftRow)]
     outcome.wheels = _assess_wheels(question)
     outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheels, question)]
     fitting = [wheel for wheel in outcome.wheels if wheel.feasible]

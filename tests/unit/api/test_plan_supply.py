@@ -11,9 +11,10 @@ from rekindle import api
 from rekindle.api.plan import assumed_for, configured_places, house_grafts, house_wheels, remember_plan
 from rekindle.errors import BadInput
 from rekindle.host.made import was_made_here
+from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Cpu, Machine, Os, Python
 from rekindle.model.plan import BuildRecipe, Plan, Wish
-from rekindle.model.wheelhouse import GraftRow, WheelRow
+from rekindle.model.wheelhouse import WheelRow
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_only_grafts_for_torch_are_offered(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("rekindle.index.wheelhouse.grafts.load_grafts", lambda place: rows)
     monkeypatch.setattr("rekindle.index.wheelhouse.grafts.graft_location", lambda place, row: f"{place}/{row.file}")
     (found,) = house_grafts("/house")
-    assert (found.location, found.torch, found.archs) == ("/house/torch.graft", "2.6.0+g", ("sm_61",))
+    assert (found.url, found.version, found.archs) == ("/house/torch.graft", "2.6.0+g", ("sm_61",))
 
 
 def test_what_a_described_machine_took_for_granted_is_told_with_its_flag() -> None:

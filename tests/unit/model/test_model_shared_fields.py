@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rekindle.model.document import shared_fields
-from rekindle.model.wheelhouse import GraftRow, RowProof
+from rekindle.model.graft import GraftRow
+from rekindle.model.wheelhouse import RowProof
 
 
 class Told:

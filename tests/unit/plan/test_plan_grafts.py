@@ -6,10 +6,10 @@ import pytest
 
 from rekindle.errors import BadInput
 from rekindle.model.document import decode, encode
+from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.plan.describe import machine_from_flags
-from rekindle.plan.grafts import HouseGraft
 from rekindle.plan.solve import make_plan, why_not
 from rekindle.scripts.recipe import make_recipe
 
@@ -102,21 +102,26 @@ def test_windows_and_other_cards_get_no_graft() -> None:
 
 
 def test_a_graft_file_that_exists_is_applied_instead() -> None:
-    file = HouseGraft(
+    file = GraftRow(
+        file="torch.sm_75.graft",
+        url="/house/torch.sm_75.graft",
+        project="torch",
         wheel="torch-2.12.1-cp312-cp312-manylinux_2_28_aarch64.whl",
         wheel_sha256="0" * 64,
-        torch="2.12.1+cu130.sm75",
+        version="2.12.1+cu130.sm75",
         archs=("sm_75",),
-        location="/house/torch.sm_75.graft",
+        bytes=1,
+        sha256="1" * 64,
+        added="",
     )
     plan = make_plan(turing(), TORCH, wheelhouse=[file])
     assert plan.answer == "graft" and plan.graft is not None
-    assert plan.graft.file == file.location and plan.graft.toolkit is None and plan.graft.minutes is None
+    assert plan.graft.file == file.url and plan.graft.toolkit is None and plan.graft.minutes is None
     assert plan.commands[0].startswith("rekindle graft apply torch==2.12.1 /house/torch.sm_75.graft")
     for other in ("2.12.1+cu130.sm70", "2.12.0+cu130.sm75", "2.12.1+cu126.sm75"):
         import msgspec
 
-        made = make_plan(turing(), TORCH, wheelhouse=[msgspec.structs.replace(file, torch=other)])
+        made = make_plan(turing(), TORCH, wheelhouse=[msgspec.structs.replace(file, version=other)])
         assert made.graft is not None and made.graft.file is None, other
 
 

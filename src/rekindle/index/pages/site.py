@@ -29,8 +29,9 @@ from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, load_pieces, nest_links, piece_of_file, piece_of_variant, rows_of
 from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
+from rekindle.model.graft import GraftRow
 from rekindle.model.progress import Progress
-from rekindle.model.wheelhouse import GraftRow, SiteBuilt, VariantRow
+from rekindle.model.wheelhouse import SiteBuilt, VariantRow
 
 PUBLIC = ("simple", "catalogue.json", "variant", "wheel")
 _Write = Callable[[Path, bytes], None]

@@ -19,8 +19,9 @@ from markupsafe import Markup
 from rekindle import __version__
 from rekindle.index.pages import fields
 from rekindle.index.wheelhouse.rows import Piece, rows_of
+from rekindle.model.graft import GraftRow
 from rekindle.model.page import header, page, report_style
-from rekindle.model.wheelhouse import GraftRow, WheelRow
+from rekindle.model.wheelhouse import WheelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -16,9 +16,9 @@ from rekindle.index.wheelhouse.catalogue import fetch_document, house_address, i
 from rekindle.index.wheelhouse.names import MAX_NAME, normal_project
 from rekindle.index.wheelhouse.store import Wheelhouse, copied_in, disk_errors
 from rekindle.model.document import encode, load, shared_fields
-from rekindle.model.graft import GraftFile
+from rekindle.model.graft import GraftFile, GraftRow
 from rekindle.model.progress import Progress
-from rekindle.model.wheelhouse import AddedWheel, GraftList, GraftRow
+from rekindle.model.wheelhouse import AddedWheel, GraftList
 
 FOLDER = "grafts"
 LIST = f"{FOLDER}/index.json"
