@@ -29,7 +29,7 @@ from rekindle.journey.adopt_swap import (
     refuse_running,
     refuse_unwritable,
 )
-from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.card import look_for_network, make_card, refuse_hopeless
 from rekindle.journey.install import Foreseen
 from rekindle.journey.keeping import Keeping, app_files
 from rekindle.journey.target import InstallTarget
@@ -139,8 +139,7 @@ class _Adopting(Swap):
             check_graft(self.plan.graft, self.plan.cuda)
         if not self.confirm(planned):
             raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.torch}")
-        refuse_hopeless(card)
-        refuse_small_temporary(card, self.host)
+        refuse_hopeless(card, self.host)
         with self.workspace.lock("adopt", wait=3600.0, say=self.progress.note):
             proof, files = self.swap(foreseen, self._moves())
         proven = summarise_proof(proof)

@@ -5,7 +5,7 @@ Each way is then a line that can be pasted; one is told only if the planner take
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rekindle.api.plan import plan as make_plan
@@ -27,6 +27,9 @@ from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.spoken import GIB, spoken_bytes
 from rekindle.plan.question import Question
 from rekindle.scripts.quoting import pasted
+
+# The plan, and what makes its card: the index is asked for it, so it is made only where somebody reads it.
+Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 _SHOWN = 6
 
@@ -104,7 +107,7 @@ def refuse_unreachable(network: str | None, reachable: Sequence[str] = ()) -> No
         )
 
 
-def refuse_hopeless(card: Card) -> None:
+def refuse_hopeless(card: Card, host: Host) -> None:
     """What cannot end well is not begun: no way to the place, or a disk that cannot hold even the files."""
     refuse_unreachable(card.network, card.reachable)
     need = 2 * (card.download_bytes or 0)  # the files, and once more unpacked: never less than that
@@ -114,6 +117,7 @@ def refuse_hopeless(card: Card) -> None:
             f"{spoken_bytes(need)}",
             remedy="make room ('rekindle clean' removes what earlier runs left), or name another place with --venv",
         )
+    refuse_small_temporary(card, host)
 
 
 def refuse_small_temporary(card: Card, host: Host) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import sys
 import urllib.parse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -30,7 +30,7 @@ from rekindle.interpreters.other_machine import (
     fetch_embedded,
     unpack_embedded,
 )
-from rekindle.journey.card import free_bytes, look_for_network, make_card, refuse_unreachable
+from rekindle.journey.card import Confirm, free_bytes, look_for_network, make_card, refuse_unreachable
 from rekindle.journey.install import index_places, wanted_from
 from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links
 from rekindle.journey.pack_source import SourcePart, pack_source
@@ -47,8 +47,6 @@ from rekindle.model.spoken import GIB, spoken_bytes
 from rekindle.scripts.quoting import pasted
 from rekindle.scripts.recipe import make_recipe
 from rekindle.scripts.templates import pack_texts
-
-Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 
 def pack(

@@ -28,7 +28,7 @@ from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
-from rekindle.journey.card import look_for_network, make_card, reachable_ways, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.card import Confirm, look_for_network, make_card, reachable_ways, refuse_hopeless
 from rekindle.journey.companions import build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.keeping import set_variables
@@ -58,9 +58,6 @@ from rekindle.readiness.register import refuse_unready
 from rekindle.render.summary import summarise_checks, summarise_plan, summarise_proof
 from rekindle.source.origins import upstream
 from rekindle.verify.target import provable
-
-# The plan, and what makes its card: the index is asked for it, so it is made only where somebody reads it.
-Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 
 def up(
@@ -245,8 +242,7 @@ class _PlannedUp:
         """The card, made once; what cannot end well ends here."""
         if self.card is None:
             self.card = self.make_card()
-            refuse_hopeless(self.card)
-            refuse_small_temporary(self.card, LiveHost())
+            refuse_hopeless(self.card, LiveHost())
         return self.card
 
     def make_card(self) -> Card:

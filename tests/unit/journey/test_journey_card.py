@@ -117,12 +117,12 @@ def test_without_sizes_nothing_is_made_up() -> None:
 
 def test_no_network_and_no_room_end_before_anything_begins() -> None:
     with pytest.raises(StageFailed, match="no network: x does not answer") as stopped:
-        refuse_hopeless(card_of(network="x does not answer"))
+        refuse_hopeless(card_of(network="x does not answer"), LiveHost())
     assert all(word in (stopped.value.remedy or "") for word in ("--index", "--find-links", "--offline"))
     just = Card(what=("torch",), download_bytes=1 << 30, disk_free_gib=2.0)
-    refuse_hopeless(just)
+    refuse_hopeless(just, LiveHost())
     with pytest.raises(NotReady, match="are free"):
-        refuse_hopeless(Card(what=("torch",), download_bytes=(1 << 30) + 1, disk_free_gib=2.0))
+        refuse_hopeless(Card(what=("torch",), download_bytes=(1 << 30) + 1, disk_free_gib=2.0), LiveHost())
 
 
 @needs.tool("mount")
