@@ -9,7 +9,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.words import Exported
 from rekindle.scripts.containers import files_beside
 from rekindle.scripts.formats import check_overwriting, choose_path, encode, render, run_line
-from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.recipe import Recipe, make_recipe
 from rekindle.source.patches import load_patches
 
 
@@ -36,9 +36,7 @@ def export(
     >>> script.text.splitlines()[0], (folder / script.path).exists()
     ('#!/bin/sh', True)
     """
-    ids = set(plan.build.patches) if plan.build else set()
-    patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in ids} if ids else {}
-    recipe = make_recipe(plan, patches)
+    recipe, _ = recipe_of(plan)
     system, arch = _machine_of(plan, format, system, arch)
     folder = out if format == "dockerfile" and out is not None and out.is_dir() else None
     others = {folder / name: content for name, content in files_beside(recipe).items()} if folder else {}
@@ -61,6 +59,13 @@ def export(
         run=run_line(recipe, format, path, arch),
         beside=tuple(map(str, others)),
     )
+
+
+def recipe_of(plan: Plan) -> tuple[Recipe, dict[str, bytes]]:
+    """What a script is made of, and the plan's patches by name."""
+    ids = set(plan.build.patches) if plan.build else set()
+    patches = {patch.id: patch.raw for patch in load_patches(plan.project) if patch.id in ids} if ids else {}
+    return make_recipe(plan, patches), patches
 
 
 # What of them differs from CPU to CPU: a runner, a package, an image.

@@ -33,7 +33,7 @@ from rekindle.interpreters.other_machine import (
 from rekindle.journey.card import Confirm, free_bytes, look_for_network, make_card, refuse_unreachable
 from rekindle.journey.install import index_places, wanted_from
 from rekindle.journey.pack_folder import PYTHON, SOURCE, WHEELS, PackFolder, pack_links
-from rekindle.journey.pack_source import SourcePart, pack_source
+from rekindle.journey.pack_source import pack_source
 from rekindle.journey.resolve import groups_of, lock_lines, resolve
 from rekindle.journey.target import InstallTarget
 from rekindle.model.document import encode
@@ -295,9 +295,10 @@ class _Packing:
             built = make_plan(machine, msgspec.structs.replace(wish or Wish(), build=True, torch=torch))
         if built.build is None:
             return [f"no sources: {'; '.join(reason.text for reason in built.because[:2])}"]
-        part = SourcePart(plan=built, other=self.other, folder=self.options.out / SOURCE, progress=self.progress)
         chosen: dict[str, Package] = {}
-        notes = pack_source(part, lambda group: self.add(chosen, group, ()))
+        add = functools.partial(self.add, chosen, limits=())
+        windows = self.other.system == "windows"
+        notes = pack_source(built, self.options.out / SOURCE, add, windows=windows, progress=self.progress)
         tools = tuple(chosen.values())
         locked = tuple(self.fetch(tool, number, tools, f"{SOURCE}/tools") for number, tool in enumerate(tools, 1))
         self.folder.write(f"{SOURCE}/requirements.txt", lock_lines(locked))
