@@ -183,7 +183,7 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dic
             finding = finding.lower(f"whether {name} holds cannot be told", 8)
     if _is_outside(rule, scene.values.get("torch_version")):
         finding = finding.lower("the log is of a torch release the rule is not known for", 15)
-    if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _PROBE.search(event.around):
+    if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _is_probe(event, scene):
         finding = finding.lower("it stands in a test that CMake does on purpose", 45, noise=True)
         finding = replace(finding, confidence="low")
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
@@ -203,6 +203,12 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dic
     ):
         finding = finding.lower("the log shows that this step was passed later", 30, noise=True)
     return finding
+
+
+def _is_probe(event: Event, scene: Scene) -> bool:
+    """Does it stand in a test that CMake does on purpose? The test of the compiler itself is none: it must pass."""
+    check = scene.reading.signals.get("compiler-checked")
+    return bool(_PROBE.search(event.around)) and not (check and event.line >= check.kept[0].line - _NEAR)
 
 
 def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
