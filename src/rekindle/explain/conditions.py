@@ -251,6 +251,15 @@ _UNITS = {"M": 1, "G": 1024, "T": 1024 * 1024}
 @condition
 def wants_more_than_there_is(event: Event, scene: Scene) -> bool | None:
     """Does one allocation exceed the whole card?"""
-    sizes = [event.values.get(name, "").split() for name in ("wanted", "total")]
-    wanted, total = (float(size[0]) * _UNITS[size[1][0]] if len(size) == 2 else 0.0 for size in sizes)
-    return wanted > total > 0
+    return _mebibytes("wanted", event) > _mebibytes("total", event) > 0
+
+
+@condition
+def free_is_plenty(event: Event, scene: Scene) -> bool | None:
+    """Is several times more memory free than was refused?"""
+    return _mebibytes("free", event) > max(4 * _mebibytes("wanted", event), 1024)
+
+
+def _mebibytes(name: str, event: Event) -> float:
+    size = event.values.get(name, "").split()
+    return float(size[0]) * _UNITS[size[1][0]] if len(size) == 2 else 0.0

@@ -73,6 +73,7 @@ _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "attribute": ("attributes", _attribute),
     "command": ("commands", lambda event: _last_part(event.values.get("command"))),
     "package": ("packages", lambda event: event.values.get("package")),
+    "distribution": ("distributions", lambda event: event.values.get("package")),
     "symbol": ("symbols", lambda event: event.values.get("symbol")),
     "api": ("apis", api_name),
     "message": ("messages", lambda event: event.values.get("message", "")[:380]),

@@ -15,7 +15,7 @@ from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_c
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, find_carrier, named_card, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.version import key
+from rekindle.model.version import key, minor
 
 # The instruction sets that wheels are compiled for, in the order in which processors got them.
 _STEPS = {"sse4.1": "SSE4.1", "avx": "AVX", "avx2": "AVX2", "avx512": "AVX-512"}
@@ -310,9 +310,12 @@ def _index_of(event: Event, scene: Scene) -> dict[str, str]:
     )
     flavours += re.findall(r"\+(cu\d{2,3}|rocm[\d.]+\d|xpu)\b", event.values.get("versions", ""))
     asked = re.search(r"\d+\.\d+(?:\.\d+)?", event.values.get("spec", "") + event.values.get("version", ""))
-    if event.values.get("package") != "torch" or not flavours or not asked:
+    if event.values.get("package") != "torch" or not flavours:
         return {}
-    flavour, release = flavours[0], asked[0]
+    flavour = flavours[0]
+    if not asked:
+        return _index_span(flavour, scene) if event.values.get("versions") == "none" else {}
+    release = asked[0]
     built = [row.name for row in scene.facts.flavours(release) if row.publisher == "pytorch"]
     # A CUDA index stands for another CUDA, ROCm for another ROCm.
     there = [name for name in built if name.rstrip(".0123456789") == flavour.rstrip(".0123456789")]
@@ -327,6 +330,27 @@ def _index_of(event: Event, scene: Scene) -> dict[str, str]:
         python_hint=f"Take it from an index that has it: pip install torch=={release} --index-url"
         f" https://download.pytorch.org/whl/{there[-1]} ({' or '.join(there)})"
         + (f", or torch=={last} from {flavour}." if ends else "."),
+    )
+
+
+def _index_span(flavour: str, scene: Scene) -> dict[str, str]:
+    """Which releases an index holds and for which Pythons; what runs is none of them."""
+    releases = [name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)}]
+    last = scene.facts.release(releases[0]) if releases else None
+    pythons = [python for python in last.pythons.get(scene.platform, ()) if "t" not in python] if last else []
+    if not pythons or minor(scene.values.get("python_version", "0.0")) in pythons:
+        return {}
+    newest = scene.facts.flavours(scene.facts.releases[0])
+    today = [row.name for row in newest if row.publisher == "pytorch" and row.name[:2] == flavour[:2]]
+    return some(
+        index_sentence=f"PyTorch's index {flavour} holds torch {releases[-1]} to {releases[0]}, with wheels for no"
+        f" Python newer than {pythons[-1]}; the one here is newer (or 32-bit, or of a platform it lacks).",
+        python_hint=f"Use Python {pythons[-1]} for it (uv venv --python {pythons[-1]})"
+        + (
+            f", or an index of today: --index-url https://download.pytorch.org/whl/{today[0]} ({', '.join(today)})."
+            if today and flavour not in today
+            else "."
+        ),
     )
 
 
