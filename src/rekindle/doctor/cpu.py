@@ -28,17 +28,17 @@ _NEED_YMM = ("avx", "avx2", "fma", "f16c", "xop", "fma4", "vaes", "vpclmulqdq", 
 
 
 def probe_cpu(host: Asking) -> Cpu:
-    cpu = _read_cpu(host)
+    raw = text_of(host.read("/proc/cpuinfo", limit=4 << 20)) if host.system == "linux" else ""
+    cores, threads = _count_cores(host, raw)
     allowed = allowed_processors(host)
     # Said only where it is less than the machine has.
-    limited = allowed is not None and (cpu.threads is None or allowed < cpu.threads)
-    return replace(cpu, allowed=allowed if limited else None)
+    limited = allowed is not None and (threads is None or allowed < threads)
+    return replace(_read_cpu(host, raw), cores=cores, threads=threads, allowed=allowed if limited else None)
 
 
-def _read_cpu(host: Asking) -> Cpu:
+def _read_cpu(host: Asking, raw: str) -> Cpu:
     if host.machine == "x86_64" and (cpuid := host.cpuid()) is not None:
-        return _read_cpuid(host, cpuid)
-    raw = text_of(host.read("/proc/cpuinfo", limit=4 << 20)) if host.system == "linux" else ""
+        return _read_cpuid(cpuid)
     if raw:
         return _read_proc(host, raw)
     if host.system == "windows":
@@ -47,19 +47,15 @@ def _read_cpu(host: Asking) -> Cpu:
     return Cpu()
 
 
-def _read_cpuid(host: Asking, cpuid: Cpuid) -> Cpu:
+def _known_cpu(machine: str, name: str, vendor: str | None, features: set[str], part: str = "") -> Cpu:
+    kind = match_microarchitecture(load_facts(), machine, vendor, features, part)
+    return Cpu(name=name or None, vendor=vendor or None, microarchitecture=kind, features=tuple(sorted(features)))
+
+
+def _read_cpuid(cpuid: Cpuid) -> Cpu:
     vendor = _registers_text(cpuid, (0, 0), order=(1, 3, 2))
     name = "".join(_registers_text(cpuid, (0x80000002 + i, 0), order=(0, 1, 2, 3)) for i in range(3))
-    features = features_of(cpuid)
-    cores, threads = _count_cores(host)
-    return Cpu(
-        name=tidy_name(name) or None,
-        vendor=vendor or None,
-        microarchitecture=match_microarchitecture(load_facts(), "x86_64", vendor, features),
-        features=tuple(sorted(features)),
-        cores=cores,
-        threads=threads,
-    )
+    return _known_cpu("x86_64", tidy_name(name), vendor, features_of(cpuid))
 
 
 def _registers_text(cpuid: Cpuid, leaf: tuple[int, int], order: tuple[int, ...]) -> str:
@@ -95,7 +91,6 @@ def _read_proc(host: Asking, raw: str) -> Cpu:
         key, mark, value = line.partition(":")
         if mark:
             first.setdefault(key.strip(), value.strip())
-    cores, threads = _count_cores(host, raw)
     name = tidy_name(first.get("model name") or first.get("Model") or "")
     if host.machine == "aarch64":
         implementer, part, features = _read_arm(host, first)
@@ -105,14 +100,7 @@ def _read_proc(host: Asking, raw: str) -> Cpu:
         name = f"{models['vendor']} {models[part]}" if part in models else "" if name.startswith("ARMv") else name
     else:
         vendor, part, features = first.get("vendor_id"), "", set(first.get("flags", "").split())
-    return Cpu(
-        name=name or None,
-        vendor=vendor,
-        microarchitecture=match_microarchitecture(load_facts(), host.machine, vendor, features, part),
-        features=tuple(sorted(features)),
-        cores=cores,
-        threads=threads,
-    )
+    return _known_cpu(host.machine, name, vendor, features, part)
 
 
 def _read_arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
@@ -139,22 +127,16 @@ def _arm_parts() -> dict[str, Any]:
 
 def _read_registry(host: Asking) -> Cpu:
     key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0")
-    cores, threads = _count_cores(host)
     if key is None:
         host.gap("processor", "neither cpuid nor the registry answered")
-        return Cpu(cores=cores, threads=threads)
+        return Cpu()
     host.gap("processor features", "cpuid could not be executed here")
     name = tidy_name(str(key.values.get("ProcessorNameString", "")))
     microarchitecture = None
     with contextlib.suppress(BadInput):  # the product's name, where nothing better can be asked
         microarchitecture = find_cpu(name, load_facts()) if name else None
-    return Cpu(
-        name=name or None,
-        vendor=str(key.values.get("VendorIdentifier", "")) or None,
-        microarchitecture=microarchitecture,
-        cores=cores,
-        threads=threads,
-    )
+    vendor = str(key.values.get("VendorIdentifier", "")) or None
+    return Cpu(name=name or None, vendor=vendor, microarchitecture=microarchitecture)
 
 
 def tidy_name(name: str) -> str:
@@ -164,12 +146,11 @@ def tidy_name(name: str) -> str:
     return " ".join(name.split())
 
 
-def _count_cores(host: Asking, proc: str | None = None) -> tuple[int | None, int | None]:
+def _count_cores(host: Asking, raw: str) -> tuple[int | None, int | None]:
     if host.system == "windows":
         key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
         count = host.env.get("NUMBER_OF_PROCESSORS", "")
         return host.cores(), (len(key.keys) if key else 0) or (int(count) if count.isdigit() else None)
-    raw = proc if proc is not None else text_of(host.read("/proc/cpuinfo", limit=4 << 20))
     threads = len(re.findall(r"^processor\s*:", raw, re.MULTILINE)) or None
     pairs = {
         (physical[0] if (physical := re.findall(r"^physical id\s*:\s*(\d+)", block, re.MULTILINE)) else "0", core[0])

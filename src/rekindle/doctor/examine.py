@@ -142,47 +142,43 @@ def run_probes(
     host: Host, probes: Mapping[str, Probe], *, deadline: float, progress: Progress | None = None
 ) -> Answers:
     """Run all of them at once; ``deadline`` (monotonic) holds for the lot."""
-    answers = Answers()
+    asked = {name: Asking(host, name, deadline) for name in probes}
+    found: dict[str, Any] = {}
+    errors: dict[str, Exception] = {}
+
+    def run(name: str) -> None:
+        try:
+            found[name] = probes[name](asked[name])
+        except Exception as error:  # noqa: BLE001 (carried to the caller's thread and reported there)
+            errors[name] = error
+
     # Daemon threads: one that is stuck in a dead network mount must not keep the process from ending.
-    running: list[tuple[str, Asking, threading.Thread, dict[str, Any]]] = []
-    for name, probe in probes.items():
-        asking = Asking(host, name, deadline)
-        box: dict[str, Any] = {}
-        thread = threading.Thread(target=_run_probe, args=(probe, asking, box), name=f"probe {name}", daemon=True)
+    threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in probes]
+    for thread in threads:
         thread.start()
-        running.append((name, asking, thread, box))
-    _wait_for_probes([(name, thread) for name, _, thread, _ in running], deadline, progress or Silent())
-    for name, asking, _, box in running:
-        # Copied, because a probe that is still running may go on noting.
+    _wait_for_probes(threads, deadline, progress or Silent())
+    # Copied, because a probe that is still running may go on noting.
+    answers = Answers(by_probe=dict(found), asked=list(asked.values()))
+    for name, asking in asked.items():
         answers.gaps += list(asking.gaps)
-        answers.asked.append(asking)
-        if "value" in box:
-            answers.by_probe[name] = box["value"]
-        elif "error" in box:
+        if name in errors:
             # Our own mistake in one probe must not hide the rest of the machine; it is said, not swallowed.
-            answers.gaps.append(Gap(what=name, why=f"{OUR_BUG} ({box['error']!r:.200}); please report it"))
-        else:
+            answers.gaps.append(Gap(what=name, why=f"{OUR_BUG} ({errors[name]!r:.200}); please report it"))
+        elif name not in answers.by_probe:
             last = asking.evidence[-1].asked if asking.evidence else "its first question"
             answers.gaps.append(Gap(what=name, why=f"no answer in time (after {last})"))
     return answers
 
 
-def _wait_for_probes(threads: list[tuple[str, threading.Thread]], deadline: float, progress: Progress) -> None:
+def _wait_for_probes(threads: list[threading.Thread], deadline: float, progress: Progress) -> None:
     """Until all are done or the deadline; from the second second on, say whom one waits for."""
     begin = time.monotonic()
     while threads and (left := deadline - time.monotonic()) > 0:
-        threads[0][1].join(min(left, 0.5))
-        threads = [(name, thread) for name, thread in threads if thread.is_alive()]
+        threads[0].join(min(left, 0.5))
+        threads = [thread for thread in threads if thread.is_alive()]
         waited = time.monotonic() - begin
         if threads and waited > 1.5:
-            progress.step(waited, deadline - begin, "waiting for " + ", ".join(name for name, _ in threads))
-
-
-def _run_probe(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:
-    try:
-        box["value"] = probe(asking)
-    except Exception as error:  # noqa: BLE001 (carried to the caller's thread and reported there)
-        box["error"] = error
+            progress.step(waited, deadline - begin, "waiting for " + ", ".join(thread.name for thread in threads))
 
 
 def write_examination(examined: Examined, directory: Path) -> Path:

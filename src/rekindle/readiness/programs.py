@@ -49,27 +49,22 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
     rows = load_facts().torch.release
     pythons_of = {version: rows[version].pythons.get(platform, ()) for version in load_facts().releases}  # type: ignore[call-overload]
-    newest_first = [
-        (version, sorted({name.rstrip("t") for name in published}, key=version_key))
-        for version, published in pythons_of.items()
-    ]
+    newest_first = [(version, {name.rstrip("t") for name in names}) for version, names in pythons_of.items() if names]
     cpythons = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
-    usable = [python for python in cpythons if "32 bit" not in (python.note or "")]
-    newest = next((pythons for _, pythons in newest_first if pythons), [])
+    usable = [python.version for python in cpythons if "32 bit" not in (python.note or "")]
+    newest = sorted(newest_first[0][1], key=version_key) if newest_first else []
     want = f"{newest[0]} to {newest[-1]}" if newest else None
-    for python in usable:
-        if minor(python.version) in newest:
-            yield Check(id="python", status="ok", needed_for=TO_BOTH, found=python.version, want=want)
-            return
-    for version, pythons in newest_first:
-        if old := next((python for python in usable if minor(python.version) in pythons), None):
-            why = f"for Python {minor(old.version)} the newest torch is {version}"
-            fix = case.fix("python-newer")
-            yield Check(id="python", status="warn", needed_for=TO_BOTH, found=old.version, want=want, why=why, fix=fix)
-            return
-    first = case.machine.pythons[0].version if case.machine.pythons else None
-    fix = case.fix("python-newer" if first else "python")
-    yield Check(id="python", status="fail", needed_for=TO_BOTH, found=first, want=want, fix=fix)
+    fitting = ((torch, python) for torch, pythons in newest_first for python in usable if minor(python) in pythons)
+    torch, python = next(fitting, (None, None))
+    if python is None:
+        found = next((python.version for python in case.machine.pythons), None)
+        fix = case.fix("python-newer" if found else "python")
+        yield Check(id="python", status="fail", needed_for=TO_BOTH, found=found, want=want, fix=fix)
+    elif minor(python) in newest:
+        yield Check(id="python", status="ok", needed_for=TO_BOTH, found=python, want=want)
+    else:
+        why, fix = f"for Python {minor(python)} the newest torch is {torch}", case.fix("python-newer")
+        yield Check(id="python", status="warn", needed_for=TO_BOTH, found=python, want=want, why=why, fix=fix)
 
 
 def headers_of_machine(case: ExaminedMachine) -> Checks:

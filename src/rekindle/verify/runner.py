@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,24 +89,24 @@ def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering
         real += [Path(place) for name, place in request.get("lent", {}).items() if name == "ninja"]
         argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *real])
         env |= target.env
-    with Dialogue(argv, {**request, "done": gathered.done}, env=env, cwd=work, log=log) as talk:
+    with _talk(argv, {**request, "done": gathered.done}, env=env, cwd=work, log=log) as (process, lines):
         while True:
             current = gathered.current
             limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
             if current is not None:
                 limit = float(current["timeout"]) + GRACE
             try:
-                event = talk.next(limit)
+                event = _next_event(lines, limit)
             except queue.Empty:
                 how = f"no answer within {limit:.0f} s"
                 break
             if event is None:
-                code = talk.wait(5.0)
+                code = _end(process, grace=5.0)
                 # Bubblewrap tells of a signal as shells do.
                 how = _ending_words(128 - code if target.sandbox and code > 128 else code)
                 break
             if event["event"] == "done":
-                talk.wait(5.0)
+                _end(process, grace=5.0)
                 failed = any(check.id.startswith("import.") and check.status == "failed" for check in gathered.checks)
                 return bool(event.get("clean", True)) or failed
             gathered.hear(event)
@@ -156,77 +156,66 @@ def lend_tools(folder: Path) -> dict[str, str]:
 
 
 MAX_LINE = 1 << 20
+Lines = queue.Queue[bytes | None]
 
 
-class Dialogue:
-    """One run of the agent. Standard error goes to ``log``."""
-
-    def __init__(
-        self, argv: Sequence[str], request: Mapping[str, Any], *, env: Mapping[str, str], cwd: Path, log: Path
-    ) -> None:
-        self._lines: queue.Queue[bytes | None] = queue.Queue()
-        self._log = log.open("ab")
+@contextlib.contextmanager
+def _talk(
+    argv: Sequence[str], request: Mapping[str, Any], *, env: Mapping[str, str], cwd: Path, log: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], Lines]]:
+    """A running agent and the lines it says, None at their end. Standard error goes to ``log``."""
+    pipe = subprocess.PIPE
+    with log.open("ab") as errors:
         try:
-            self._process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                cwd=cwd,
-                env=dict(env),
-                start_new_session=True,
+            process = subprocess.Popen(
+                argv, stdin=pipe, stdout=pipe, stderr=errors, cwd=cwd, env=env, start_new_session=True
             )
         except OSError as error:
-            self._log.close()
             raise BadInput(f"cannot start {argv[0]}: {error.strerror or error}") from error
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(json.dumps(request).encode())
-            self._process.stdin.close()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+    assert process.stdin is not None and process.stdout is not None
+    said, lines = process.stdout, Lines()
 
-    def __enter__(self) -> "Dialogue":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
+    def listen() -> None:
         with contextlib.suppress(OSError, ValueError):
-            while line := self._process.stdout.readline(MAX_LINE):
-                self._lines.put(line)
-        self._lines.put(None)
+            while line := said.readline(MAX_LINE):
+                lines.put(line)
+        lines.put(None)
 
-    def next(self, timeout: float | None) -> dict[str, Any] | None:
-        """The next event, None at the end; ``queue.Empty`` after ``timeout`` seconds."""
-        while (line := self._lines.get(timeout=timeout)) is not None:
-            # A torch that prints before we take standard output over may say anything.
-            with contextlib.suppress(ValueError):
-                event = json.loads(line)
-                if isinstance(event, dict) and "event" in event:
-                    return event
-        return None
-
-    def stop(self) -> int:
-        """End it with everything it started; its exit code."""
-        if self._process.poll() is None and sys.platform != "win32":
-            # First a request, so that the agent ends the check it runs, which is a group of its own.
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                os.killpg(self._process.pid, signal.SIGTERM)
-                self._process.wait(5.0)
-        if self._process.poll() is None:
-            kill_group(self._process)
-        code = self._process.wait()
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        with contextlib.suppress(OSError):
+            process.stdin.write(json.dumps(request).encode())
+            process.stdin.close()
+        yield process, lines
+    finally:
+        _end(process)
         # A stray process may hold the pipe open; closing it under the listener would then wait for that process.
-        self._listener.join(2.0)
-        if self._process.stdout is not None and not self._listener.is_alive():
-            self._process.stdout.close()
-        self._log.close()
-        return code
+        listener.join(2.0)
+        if not listener.is_alive():
+            said.close()
 
-    def wait(self, timeout: float) -> int:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout)
-        return self.stop()
+
+def _next_event(lines: Lines, timeout: float) -> dict[str, Any] | None:
+    """The next event, None at the end; ``queue.Empty`` after ``timeout`` seconds."""
+    while (line := lines.get(timeout=timeout)) is not None:
+        # A torch that prints before we take standard output over may say anything.
+        with contextlib.suppress(ValueError):
+            event = json.loads(line)
+            if isinstance(event, dict) and "event" in event:
+                return event
+    return None
+
+
+def _end(process: subprocess.Popen[bytes], grace: float = 0.0) -> int:
+    """End it with everything it started, if it does not end by itself; its exit code."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(grace)
+    if process.poll() is None and sys.platform != "win32":
+        # First a request, so that the agent ends the check it runs, which is a group of its own.
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(5.0)
+    if process.poll() is None:
+        kill_group(process)
+    return process.wait()

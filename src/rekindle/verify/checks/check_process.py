@@ -1,11 +1,11 @@
 """Threads, fork, several processes."""
 
-import ast
 import os
 import threading
 from functools import partial
 
 from rekindle_checks import reference as ref
+from rekindle_checks.child import Child
 from rekindle_checks.framework import Absent, Failed, Untried, check, scratch
 
 
@@ -48,28 +48,25 @@ def threads(t, torch):
 
 
 def ask_children(t, works):
-    """What these say, each in a forked process of its own: a line of Python for each, errors told."""
-    reader, writer = os.pipe()
+    """What these say, each in a forked process of its own; errors told."""
+
+    def answer(tell, work):
+        try:
+            tell({"said": work()})
+        except Exception as error:
+            tell({"error": "error: " + (str(error).splitlines() or ["no message"])[0]})
+
     children = []
     for number, work in enumerate(works):
         t.step("child %d" % number)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                line = repr(work())
-            except Exception as error:
-                line = "error: " + (str(error).splitlines() or ["no message"])[0]
-            os.write(writer, (line + "\n").encode("utf-8", "replace"))
-            os._exit(0)
-        children.append(pid)
-    os.close(writer)
+        children.append(Child(partial(answer, work=work), own_group=False))
     t.step("waiting for the children")
-    lines = b"".join(iter(lambda: os.read(reader, 4096), b"")).decode("utf-8").splitlines()
-    for pid in children:
-        os.waitpid(pid, 0)
-    for line in lines:
-        t.ensure(not line.startswith("error"), line)
-    return [ast.literal_eval(line) for line in lines]
+    answers = [line for child in children for line in child.lines(None)]
+    for child in children:
+        child.end()
+    for line in answers:
+        t.ensure("error" not in line, line.get("error"))
+    return [line["said"] for line in answers]
 
 
 @check("fork", level="full", timeout=90, remedy="an OpenMP runtime that does not survive fork is loaded: use spawn, or relink against GNU OpenMP")
