@@ -26,38 +26,28 @@ class MemoryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probe_memory(host: Asking) -> MemoryLimits:
-    if host.system != "linux":
-        return _ask_memory(host)
-    meminfo = memory_sizes(host.read("/proc/meminfo"))
+    is_linux = host.system == "linux"
+    meminfo = memory_sizes(host.read("/proc/meminfo")) if is_linux else {}
     physical, swap = meminfo.get("MemTotal"), meminfo.get("SwapTotal")
-    if physical is None:
-        fallback = _ask_memory(host)
-        physical, swap = fallback.physical, fallback.swap
-    groups = groups_of(host.read, "memory")
-    limits = [(memory_limit(host.read, version, place), f"cgroup v{version}") for version, place in groups]
-    # The smallest limit above this process, and which kind of group said so.
-    limit = min(((size, name) for size, name in limits if size is not None), key=lambda one: one[0], default=None)
-    if limit is not None and (physical is None or limit[0] < physical):
-        return MemoryLimits(usable=limit[0], physical=physical, swap=swap, limited_by=limit[1])
-    return MemoryLimits(usable=physical, physical=physical, swap=swap)
-
-
-def _ask_memory(host: Asking) -> MemoryLimits:
-    memory = host.memory()
-    if memory is None:
+    limits: list[tuple[int | None, str | None]] = []
+    if physical is None and (memory := host.memory()) is not None:
+        physical, swap = memory.total, memory.swap
+        limits += [(memory.job_limit, "job object"), (memory.commit_limit, "commit limit")]
+    elif physical is None:
         host.gap("memory", "the system did not say")
-        return MemoryLimits()
-    limits = ((memory.total, None), (memory.job_limit, "job object"), (memory.commit_limit, "commit limit"))
-    usable, why = min(((size, name) for size, name in limits if size is not None), key=lambda limit: limit[0])
-    return MemoryLimits(usable=usable, physical=memory.total, swap=memory.swap, limited_by=why)
+    for version, place in groups_of(host.read, "memory") if is_linux else ():
+        limits.append((memory_limit(host.read, version, place), f"cgroup v{version}"))
+    # The smallest one, and what said so where it is not the machine itself.
+    known = [(size, name) for size, name in ((physical, None), *limits) if size is not None]
+    usable, why = min(known, key=lambda limit: limit[0], default=(None, None))
+    return MemoryLimits(usable=usable, physical=physical, swap=swap, limited_by=why)
 
 
 def allowed_processors(host: Asking) -> float | None:
     """The smallest of quota and affinity; None where nothing limits or nobody says (Windows)."""
     if host.system != "linux":
         return None
-    limits = [limit for limit in (_cpu_quota(host), _cpu_affinity(host)) if limit is not None]
-    return min(limits, default=None)
+    return min((limit for limit in (_cpu_quota(host), _cpu_affinity(host)) if limit is not None), default=None)
 
 
 def _cpu_quota(host: Asking) -> float | None:

@@ -205,17 +205,16 @@ def find_emulated_python(
     if root.version in versions:
         return _python_of_root(root)
     for version in sorted(versions, reverse=True):
-        for place in _uv_pythons(host, version, cache, emulated):
-            return EmulatedPython(path=Path(place), version=version, root=root)
-        try:
-            special = prepare_root(host, cache, progress, version=version, emulated=emulated)
-        except RekindleError:
-            progress.note(f"apt offers no python{version[0]}.{version[1]} for {emulated.debian}")
-        else:
-            return _python_of_root(special)
-        _uv_fetch(host, version, cache, emulated, progress)
-        for place in _uv_pythons(host, version, cache, emulated):
-            return EmulatedPython(path=Path(place), version=version, root=root)
+        places = _uv_pythons(host, version, cache, emulated)
+        if not places:
+            try:
+                return _python_of_root(prepare_root(host, cache, progress, version=version, emulated=emulated))
+            except RekindleError:
+                progress.note(f"apt offers no python{version[0]}.{version[1]} for {emulated.debian}")
+            _uv_fetch(host, version, cache, emulated, progress)
+            places = _uv_pythons(host, version, cache, emulated)
+        if places:
+            return EmulatedPython(path=Path(places[0]), version=version, root=root)
     return _python_of_root(root)
 
 

@@ -13,7 +13,7 @@ from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import telling_lines
 from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
-from rekindle.model.supply import SupplyNeed
+from rekindle.model.supply import CompanionNeed, SupplyNeed
 from rekindle.readiness.case import Checks, PlannedBuild, build_check
 from rekindle.readiness.programs import find_build_python
 from rekindle.scripts.quoting import paste_line, pasted
@@ -22,7 +22,6 @@ from rekindle.toolkits.libraries import find_lacks
 from rekindle.toolkits.programs import bring_lacking
 
 _NVJPEG = "TORCHVISION_USE_NVJPEG"
-_OFF = ("0", "off", "no", "false")
 # The smallest package that every build environment gets.
 _PROBE = "wheel"
 _SECONDS = 60.0
@@ -138,18 +137,23 @@ def check_companion(host: Host, plan: Plan) -> Checks:
     """Nothing for torch itself, and on systems whose libraries are not looked for in folders."""
     if plan.build is None or plan.torch is None or host.system != "linux":
         return
-    yield from _companion_libraries(host, plan)
-    yield from _companion_nvjpeg(host, plan)
-    yield from _companion_downloads(plan)
+    release, env = plan.torch.split("+")[0], plan.build.env
+    rows = companion_needs(plan.project, release)
+    yield from _companion_libraries(host, {row.name: row for row in rows if not _is_off(env, row.switch)}, env)
+    if plan.project == "torchvision" and plan.cuda is not None and not _is_off(env, _NVJPEG):
+        yield from _companion_nvjpeg(host, cuda_home(host, {**plan.build.cmake, **env}, plan.cuda))
+    for row in companion_downloads(plan.project, release):
+        if not (_is_off(env, row.switch) or (row.instead and env.get(row.instead))):
+            text = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
+            fix = f"the same command with --set {row.switch}=0 needs no network"
+            yield build_check(f"download-{row.switch.lower()}", "warn", text, fix=fix)
 
 
-def _companion_libraries(host: Host, plan: Plan) -> Checks:
-    assert plan.build is not None and plan.torch is not None
-    env = plan.build.env
-    rows = companion_needs(plan.project, plan.torch.split("+")[0])
-    needs = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
-    if not needs:
-        return
+def _is_off(env: Mapping[str, str], switch: str) -> bool:
+    return env.get(switch, "1").lower() in ("0", "off", "no", "false")
+
+
+def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Mapping[str, str]) -> Checks:
     lacks = find_lacks(host, needs.values(), _search_places(env))
     for asked in (True, False):
         short = [lack for lack in lacks if needs[lack.need.name].asked is asked]
@@ -167,14 +171,9 @@ def _companion_libraries(host: Host, plan: Plan) -> Checks:
         yield build_check("libraries-there", "ok", ", ".join(present))
 
 
-def _companion_nvjpeg(host: Host, plan: Plan) -> Checks:
+def _companion_nvjpeg(host: Host, home: str | None) -> Checks:
     """torchvision links nvJPEG where the toolkit has it. No torch brings that library, and without it no picture of any
     kind is opened, since all decoders are one library."""
-    assert plan.build is not None
-    env = plan.build.env
-    if plan.project != "torchvision" or plan.cuda is None or env.get(_NVJPEG, "1").lower() in _OFF:
-        return
-    home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
     if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
         text = "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
         text += " opens no pictures"
@@ -188,14 +187,3 @@ def _search_places(env: Mapping[str, str]) -> dict[str, str]:
     for name, theirs in (("CPATH", "TORCHVISION_INCLUDE"), ("LIBRARY_PATH", "TORCHVISION_LIBRARY")):
         places[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
     return places
-
-
-def _companion_downloads(plan: Plan) -> Checks:
-    assert plan.build is not None and plan.torch is not None
-    env = plan.build.env
-    for row in companion_downloads(plan.project, plan.torch.split("+")[0]):
-        if env.get(row.switch, "1").lower() in _OFF or (row.instead and env.get(row.instead)):
-            continue
-        text = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
-        fix = f"the same command with --set {row.switch}=0 needs no network"
-        yield build_check(f"download-{row.switch.lower()}", "warn", text, fix=fix)

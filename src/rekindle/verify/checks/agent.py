@@ -47,28 +47,22 @@ HUNG = "it hangs, or the machine is too busy: again alone (--only ID), and with 
 def execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
     started, burnt = time.time(), time.process_time()
-    remedy = kind = None
     try:
-        detail = framework.perform(check, bench)
-        status = "passed"
+        result = {"status": "passed", "detail": framework.perform(check, bench) or ""}
     except framework.Skip as skip:
-        status, detail, kind = "skipped", str(skip), skip.kind
+        result = {"status": "skipped", "detail": str(skip), "skip": skip.kind}
     except framework.Failed as failed:
-        status, detail, remedy = "failed", str(failed), failed.remedy
+        result = {"status": "failed", "detail": str(failed), "remedy": failed.remedy}
     except MemoryError:
-        status, detail = "failed", "out of memory"
+        result = {"status": "failed", "detail": "out of memory"}
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
-        status, detail = "failed", bench.where() + "%s: %s" % (type(error).__name__, first_line(error))
-        remedy = framework.known_remedy(str(error))
-    result = {"status": status, "detail": detail or "", "seconds": time.time() - started}
-    result["cpu_seconds"] = time.process_time() - burnt
-    if kind is not None:
-        result["skip"] = kind
-    if status == "failed":
-        result["remedy"] = remedy or check.remedy or None
+        detail = bench.where() + "%s: %s" % (type(error).__name__, first_line(error))
+        result = {"status": "failed", "detail": detail, "remedy": framework.known_remedy(str(error))}
+    if result["status"] == "failed":
+        result["remedy"] = result.get("remedy") or check.remedy or None
     if bench.worst is not None:
         result["worst"] = bench.worst
-    return result
+    return dict(result, seconds=time.time() - started, cpu_seconds=time.process_time() - burnt)
 
 
 def first_line(error):
@@ -83,17 +77,15 @@ def run_in_child(check, request, device, deadline):
     child = Child(lambda tell: tell(dict(execute(check, framework.Bench(request, tell, device)), event="end")))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    started, step, result, late = time.time(), "", None, False
+    started, step, late = time.time(), "", False
     for event in child.lines(deadline):
-        if event is not None and event["event"] == "step":
-            step = event["name"]
-            continue
-        result, late = event, event is None
-        child.kill()  # late, or it said its word: workers that it may have left behind go with it
-        break
+        late = event is None
+        if not late and event["event"] == "end":
+            child.kill()  # workers that it may have left behind go with it
+            child.end()
+            return event
+        step = step if late else event["name"]
     crash = child.end()
-    if result is not None:
-        return result
     seconds = time.time() - started
     base = {"status": "failed", "seconds": seconds, "remedy": check.remedy or None}
     if late:
@@ -134,10 +126,7 @@ def probe_devices(request):
     devices = []
     child = Child(lambda tell: tell(list_devices()))
     for answer in child.lines(time.time() + 120 * request.get("patience", 1)):
-        if answer is None:
-            child.kill()
-            break
-        devices = answer
+        devices = answer or devices
     child.end()
     return devices
 

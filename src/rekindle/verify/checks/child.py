@@ -56,17 +56,15 @@ class Child(object):
         self.reader = reader
 
     def lines(self, deadline):
-        """Events until the child closes its end; None when the deadline passes first."""
+        """Events until the child closes its end; None when the deadline passes first, and then it is killed."""
         while True:
             while b"\n" in self.buffer:
                 line, self.buffer = self.buffer.split(b"\n", 1)
                 yield json.loads(line.decode("utf-8"))
             left = None if deadline is None else deadline - time.time()
-            if left is not None and left <= 0:
-                yield None
-                return
-            ready = select.select([self.reader], [], [], left)[0]
-            if not ready:
+            late = left is not None and left <= 0
+            if late or not select.select([self.reader], [], [], left)[0]:
+                self.kill()
                 yield None
                 return
             data = os.read(self.reader, 65536)
