@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.facts import load_facts
@@ -49,24 +48,23 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     if ours or loaded or _has_library(host):
         # A big server without persistence mode takes seconds here.
         answer = read_answer(host.nvml(timeout=host.left(5)), Nvml)
-    nvidia = Cards(gpus=tuple(_read_nvml(answer)), driver=answer.driver)
+    gpus, driver, trouble = tuple(_read_nvml(answer)), answer.driver, None
     for number, device in enumerate(answer.devices):
         if device.error:
             host.gap(f"NVIDIA card {number}", device.error)
-    if not nvidia.gpus:
+    if not gpus:
         # nvidia-smi asks the same library: where that hangs, it hangs too.
         by_tool = Cards() if answer.timed_out else _ask_smi(host)
-        trouble = _nvml_trouble(answer, loaded) or by_tool.trouble
-        nvidia = replace(by_tool, trouble=None if by_tool.gpus else trouble, driver=by_tool.driver or nvidia.driver)
-    if not nvidia.gpus:
-        nvidia = replace(nvidia, gpus=tuple(gpu_by_number(card) for card in ours))
-        if ours and nvidia.trouble is None:
-            nvidia = replace(nvidia, trouble=_why_no_driver(ours, answer))
-        elif not ours:
-            nvidia = replace(nvidia, trouble=nvidia.trouble if loaded else None)
-    if nvidia.trouble and not nvidia.gpus:
-        host.gap("NVIDIA driver", nvidia.trouble)
-    return replace(nvidia, driver=nvidia.driver or loaded or _registry_driver(ours))
+        gpus, driver = by_tool.gpus, by_tool.driver or driver
+        trouble = None if gpus else _nvml_trouble(answer, loaded) or by_tool.trouble
+    if not gpus and ours:
+        gpus = tuple(map(gpu_by_number, ours))
+        trouble = trouble or _why_no_driver(ours, answer)
+    elif not gpus:
+        trouble = trouble if loaded else None
+        if trouble:
+            host.gap("NVIDIA driver", trouble)
+    return Cards(gpus=gpus, driver=driver or loaded or _registry_driver(ours), trouble=trouble)
 
 
 def _has_library(host: Asking) -> bool:
