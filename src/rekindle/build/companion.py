@@ -275,24 +275,19 @@ def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str
         raise BadInput(f"the torch in {target.python} cannot be imported: {why}", remedy="repair torch first")
     planned = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
     actual = {key: str(value) if value else None for key, value in answer.items()}
+    release = (actual["version"] or "").split("+")[0]
     plan_is_for_cpu = not (plan.cuda or plan.rocm)
-    for key, want in planned.items():
-        have = actual[key]
-        if (key == "version" and want is None) or (key != "version" and plan_is_for_cpu):
-            continue
-        # Of a toolkit two numbers count, of torch all but what stands behind "+".
-        shown = [
-            (text or "").split("+")[:1] if key == "version" else (text or "").split(".")[:2] for text in (want, have)
-        ]
-        if shown[0] != shown[1]:
-            flavour = flavour_name(actual["cuda"], minor(actual["rocm"]) if actual["rocm"] else None)
-            raise BadInput(
-                f"{plan.project} was planned for torch {_words(planned)}, but the torch in {target.python}"
-                f" is {_words(actual)}",
-                remedy=f"rekindle plan --build --torch {(actual['version'] or '').split('+')[0]} --variant"
-                f" {flavour} --json > plan.json, then the same command with --plan plan.json;"
-                " or build the planned torch first",
-            )
+    # Of a toolkit two numbers count.
+    kits, here = ([(torch[kit] or "").split(".")[:2] for kit in ("cuda", "rocm")] for torch in (planned, actual))
+    if (plan.torch and plan.torch.split("+")[0] != release) or not (plan_is_for_cpu or kits == here):
+        flavour = flavour_name(actual["cuda"], minor(actual["rocm"]) if actual["rocm"] else None)
+        raise BadInput(
+            f"{plan.project} was planned for torch {_words(planned)}, but the torch in {target.python}"
+            f" is {_words(actual)}",
+            remedy=f"rekindle plan --build --torch {release} --variant"
+            f" {flavour} --json > plan.json, then the same command with --plan plan.json;"
+            " or build the planned torch first",
+        )
     if plan_is_for_cpu and (actual["cuda"] or actual["rocm"]) and say:
         say(f"{plan.project} gets no GPU code: the plan is for the CPU, torch is {_words(actual)}")
     return Fact(name="torch", wanted=_words(planned), found=_words(actual), ok=True, where="asked of the target Python")

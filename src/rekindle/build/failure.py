@@ -6,6 +6,7 @@ never come between, so the first such block is the whole story of one failed com
 """
 
 import contextlib
+import itertools
 import platform
 import re
 import shlex
@@ -113,10 +114,8 @@ def killed_for_memory(log: BuildLog, by_us: Sequence[str]) -> list[str]:
 
 def _last_run_lines(log: BuildLog) -> list[str]:
     lines = list(log.recent)
-    for at in range(len(lines) - 1, -1, -1):
-        if lines[at].startswith("$ cd "):
-            return lines[at:]
-    return lines
+    begins = [number for number, line in enumerate(lines) if line.startswith("$ cd ")]
+    return lines[begins[-1] :] if begins else lines
 
 
 def first_error(lines: Sequence[str]) -> int | None:
@@ -137,29 +136,26 @@ def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: B
     blocks = failed_blocks(lines)
     command: str | None = " ".join(argv) or None
     failed_log = None
+    printed, begin = lines, 0
+    # What is told where no line is an error.
+    message, error, number = lines[-1] if lines else "no output", lines[-20:], len(lines) - 1
     if blocks:
         block = blocks[0].lines
         command = block[1] if len(block) > 1 else command
-        printed = blocks[0].printed or block
-        at = first_error(printed)
-        error = printed[max(0, (at or 0) - 2) : (at or 0) + 40]
-        message = _error_message(printed, at) if at is not None else block[0]
-        number = offset + blocks[0].number + 1 + (2 + at if at is not None else 0)
+        printed, begin = blocks[0].printed or block, blocks[0].number + 2
+        message, error, number = block[0], printed[:40], blocks[0].number
         place = log.path.with_suffix(".failed.log")
         write_atomically(place, "\n".join(line for each in blocks for line in [*each.lines, ""]))
         failed_log = str(place)
-    else:
-        at = first_error(lines)
-        error = lines[max(0, at - 2) : at + 40] if at is not None else lines[-20:]
-        message = _error_message(lines, at) if at is not None else (lines[-1] if lines else "no output")
-        number = offset + (at if at is not None else len(lines) - 1) + 1
+    if (at := first_error(printed)) is not None:
+        message, error, number = _error_message(printed, at), printed[max(0, at - 2) : at + 40], begin + at
     failure = BuildFailure(
         project=project,
         phase=phase,
         message=_shorten(message),
         command=command,
         error=tuple(error),
-        first_line=max(1, number),
+        first_line=max(1, offset + number + 1),
         log=str(log.path),
         failed_log=failed_log,
     )
@@ -189,13 +185,8 @@ def _error_message(lines: Sequence[str], at: int) -> str:
 
 def _unset_variables(lines: Sequence[str]) -> list[str]:
     """The variables CMake names after "set to NOTFOUND": one a line, their users indented, then a blank line."""
-    names: list[str] = []
-    for line in lines[:MAX_LINES]:
-        if not line.strip():
-            break
-        if (match := _VARIABLE.fullmatch(line.rstrip())) is not None:
-            names.append(match[1])
-    return names
+    matches = (_VARIABLE.fullmatch(line.rstrip()) for line in itertools.takewhile(str.strip, lines[:MAX_LINES]))
+    return [match[1] for match in matches if match is not None]
 
 
 def _shorten(text: str) -> str:

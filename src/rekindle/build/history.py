@@ -7,6 +7,7 @@ has two bounds, and the larger counts: all remaining work spread over the jobs t
 of steps that must follow one another (the critical path).
 """
 
+import graphlib
 import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -129,7 +130,7 @@ class Estimate:
             for edge in self._made_by.values()
             if edge.rule != "phony" and not any(output in done for output in edge.outputs)
         }
-        self._paths: dict[str, float] = {}
+        self._inputs_first = _inputs_first(self._made_by)
         self._counted: tuple[int, float] | None = None
         self._finished_work = 0.0
         # As known before this run: what it learns itself must not change what it is held against.
@@ -163,30 +164,13 @@ class Estimate:
     def critical_path(self) -> float:
         """The longest chain of open steps; counted anew only after twenty more are done."""
         if self._counted is None or abs(self._counted[0] - len(self._open)) > 20:
-            self._paths = {}
-            self._counted = (len(self._open), max((self._path(output) for output in self._open), default=0.0))
+            chains: dict[str, float] = {}
+            for output in self._inputs_first:
+                edge = self._made_by[output]
+                before = max((chains.get(source, 0.0) for source in edge.inputs), default=0.0)
+                chains[output] = before + (self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0)
+            self._counted = (len(self._open), max((chains[output] for output in self._open), default=0.0))
         return self._counted[1]
-
-    def _path(self, output: str) -> float:
-        """Depth-first without recursion: graphs are deep in places. A cycle (never valid) counts once."""
-        stack, entered = [output], set()
-        while stack:
-            name = stack[-1]
-            edge = self._made_by.get(name)
-            if name in self._paths or edge is None:
-                self._paths.setdefault(name, 0.0)
-                stack.pop()
-                continue
-            if name not in entered:
-                entered.add(name)
-                stack.extend(edge.inputs)
-                continue
-            before = max((self._paths.get(source, 0.0) for source in edge.inputs), default=0.0)
-            seconds = self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0
-            for each in edge.outputs:
-                self._paths[each] = before + seconds
-            stack.pop()
-        return self._paths[output]
 
     def left(self, *, jobs: int, steps_left: int, elapsed: float | None = None) -> float:
         """``elapsed``: the seconds this run took for what it has finished; they tell its pace."""
@@ -199,6 +183,15 @@ class Estimate:
         if elapsed is None or usual < ENOUGH_SECONDS:
             return 1.0
         return min(max(elapsed / usual, 0.01), 20.0)
+
+
+def _inputs_first(made_by: Mapping[str, BuildEdge]) -> list[str]:
+    """What is made, each after what it is made of; in a graph with a cycle, which Ninja refuses, as it comes."""
+    order = graphlib.TopologicalSorter({output: edge.inputs for output, edge in made_by.items()}).static_order()
+    try:
+        return [name for name in order if name in made_by]
+    except graphlib.CycleError:
+        return list(made_by)
 
 
 def make_estimate(build_tree: Path, learnt: ObjectCosts) -> Estimate | None:

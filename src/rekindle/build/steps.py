@@ -44,6 +44,8 @@ from rekindle.toolkits.programs import Tool
 
 MAX_BYTES = 256 << 20
 _OBJECT = re.compile(r"build ((?:[^:$ ]|\$.)+\.(?:o|obj))(?: [^:]*)?: ")
+# One ends where a line is neither indented nor continues the one before ($ at its end).
+_STATEMENT_END = re.compile(r"\n(?<!\$\n)(?! )")
 
 _WRITTEN = re.compile(r"-- Build files have been written to: (.+)")
 
@@ -241,34 +243,22 @@ def giants_first(build_tree: Path, learnt: ObjectCosts) -> int:
     try:
         if path.stat().st_size > MAX_BYTES:
             return 0
-        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines(keepends=True)
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return 0
-    first = next((number for number, line in enumerate(lines) if line.startswith("build ")), None)
-    if first is None:
-        return 0
-    blocks: list[tuple[float, int, int]] = []
-    for number, line in enumerate(lines):
-        match = _OBJECT.match(line)
+    statements = _STATEMENT_END.split(text)
+    giants: dict[int, float] = {}
+    for number, statement in enumerate(statements):
+        match = _OBJECT.match(statement)
         if match and (seconds := learnt.usual(match[1].replace("$ ", " ").replace("$:", ":")) or 0.0) >= GIANT_SECONDS:
-            blocks.append((-seconds, number, _statement_end(lines, number)))
-    blocks.sort()
-    moved = [line for _, begin, end in blocks for line in lines[begin:end]]
-    gone = {number for _, begin, end in blocks for number in range(begin, end)}
-    head = lines[:first]
-    others = [line for number, line in enumerate(lines) if number >= first and number not in gone]
-    text = "".join([*head, *moved, *others])
-    if text != "".join(lines):
-        write_atomically(path, text.encode("utf-8", "surrogateescape"))
-    return len(blocks)
-
-
-def _statement_end(lines: list[str], begin: int) -> int:
-    """A statement ends where a line is neither indented nor continues the one before ($ at its end)."""
-    end = begin + 1
-    while end < len(lines) and (lines[end].startswith(" ") or lines[end - 1].endswith("$\n")):
-        end += 1
-    return end
+            giants[number] = seconds
+    builds = [number for number, statement in enumerate(statements) if statement.startswith("build ")]
+    head, longest_first = range(builds[0] if builds else 0), sorted(giants, key=lambda number: -giants[number])
+    others = [number for number in range(len(head), len(statements)) if number not in giants]
+    moved = "\n".join(statements[number] for number in (*head, *longest_first, *others))
+    if moved != text:
+        write_atomically(path, moved.encode("utf-8", "surrogateescape"))
+    return len(giants)
 
 
 def render_script(order: BuildOrder) -> Text:

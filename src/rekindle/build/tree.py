@@ -34,8 +34,9 @@ MIN_FREE_BYTES = 1 << 30
 # A torch build makes some 30,000 files, a companion's a few hundred.
 MIN_FREE_FILES = 50
 START_FREE_FILES = 300
+# An entry with its comment: one with no entry after it is a parse error for CMake.
 _OF_PYTHON = re.compile(
-    r"(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=]*:[A-Z]+=", re.IGNORECASE
+    r"(?mi)^(?://.*\n)*(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=\n]*:[A-Z]+=.*\n?"
 )
 _OUTPUTS = (".o", ".obj", ".so", ".a", ".lib", ".dll", ".gch", ".pch")
 _WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
@@ -141,21 +142,11 @@ def forget_python(build_tree: Path) -> int:
     """
     cache = build_tree / "CMakeCache.txt"
     try:
-        lines = cache.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        text, gone = _OF_PYTHON.subn("", cache.read_text(encoding="utf-8", errors="surrogateescape"))
     except OSError:
         return 0
-    entries: list[str] = []
-    gone = 0
-    for line in lines:
-        if not _OF_PYTHON.match(line):
-            entries.append(line)
-            continue
-        gone += 1
-        # Its comment goes too: one with no entry after it is a parse error for CMake.
-        while entries and entries[-1].startswith("//"):
-            entries.pop()
     if gone:
-        write_atomically(cache, "\n".join(entries).encode("utf-8", "surrogateescape"))
+        write_atomically(cache, text.encode("utf-8", "surrogateescape"))
     return gone
 
 
