@@ -5,7 +5,6 @@ Ninja prints ``FAILED: [code=N] outputs``, then the command, then what the comma
 never come between, so the first such block is the whole story of one failed command.
 """
 
-import contextlib
 import itertools
 import platform
 import re
@@ -19,7 +18,7 @@ from typing import NamedTuple
 
 from rekindle import __version__
 from rekindle.errors import BuildFailed
-from rekindle.host.files import write_atomically
+from rekindle.host.files import text_at, write_atomically
 from rekindle.host.redact import redactor_here
 from rekindle.model.build import BuildFailure
 from rekindle.model.toml import read_beside
@@ -200,8 +199,5 @@ def render_bug_report(failure: BuildFailure) -> str:
     form = Path(__file__).with_name("bug_report.md.jinja").read_text(encoding="utf-8")
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     report = jinja2.Template(form, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    lines: list[str] = []
-    with contextlib.suppress(OSError):
-        lines = Path(failure.log or "").read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL_LINES:]
-    log = [without_times(line)[:1000] for line in lines]
+    log = [without_times(line)[:1000] for line in text_at(Path(failure.log or "")).splitlines()[-TAIL_LINES:]]
     return redactor_here().text(report.render(failure=failure, version=__version__, system=system, log=log))

@@ -11,12 +11,11 @@ import contextlib
 import dataclasses
 import datetime
 import importlib.resources
-import queue
 import shlex
 import tempfile
 import threading
 import tomllib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from rekindle.build.history import ObjectCosts, kind_of
 from rekindle.build.launchers import Launcher, farm_jobs, launcher_of
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import file_name, latest, read_ninja_log
-from rekindle.host.files import write_atomically
+from rekindle.host.files import text_at, write_atomically
 from rekindle.host.protocol import Host
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode, load_kept
@@ -67,7 +66,7 @@ class FarmWork:
         self.servers = self.slots = self.redone = 0
         self.wrong: tuple[DistrustedWorker, ...] = ()
         self.governor: Governor | None = None
-        self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._news: deque[str] = deque()
         self._announced: set[str] = set()
 
     @property
@@ -103,20 +102,16 @@ class FarmWork:
     def _say_once(self, about: str, text: str) -> None:
         if about not in self._announced:
             self._announced.add(about)
-            self._news.put(text)
+            self._news.append(text)
 
     def news(self) -> Iterator[str]:
         """What there is to say since the last time."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                yield self._news.get_nowait()
+        while self._news:
+            yield self._news.popleft()
 
     def lines(self, name: str) -> list[str]:
         """What the launcher noted: ``failed``, ``checked``, ``wrong`` or ``unsteady`` objects."""
-        try:
-            return (self.folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return []
+        return text_at(self.folder / name).splitlines()
 
     def keep_home(self, learnt: ObjectCosts) -> None:
         """Giants stay here: what earlier builds saw take more memory than the smallest worker has. sccache's scheduler
@@ -163,14 +158,9 @@ class FarmWork:
         workers: list[DistrustedWorker] = []
         for path in wrong:
             tries = [job for job in jobs if job.object == file_name(path)]
-            makers = {job.where for job in tries}
-            if tries and all(job.from_cache for job in tries):
-                address = "the cache"
-            elif len(makers) == 1 and not any(job.from_cache for job in tries):
-                address = makers.pop() or "unknown"
-            else:
-                address = "unknown"
-            workers.append(DistrustedWorker(address=address, object=path, date=date))
+            makers = {"the cache" if job.from_cache else job.where for job in tries}
+            maker = makers.pop() if len(makers) == 1 else None
+            workers.append(DistrustedWorker(address=maker or "unknown", object=path, date=date))
         liars = {worker.address for worker in workers}
         if liars & {"unknown", "the cache"}:
             return workers, {job.object for job in jobs if job.where != "" or job.from_cache} or None

@@ -29,7 +29,7 @@ from rekindle.build.request import BuildOrder
 from rekindle.build.tree import TreeState, forget_python, load_state, save_state
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
-from rekindle.host.files import write_atomically, write_if_changed
+from rekindle.host.files import text_at, write_atomically, write_if_changed
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.environment import TargetPython, requirements
 from rekindle.model.build import BuildFailure
@@ -194,10 +194,7 @@ def _empty_dist(work: Work) -> Path:
 def check(work: Work, log: list[str], *, tree: Path | None = None) -> None:
     """Stop here, with the reason, where the configuration (of ``tree``) is not what was planned."""
     place = tree or work.front.build_tree
-    try:
-        summary = (place / SUMMARY_FILE).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        summary = summary_lines(log)
+    summary = text_at(place / SUMMARY_FILE).splitlines() or summary_lines(log)
     work.facts = check_configuration(work.plan, place, summary, log)
     wrong = [fact for fact in work.facts if fact.ok is False]
     work.log.write(f"rekindle: {len(work.facts)} settings planned, {len(wrong)} configured otherwise")

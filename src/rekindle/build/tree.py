@@ -21,7 +21,7 @@ from typing import Any
 
 from rekindle.errors import BadInput, Interrupted, OtherPlan
 from rekindle.formats.ninja import latest, read_ninja_log
-from rekindle.host.files import write_atomically
+from rekindle.host.files import text_at, write_atomically
 from rekindle.host.processes import name_of
 from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan
@@ -224,10 +224,7 @@ def clean(build_tree: Path) -> bool:
 
 def _installed_files(build_tree: Path, root: Path) -> list[Path]:
     """Files CMake installed inside the source tree; nothing outside it, whatever the list says."""
-    try:
-        lines = (build_tree / "install_manifest.txt").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
+    lines = text_at(build_tree / "install_manifest.txt").splitlines()
     inside, paths = root.resolve(), (Path(line.strip()) for line in lines)
     named = (path for path in paths if path.is_absolute() and inside in path.parent.resolve().parents)
     return [path for path in named if not path.is_dir()]

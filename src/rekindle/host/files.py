@@ -136,6 +136,14 @@ def read_head(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
+def text_at(path: Path) -> str:
+    """What a file says; nothing where there is none, or none that can be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in bounded memory."""
     with path.open("rb") as file:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host import made
-from rekindle.host.files import write_atomically
+from rekindle.host.files import text_at, write_atomically
 from rekindle.host.made import note_made, own_directories
 from rekindle.model.holdings import Holding, HoldingKind
 
@@ -117,10 +117,7 @@ class Workspace:
 
 
 def _holder(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()[:200] or "another process"
-    except OSError:
-        return "another process"
+    return text_at(path).strip()[:200] or "another process"
 
 
 def workspace_at(folder: Path | None, name: str = "default") -> Workspace:

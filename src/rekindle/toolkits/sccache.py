@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput, MissingTool, StageFailed
+from rekindle.host.files import text_at
 from rekindle.host.process import start_background
 from rekindle.host.protocol import Host
 from rekindle.host.text import last_line, version_key
@@ -158,8 +159,8 @@ def _wait_for_server(client: SccacheClient, host: Host, process: subprocess.Pope
             return
         time.sleep(0.05)
     process.kill()
-    last = last_line(log.read_text(encoding="utf-8", errors="replace")) if log.is_file() else ""
-    raise StageFailed(f"sccache's server did not start: {last or 'it said nothing'}", remedy=f"its log: {log}")
+    last = last_line(text_at(log), "it said nothing")
+    raise StageFailed(f"sccache's server did not start: {last}", remedy=f"its log: {log}")
 
 
 def _free_port() -> int:
