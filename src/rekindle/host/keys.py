@@ -40,13 +40,10 @@ class PublicKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateKey:
-    """A key that signs, with the public key that checks what it signed."""
+class PrivateKey(PublicKey):
+    """A key that signs, too."""
 
-    name: str
-    id: str
     sign: Callable[[bytes], bytes]
-    public: PublicKey
 
 
 def key_folder() -> Path:
@@ -126,8 +123,8 @@ def read_private(name: str, folder: Path | None = None) -> PrivateKey:
     key = _parse_key(path, read, "is no private key that can be read", "a .key file of: rekindle key new")
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInput(f"{path} is no Ed25519 key", remedy="rekindle key new makes one")
-    public = PublicKey(name=path.stem, id=_identity(key.public_key()), path=path, _key=key.public_key())
-    return PrivateKey(name=path.stem, id=public.id, sign=key.sign, public=public)
+    public = key.public_key()
+    return PrivateKey(name=path.stem, id=_identity(public), path=path, _key=public, sign=key.sign)
 
 
 def _parse_key(path: Path, read: Callable[[bytes], object], words: str, remedy: str) -> object:

@@ -277,7 +277,7 @@ def test_only_a_believed_list_has_a_successor(house: House, tmp_path: Path) -> N
     list_file.write_bytes(seal(WHEEL_LIST, encode(foreign), stranger.id, stranger.sign))
     with pytest.raises(BadInput, match="not signed by owner"):
         house.sign()
-    api.key_trust(stranger.public.path.with_suffix(".pub"))
+    api.key_trust(stranger.path.with_suffix(".pub"))
     house.sign()
     assert read_list(list_file.read_bytes(), LIST_FILE).serial == 10**9 + 1
 

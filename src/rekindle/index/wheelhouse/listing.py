@@ -17,7 +17,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.formats.statement import WHEEL_LIST, Check, Envelope, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.host.keys import PrivateKey
+from rekindle.host.keys import PrivateKey, checker
 from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, rows_of
 from rekindle.index.wheelhouse.store import Wheelhouse
@@ -110,9 +110,8 @@ def _previous_list(path: Path, key: PrivateKey, believed: Check) -> WheelList | 
     """The list that is there. One that nobody believed signed has no successor: its numbers may be anything."""
     if not path.is_file():
         return None
-    own: Check = lambda key_id, signature, message: key.name if key.public.signed(signature, message) else None  # noqa: E731
     envelope = read_envelope(path.read_bytes(), str(path))
-    if signed_by(envelope, own) is None and signed_by(envelope, believed) is None:
+    if signed_by(envelope, checker([key])) is None and signed_by(envelope, believed) is None:
         raise BadInput(
             f"{path} was not signed by {key.name} nor by another key that is believed here, or it was changed since",
             remedy="believe its key (rekindle key trust FILE.pub), or move the list away: the next begins a new house",
