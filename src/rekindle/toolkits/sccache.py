@@ -244,9 +244,6 @@ def _assign_worker(
 ) -> list[FarmCompilation]:
     """Name the worker of results between two counts: it is clear only where just one of them was compiled."""
     compiled = [result for result in results if not result.from_cache]
-    if len(compiled) != 1:
-        return [msgspec.structs.replace(result, where=None) if result in compiled else result for result in results]
     grown = [address for address, count in now.items() if count > before.get(address, 0)]
-    where = grown[0] if len(grown) == 1 else "" if not grown else None
-    assigned = msgspec.structs.replace(compiled[0], where=where)
-    return [assigned if result is compiled[0] else result for result in results]
+    where = None if len(compiled) != 1 or len(grown) > 1 else "".join(grown)
+    return [result if result.from_cache else msgspec.structs.replace(result, where=where) for result in results]
