@@ -266,10 +266,8 @@ def exact_pin(torch: Fact) -> str | None:
 
 
 def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str], None] | None = None) -> Fact:
-    """The torch that is really there, against the plan; raises where the extension could not load with it.
-
-    One without GPU code loads beside a torch that has some (PyPI's torch for Linux is one with CUDA); not the reverse.
-    """
+    """The torch that is really there, against the plan; raises where the extension could not load with it. One without
+    GPU code loads beside a torch that has some (PyPI's for Linux has); not the reverse."""
     answer, why = ask_python(host, target.python, _PROBE, timeout=120.0)
     if answer is None:
         raise BadInput(f"the torch in {target.python} cannot be imported: {why}", remedy="repair torch first")

@@ -202,10 +202,8 @@ def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
 
 
 def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
-    """Folders with headers that torch includes and the toolkit lacks, from the packages that came with torch.
-
-    A toolkit may be the compiler alone; what pip installed beside torch has the libraries' headers too.
-    """
+    """Folders with headers that torch includes and the toolkit lacks (it may be the compiler alone), from the packages
+    that pip installed beside torch."""
     lacking = [name for name in _LIBRARY_HEADERS if not host.glob(str(Path(home) / "include" / name))]
     if not lacking:
         return ()

@@ -164,10 +164,8 @@ def provenance(
     tools: Mapping[str, str],
     places: Mapping[str, str],
 ) -> bytes:
-    """An in-toto statement with an SLSA 1.0 predicate: from which plan and source, with which settings and tools.
-
-    It is made to be published: ``places`` of this machine stand in it by their names (``<workspace>``) alone.
-    """
+    """An in-toto statement with an SLSA 1.0 predicate: from which plan and source, with which settings and tools. To be
+    published: ``places`` of this machine stand in it by their names (``<workspace>``) alone."""
     origin = without_password(tree.origin or tree.project)
     if Path(origin).is_absolute():
         origin = tree.project

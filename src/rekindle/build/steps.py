@@ -152,10 +152,8 @@ def configure(
 
 
 def renew_build_file(ninja: str, build_tree: Path, jobs: int) -> list[str]:
-    """The command that makes what ``build.ninja`` itself depends on, with as many jobs as may run.
-
-    torch's code generators are such steps: Ninja runs them before it asks a jobserver, as many at once as it guesses.
-    """
+    """The command that makes what ``build.ninja`` itself depends on, such as torch's generated code: Ninja runs those
+    steps before it asks a jobserver, as many at once as it guesses."""
     return [ninja, "-C", str(build_tree), f"-j{jobs}", "build.ninja"]
 
 

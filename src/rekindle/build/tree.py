@@ -21,7 +21,7 @@ from typing import Any
 
 from rekindle.errors import BadInput, Interrupted, OtherPlan
 from rekindle.formats.ninja import latest, read_ninja_log
-from rekindle.host.files import text_at, write_atomically
+from rekindle.host.files import rename_patiently, text_at, write_atomically
 from rekindle.host.processes import name_of
 from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan
@@ -42,7 +42,6 @@ _OUTPUTS = (".o", ".obj", ".so", ".a", ".lib", ".dll", ".gch", ".pch")
 _WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
 TRASH = ".rekindle-trash-"
 _OURS = (FILE_NAME, "CMakeCache.txt", "build.ninja", "temp", "lib", "rekindle-settings.cmake", ".ninja_log")
-ATTEMPTS = 6
 
 
 class TreeState(Part, frozen=True, kw_only=True):
@@ -135,11 +134,8 @@ def remove_empty_outputs(build_tree: Path) -> list[str]:
 
 
 def forget_python(build_tree: Path) -> int:
-    """Take what CMake remembers of an interpreter out of its cache, before the tree is configured for another.
-
-    FindPython, pybind11 and torch's own scripts keep include folders, module suffixes and install folders there
-    and would use the old ones for the new Python. Returns how many entries went.
-    """
+    """Take what CMake remembers of an interpreter (FindPython's, pybind11's, torch's own folders and suffixes) out of
+    its cache, before the tree is configured for another. Returns how many entries went."""
     cache = build_tree / "CMakeCache.txt"
     try:
         text, gone = _OF_PYTHON.subn("", cache.read_text(encoding="utf-8", errors="surrogateescape"))
@@ -214,7 +210,15 @@ def clean(build_tree: Path) -> bool:
         )
     installed = _installed_files(build_tree, root)
     trash = root / f"{TRASH}{os.getpid()}"
-    _rename_patiently(build_tree, trash)
+    try:
+        rename_patiently(build_tree, trash, 0.2)
+    except OSError as error:
+        holders = _holders(build_tree)
+        raise BadInput(
+            f"cannot remove {build_tree}: {error.strerror or error}"
+            + (f"; held by {', '.join(holders)}" if holders else ""),
+            remedy="close what uses it and run the same command again",
+        ) from error
     for path in installed:
         with contextlib.suppress(OSError):
             path.unlink()
@@ -228,23 +232,6 @@ def _installed_files(build_tree: Path, root: Path) -> list[Path]:
     inside, paths = root.resolve(), (Path(line.strip()) for line in lines)
     named = (path for path in paths if path.is_absolute() and inside in path.parent.resolve().parents)
     return [path for path in named if not path.is_dir()]
-
-
-def _rename_patiently(source: Path, target: Path) -> None:
-    """Windows refuses while somebody holds a file inside: wait a little, then say who it is."""
-    for attempt in range(ATTEMPTS):
-        try:
-            source.rename(target)
-            return
-        except OSError as error:
-            if attempt == ATTEMPTS - 1:
-                holders = _holders(source)
-                raise BadInput(
-                    f"cannot remove {source}: {error.strerror or error}"
-                    + (f"; held by {', '.join(holders)}" if holders else ""),
-                    remedy="close what uses it and run the same command again",
-                ) from error
-            time.sleep(0.2 * 2**attempt)
 
 
 def _remove_tree(path: Path) -> None:

@@ -108,10 +108,10 @@ def write_if_changed(path: Path, content: bytes | str) -> None:
         write_atomically(path, data)
 
 
-def rename_patiently(temporary: Path, path: Path) -> None:
+def rename_patiently(temporary: Path, path: Path, first_pause: float = 0.05) -> None:
     """Rename over what is there. On Windows a virus scanner or an indexer holds a file for a moment; that is worth a
-    second of patience."""
-    for pause in (0.05, 0.1, 0.2, 0.4, 0.8) if sys.platform == "win32" else ():
+    second of patience, or 31 times what the ``first_pause`` is to be."""
+    for pause in (first_pause * 2**attempt for attempt in range(5)) if sys.platform == "win32" else ():
         try:
             temporary.replace(path)
         except PermissionError:

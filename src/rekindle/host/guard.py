@@ -66,10 +66,8 @@ def is_stopped(pid: int) -> bool:
 
 
 def follow(governor: int, guard: int, held: list[int]) -> list[int]:
-    """Stop all while the governor is stopped, wake those again afterwards; gives what is held now.
-
-    What the governor had stopped itself, for want of memory, stays as it was.
-    """
+    """Stop all while the governor is stopped, and wake those (not what it had stopped itself) afterwards; gives what is
+    held now."""
     if is_stopped(governor):
         for _ in range(3):  # a process may fork while we look
             for pid in descendants(guard):

@@ -128,10 +128,8 @@ def run_long(
     on_line: Callable[[str], None],
     tick: Callable[[Running], float | None] | None = None,
 ) -> Ended:
-    """Run to the end. An exception out of ``on_line`` or ``tick`` stops the tree and is passed on.
-
-    ``tick`` may return the seconds until it wants to be called again.
-    """
+    """Run to the end; what ``on_line`` or ``tick`` raises stops the tree. ``tick`` may return the seconds until it is
+    to be called again."""
     begun = time.monotonic()
     try:
         running = _start(argv, cwd, env)

@@ -50,10 +50,8 @@ def make_environment(
     uv: str | None = None,
     with_pip: bool = True,
 ) -> InstallerRun:
-    """Make one of ``python`` in ``folder``; returns the last command's run, which says whether that worked.
-
-    Debian's Python comes without ensurepip: then it gets none of its own, and our pip installs into it.
-    """
+    """Make one of ``python`` in ``folder``; the last command's run says whether that worked. Where Python comes without
+    ensurepip (Debian's), it gets no pip of its own, and ours installs into it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if uv:
         return run([uv, "venv", "--no-progress", "--python", python, str(folder)])
