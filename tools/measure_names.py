@@ -78,8 +78,8 @@ def measure(wanted: Wanted) -> str:
     versions = [version for version, _ in releases]
     came: dict[str, list[str]] = {}
     gone: dict[str, list[str]] = {}
-    for name in sorted(frozenset().union(*read)):
-        there = [name in names for names in read]
+    for name in sorted(frozenset().union(*(release.names for release in read))):
+        there = [name in release.names or _may_be_there(name, release) for release in read]
         # A gap between is more often a release that loads its names in another way than one without the name.
         first, last = there.index(True), len(there) - 1 - there[::-1].index(True)
         if first:
@@ -112,15 +112,46 @@ def _effort(wheel: IndexWheel) -> tuple[int, str]:
     return next((at for at, part in enumerate(order) if part in name), len(order)), name
 
 
-def read_release(wanted: Wanted, wheel: IndexWheel) -> frozenset[str]:
+class Release(NamedTuple):
     """What one release has: ``module:name``, ``module:`` for a module itself, ``Class.method()`` and
-    ``Class.method(parameter)``."""
+    ``Class.method(parameter)``. ``maybe``: for a module that makes names while it runs, or is compiled, the words that
+    speak of them; that such a name is not written down as one is no evidence that it is not there."""
+
+    names: frozenset[str]
+    maybe: dict[str, frozenset[str]]
+
+
+def _may_be_there(name: str, release: Release) -> bool:
+    module, _, inside = name.partition(":")
+    return bool(inside) and inside in release.maybe.get(module, ())
+
+
+# A module with names that no statement makes.
+_DYNAMIC = re.compile(
+    r"__getattr__|globals\(\)(?:\[|\.update)|setattr\((?:sys\.modules|module)\b|sys\.modules\[__name__\] ="
+)
+
+
+def _words(tree: ast.Module) -> Iterator[str]:
+    """What its code speaks of, by name or as a string."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.Constant(value=str(word)):
+                yield word
+
+
+def read_release(wanted: Wanted, wheel: IndexWheel) -> Release:
     outline = re.compile(wanted.outline) if wanted.outline else None
     trees: dict[str, tuple[ast.Module, bool]] = {}
     names: set[str] = set()
+    maybe: dict[str, set[str]] = {}
+    uses = re.compile(rf"\b({'|'.join(map(re.escape, wanted.modules))})\.(?:(_C)\.)?([A-Za-z_]\w+)")
     # A stub stands for the compiled module of its name, a .py file for itself.
     for path, raw in sorted(_sources(wanted, wheel), key=lambda item: item[0].endswith(".py")):
         module = _module_of(path)
+        whole = raw.decode("utf-8", "replace")
+        for package, compiled, name in uses.findall(whole):
+            maybe.setdefault(f"{package}.{compiled}" if compiled else package, set()).add(name)
         is_package = path.rsplit("/", 1)[-1].startswith("__init__.")
         if outline and outline.match(module) and not is_package:
             text = raw.decode("utf-8", "replace")
@@ -131,7 +162,10 @@ def read_release(wanted: Wanted, wheel: IndexWheel) -> frozenset[str]:
             trees[module] = (ast.parse(raw), is_package)
         except (SyntaxError, ValueError, RecursionError):
             continue
-    return frozenset(names.union(_Package(trees, outline).names()))
+        if _DYNAMIC.search(whole):
+            maybe.setdefault(module, set()).update(_words(trees[module][0]))
+    names.update(_Package(trees, outline).names())
+    return Release(frozenset(names), {module: frozenset(words) for module, words in maybe.items()})
 
 
 # Classes at the top of a module: much faster than parsing thousands of models.

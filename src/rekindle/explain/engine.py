@@ -230,9 +230,12 @@ def diagnose(
     best: dict[str, Finding] = {}
     for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
         best.setdefault(finding.rule.id, finding)
+    matches = [_make_match(finding, scene) for finding in list(best.values())[:MAX_MATCHES]]
+    if matches and (more := _known_beyond(matches[0], list(best.values())[1:], scene)):
+        matches[0] = msgspec.structs.replace(matches[0], fix=(*more, *matches[0].fix))
     known = best and any(not rule.general for rule in asked.values() if rule.id == next(iter(best)))
     return Diagnosis(
-        matches=tuple(_make_match(finding, scene) for finding in list(best.values())[:MAX_MATCHES]),
+        matches=tuple(matches),
         lines=scene.reading.lines,
         facts=facts_of(scene),
         unexplained=None if known else unexplained(scene),
@@ -244,11 +247,23 @@ def _our_rules() -> dict[str, Rule]:
     return {rule.key: rule for rule in load_rules()}
 
 
+def _known_beyond(best: Match, others: Iterable[Finding], scene: Scene) -> tuple[str, ...]:
+    """What others measured of the line that the best answer speaks of, unless it says so itself."""
+    same = (finding for finding in others if finding.rule.adds and finding.event.line == best.line)
+    known = ((render(finding.rule.adds, values), values) for finding in same if (values := _values(finding, scene)))
+    said = " ".join((best.cause, *best.fix)).replace("_", "-")
+    return tuple(text for text, values in known if text and values.get("wanted_release", "") not in said)
+
+
+def _values(finding: Finding, scene: Scene) -> dict[str, str]:
+    values = {**scene.values, **finding.event.values}
+    for name in finding.rule.fill:
+        values.update(FILLS[name](finding.event, scene))
+    return values
+
+
 def _make_match(finding: Finding, scene: Scene) -> Match:
-    rule, event = finding.rule, finding.event
-    values = {**scene.values, **event.values}
-    for name in rule.fill:
-        values.update(FILLS[name](event, scene))
+    rule, event, values = finding.rule, finding.event, _values(finding, scene)
     return Match(
         id=rule.id,
         confidence=finding.confidence,

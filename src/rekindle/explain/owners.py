@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Callable
 
-from packaging.specifiers import SpecifierSet
+import msgspec
 
 from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
@@ -18,7 +18,7 @@ from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
 from rekindle.facts.name_history import Span, find_module, find_name, find_parameter
 from rekindle.facts.names import NameOwner, owner_of
-from rekindle.model.version import compare, minor
+from rekindle.model.version import compare
 
 _SUBMODULE_STEP = (
     "If the project keeps it as a git submodule: git submodule update --init --recursive"
@@ -114,6 +114,10 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
     values = some(name=api_name(event) if what == "api" else None)
     if owner is None:
         return values
+    if what == "attribute" and (span := _measured(event)):
+        # One release for one name: what was measured, where both tables know of it.
+        came, gone = (new if new and old else old for new, old in ((span.came, owner.came), (span.gone, owner.gone)))
+        owner = msgspec.structs.replace(owner, came=came, gone=gone)
     return values | some(
         owner=owner.owner,
         install=owner.install(scene.system),
@@ -215,45 +219,3 @@ CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known
 CONDITIONS["name-of-newer-owner"] = _is_of_newer_owner
 FILLS["measured-name"] = measured_name
 CONDITIONS["name-is-measured"] = _is_measured
-
-
-def _fitting_torch(package: str, version: str, scene: Scene) -> str | None:
-    """The torch a release of a companion was made for, as a specifier; None where nobody knows."""
-    for row in scene.facts.beside.wheel:
-        if row.package == package and row.torch and f"{row.version}.".startswith(f"{version}."):
-            return row.torch
-    for pair in scene.facts.companions.companion:
-        if pair.package == package and pair.torch and pair.version == version:
-            first, last = minor(pair.torch[0]), minor(pair.torch[-1])
-            return f"=={first}.*" if first == last else f">={first},<={last}.99"
-    return None
-
-
-def _pair_differs(event: Event, scene: Scene) -> bool:
-    """Does the log name a companion and a torch that were never made for each other?"""
-    torch = scene.values.get("torch_version")
-    made_for = _fitting_torch(event.values.get("package", ""), event.values.get("version", ""), scene)
-    return bool(torch and made_for and not _holds(made_for, torch))
-
-
-def _holds(made_for: str, torch: str) -> bool:
-    """Of a pin to one patch release its minor release counts."""
-    releases = (torch, *(f"{minor(torch)}.{patch}" for patch in range(5)))
-    return any(SpecifierSet(made_for).contains(release, prereleases=True) for release in releases)
-
-
-def _right_pair(event: Event, scene: Scene) -> dict[str, str]:
-    """Which torch the companion is for, and the command that brings the companion for this torch."""
-    package, torch = event.values.get("package", ""), scene.values.get("torch_version", "")
-    made_for = _fitting_torch(package, event.values.get("version", ""), scene) or ""
-    rows = (row for row in scene.facts.beside.wheel if row.package == package and row.torch)
-    fitting = next((row.version for row in rows if _holds(row.torch or "", torch)), None)
-    release = minor(fitting) if fitting else scene.facts.companion_release(package, torch)
-    return some(
-        pair_spec=made_for.replace(".99", "").replace(",", ", ").replace("==", "").replace(".*", ""),
-        right_command=release and f"pip install '{package}=={release}{'.*' if fitting else ''}'",
-    )
-
-
-FILLS["right-pair"] = _right_pair
-CONDITIONS["pair-differs"] = _pair_differs

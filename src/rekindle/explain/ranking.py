@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rekindle.explain import conditions, owners, values
+from rekindle.explain import conditions, owners, pairs, values
 from rekindle.explain.conditions import is_contradicted
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.rule import Proof, Rule, capped, compiled, kind_of, load_kinds, read_file
@@ -19,8 +19,8 @@ from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 from rekindle.model.version import compare
 
-CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS}
-FILLS = {**values.FILLS, **owners.FILLS}
+CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS, **pairs.CONDITIONS}
+FILLS = {**values.FILLS, **owners.FILLS, **pairs.FILLS}
 
 
 _LOWER: dict[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}

@@ -113,7 +113,8 @@ class Rule(Part, frozen=True, kw_only=True):
     kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
     they answer only where nothing more specific does. ``requires`` names facts of the log (``python = ">=3.12"``) that
     the rule takes for granted: a log that says otherwise contradicts it. ``windows`` is the fix in that system's words,
-    where it differs; ``action`` what ``explain --fix`` can do, best first."""
+    where it differs; ``action`` what ``explain --fix`` can do, best first. ``adds`` is what it knows beyond a better
+    answer about the same line: that answer's first step."""
 
     id: str
     title: str
@@ -122,6 +123,7 @@ class Rule(Part, frozen=True, kw_only=True):
     fix: tuple[str, ...]
     windows: tuple[str, ...] = ()
     action: tuple[Action, ...] = ()
+    adds: str = ""
     source: str
     match: tuple[Pattern, ...] = ()
     on: tuple[str, ...] = ()

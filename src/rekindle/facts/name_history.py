@@ -7,11 +7,13 @@ themselves stand in the line that begins with a colon.
 
 import functools
 import re
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import NamedTuple
 
 from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
+from rekindle.model.version import key
 
 
 class HistoryFile(Part, frozen=True, kw_only=True):
@@ -35,12 +37,11 @@ class Span(NamedTuple):
 
 def find_name(module: str, name: str) -> Span | None:
     """Of a name in a module, or of a submodule; None where no table tells a difference."""
-    package = module.partition(".")[0]
-    return _span(package, _in_module(module, name), _as_module(f"{module}.{name}"))
+    return _span(module, _in_module(module, name), _as_module([f"{module}.{name}"]))
 
 
 def find_module(module: str) -> Span | None:
-    return _span(module.partition(".")[0], _as_module(module))
+    return _span(module.rpartition(".")[0], _as_module([module]))
 
 
 def find_parameter(function: str, name: str) -> Span | None:
@@ -56,23 +57,38 @@ def _in_module(module: str, name: str) -> re.Pattern[str]:
     return re.compile(rf"^{re.escape(module)} (?:.* )?{re.escape(name)}(?: |$)", re.MULTILINE)
 
 
-def _as_module(module: str) -> re.Pattern[str]:
-    """The module itself, or one it lies in."""
+def _as_module(names: list[str]) -> re.Pattern[str]:
+    return re.compile(rf"^: (?:.* )?(?:{'|'.join(map(re.escape, names))})(?: |$)", re.MULTILINE)
+
+
+def _span(module: str, *patterns: re.Pattern[str]) -> Span | None:
+    """Of what any of the patterns is, as long as the modules around it are there."""
     parts = module.split(".")
-    above = "|".join(re.escape(".".join(parts[: at + 1])) for at in range(1, len(parts)))
-    return re.compile(rf"^: (?:.* )?(?:{above})(?: |$)", re.MULTILINE)
-
-
-def _span(package: str, *patterns: re.Pattern[str]) -> Span | None:
-    history = _load(package)
+    history = _load(parts[0])
     if history is None:
         return None
-    # A name may have come after its module, and have gone before it.
+    modules = [".".join(parts[: at + 1]) for at in range(1, len(parts))]
+    around = _releases(history, _as_module(modules)) if modules else (None, None)
+    told = [span for pattern in patterns if any(span := _releases(history, pattern))]
+    came = min(_without_open(span[0] for span in told), key=key, default=None)
+    gone = max(_without_open(span[1] for span in told), key=key, default=None)
+    came = max(filter(None, (came, around[0])), key=key, default=None)
+    gone = min(filter(None, (gone, around[1])), key=key, default=None)
+    return Span(history.project, came, gone) if came or gone else None
+
+
+def _without_open(releases: Iterable[str | None]) -> list[str]:
+    """All of them, or none where one of them is open."""
+    known = list(releases)
+    return [] if None in known else [release for release in known if release]
+
+
+def _releases(history: HistoryFile, pattern: re.Pattern[str]) -> tuple[str | None, str | None]:
+    """The last release that something came with, and the first that it is gone from."""
     came, gone = (
-        [release for release, names in table.items() if any(pattern.search(names) for pattern in patterns)]
-        for table in (history.came, history.gone)
+        [release for release, names in table.items() if pattern.search(names)] for table in (history.came, history.gone)
     )
-    return Span(history.project, came[-1] if came else None, gone[0] if gone else None) if came or gone else None
+    return came[-1] if came else None, gone[0] if gone else None
 
 
 @functools.cache

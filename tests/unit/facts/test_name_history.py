@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def test_a_table_is_in_order_and_says_each_thing_once(path: Path) -> None:
         ("packaging.version", "LegacyVersion", None, "22.0"),
         ("huggingface_hub", "cached_download", None, "0.26"),
         ("transformers", "AdamW", None, "4.50"),
+        # Behind a module's __getattr__ until 10.0, with a warning from 9.1 on.
+        ("PIL.Image", "ANTIALIAS", None, "10.0"),
+        # A module of 2.0 that torch itself imports since 2.1.
+        ("torch", "_dynamo", "2.0", None),
+        # A module stays, though numpy no longer imports it.
+        ("numpy", "dtypes", "1.25", None),
     ],
 )
 def test_names(module: str, name: str, came: str | None, gone: str | None) -> None:
@@ -51,6 +58,7 @@ def test_names(module: str, name: str, came: str | None, gone: str | None) -> No
 
 
 def test_what_was_always_there_or_never_is_not_told() -> None:
+    assert find_name("PIL.Image", "LANCZOS") is find_name("PIL.Image", "BICUBIC") is None
     assert find_name("torch", "zeros") is find_name("torch", "zerooos") is find_name("nobody_knows_this", "x") is None
     assert find_module("torch.nn") is find_module("torch") is find_module("../../etc/passwd.x") is None
 
@@ -127,3 +135,23 @@ def test_a_new_module_is_said_once() -> None:
         measuring._by_module(["p.new:", "p.new.part:", "p.new:Made", "p:Made", "Made.run()", "Made.run(fast)", "f(x)"])
     )
     assert lines == [": p.new", "f() x", "p Made"]
+
+
+def test_a_name_that_is_made_while_a_module_runs_may_be_there() -> None:
+    text = 'def __getattr__(name):\n    """The old ONE."""\n    if name in {"OLD": 1}:\n        return 1\n'
+    assert measuring._DYNAMIC.search(text) and not measuring._DYNAMIC.search("OLD = 1\n")
+    words = frozenset(measuring._words(ast.parse(text)))
+    release = measuring.Release(frozenset(), {"p": words})
+    assert measuring._may_be_there("p:OLD", release)
+    assert not any(measuring._may_be_there(name, release) for name in ("p:ONE", "q:OLD", "p:", "OLD()", "OLD(OLD)"))
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "xpu", "compiler"])
+def test_one_answer_names_one_release(name: str) -> None:
+    """The table that people keep and the measured one do not speak of two releases."""
+    text = f"AttributeError: module 'torch' has no attribute '{name}'\n"
+    match = diagnose([text.encode()]).matches[0]
+    said = " ".join((match.title, match.cause, *match.fix))
+    span = find_name("torch", name)
+    assert span is not None and span.came is not None and f"torch>={span.came}" in said
+    assert set(re.findall(r"(?:release|from|torch>=) ?(\d+\.\d+)", said)) == {span.came}, said

@@ -1,0 +1,64 @@
+"""A companion that does not fit its torch: the answer names the release that does, as the planner's tables know it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.compat.companions import TorchSurroundings, judge
+from rekindle.explain.engine import diagnose
+from rekindle.facts import load_facts
+
+FLASH = "ImportError: /venv/lib/python3.12/site-packages/flash_attn_2_cuda.cpython-312-x86_64-linux-gnu.so"
+SCATTER = "OSError: /venv/lib/python3.11/site-packages/torch_scatter/_scatter_cuda.so"
+SYMBOL = "undefined symbol: _ZN3c104cuda9SetDeviceEab"
+XFORMERS = "xFormers can't load C++/CUDA extensions. xFormers was built for:\n    PyTorch 2.4.0+cu121 with CUDA 1201"
+
+
+def first_steps(log: str) -> tuple[str, ...]:
+    return diagnose([log.encode()]).matches[0].fix
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (f"{XFORMERS} (you have 2.5.1+cu124)\n", "xformers==0.0.29.post1'"),
+        (f"PyTorch version: 2.8.0+cu128\n{FLASH}: {SYMBOL}\n", "flash-attn==2.8.3' --no-build-isolation."),
+        (f"torch==2.6.0+cu124\n{SCATTER}: {SYMBOL}\n", "-f https://data.pyg.org/whl/torch-2.6.0+cu124.html."),
+        (
+            "torch 2.6.0+cu124\nRuntimeError: operator torchvision::nms does not exist\n",
+            "torchvision==0.21.0' --index-url https://download.pytorch.org/whl/cu124.",
+        ),
+        (
+            "torch 2.6.0\nRuntimeError: operator torchvision::nms does not exist\n",
+            "==0.21.0' (from torch's own index).",
+        ),
+    ],
+)
+def test_the_first_step_names_the_release_for_this_torch(log: str, words: str) -> None:
+    first = first_steps(log)[0]
+    assert first.startswith("For torch 2.") and words in first
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"{FLASH}: {SYMBOL}\n",
+        f"torch==99.0.0\n{FLASH}: {SYMBOL}\n",
+        "torch==2.6.0+cu124\nImportError: /venv/lib/own_thing.cpython-312-x86_64-linux-gnu.so: " + SYMBOL + "\n",
+        "RuntimeError: operator torchvision::nms does not exist\n",
+    ],
+)
+def test_without_a_torch_or_a_known_package_nothing_is_named(log: str) -> None:
+    assert not any(step.startswith("For torch") for step in first_steps(log))
+
+
+@pytest.mark.parametrize("torch", ["2.4.0", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.1"])
+@pytest.mark.parametrize("package", ["xformers", "flash-attn", "triton"])
+def test_what_is_named_was_made_for_that_torch(package: str, torch: str) -> None:
+    module = {"flash-attn": "flash_attn_2_cuda", "xformers": "xformers/_C"}.get(package, "triton/_C/libtriton")
+    log = f"torch=={torch}+cu126\nImportError: /venv/lib/python3.11/site-packages/{module}.so: {SYMBOL}\n"
+    named = [step for step in first_steps(log) if step.startswith("For torch")]
+    at = TorchSurroundings(torch, "12.6", None, "3.11", "linux_x86_64", "linux", None, "cuda", ())
+    finding = judge(package, at, load_facts())
+    ready = finding.kind in ("runs", "last")
+    assert [f"{package}=={finding.version}'" in step for step in named] == ([True] if ready else [])
