@@ -215,10 +215,12 @@ class _Package:
         self._known: dict[str, set[str]] = {}
 
     def names(self) -> Iterator[str]:
-        for module, (tree, _) in self._trees.items():
+        for module, (tree, is_package) in self._trees.items():
             yield f"{module}:"
-            if self._outline is None or not self._outline.match(module):
+            is_whole = self._outline is None or not self._outline.match(module)
+            if is_whole or is_package:
                 yield from (f"{module}:{name}" for name in self._names_of(module) if not _UNASKED.search(name))
+            if is_whole:
                 yield from _parameters(tree)
 
     def _names_of(self, module: str) -> set[str]:
