@@ -24,6 +24,7 @@ MACHINES |= {190: "cuda", 224: "amdgpu"}
 SHT_NULL, SHT_NOBITS = 0, 8
 SHF_WRITE, SHF_EXECINSTR = 1, 4
 PT_LOAD, PT_DYNAMIC = 1, 2
+PF_EXECUTE = 1
 MAX_SECTIONS = 100_000
 MAX_ADDRESS = 1 << 57
 MAX_ENTRIES = 1 << 20
@@ -90,6 +91,7 @@ class Elf:
     """One file; what is not read by the constructor is read when it is asked for."""
 
     format = "elf"
+    image_base = 0
     delayed: tuple[str, ...] = ()
 
     def __init__(self, data: Any, what: str = "file") -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rekindle.formats.code_scan import Flags, Ints
-from rekindle.formats.elf import SHF_EXECINSTR, SHT_NOBITS, Elf, Section
+from rekindle.formats.elf import PF_EXECUTE, PT_LOAD, SHF_EXECINSTR, SHT_NOBITS, Elf, Section
 from rekindle.formats.pe import EXCEPTION, EXECUTE, Pe
 from rekindle.formats.view import Malformed
 
@@ -86,22 +86,17 @@ class Functions:
 
 def code_of(binary: Elf | Pe) -> list[Code]:
     """Executable sections without the linker's call stubs; segments where the section table is gone."""
-    out: list[Code] = []
     if isinstance(binary, Pe):
-        for pe_section in binary.sections:
-            if pe_section.flags & EXECUTE:
-                offset, size = binary.content(pe_section)
-                out.append(Code(pe_section.address, offset, size))
-        return out
+        return [Code(part.address, *binary.content(part)) for part in binary.sections if part.flags & EXECUTE]
+    if not binary.sections:
+        executable = [part for part in binary.segments if part.kind == PT_LOAD and part.flags & PF_EXECUTE]
+        inside = [part for part in executable if binary.view.inside(part.offset, part.file_size)]
+        return [Code(part.address, part.offset, part.file_size) for part in inside]
+    out = []
     for section in binary.sections:
         stub = section.name.startswith(".plt") or section.name in (".init", ".fini")
         if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS and not stub and section.size:
-            binary.content(section)
-            out.append(Code(section.address, section.offset, section.size))
-    if not binary.sections:
-        for segment in binary.segments:
-            if segment.kind == 1 and segment.flags & 1 and binary.view.inside(segment.offset, segment.file_size):
-                out.append(Code(segment.address, segment.offset, segment.file_size))
+            out.append(Code(section.address, *binary.content(section)))
     return out
 
 
@@ -150,12 +145,10 @@ def _elf_functions(elf: Elf) -> Functions:
     value = table["value"].astype(np.int64)
     chosen = np.flatnonzero(callable_ & _lies_in_code(value, code))
     # Of several names for one address a global one is kept: it is what others call.
-    order = np.lexsort((-(table["info"][chosen] >> 4).astype(np.int64), value[chosen]))
-    chosen = chosen[order]
-    first = np.ones(len(chosen), bool)
-    first[1:] = np.diff(value[chosen]) > 0
+    chosen = chosen[np.lexsort((-(table["info"][chosen] >> 4).astype(np.int64), value[chosen]))]
+    start, first = np.unique(value[chosen], return_index=True)
     chosen = chosen[first]
-    start, size = value[chosen], np.minimum(table["size"][chosen], 1 << 40).astype(np.int64)
+    size = np.minimum(table["size"][chosen], 1 << 40).astype(np.int64)
     # Locals after a FILE entry belong to it; the accumulated maximum carries the last one forward.
     files = (
         np.maximum.accumulate(np.where(kind == _FILE, np.arange(len(table)), 0)) if full and len(table) else start[:0]
@@ -240,20 +233,17 @@ def _pe_functions(pe: Pe) -> Functions:
     table = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset)
     rows = table.reshape(count, step // 4).astype(np.int64)
     code = code_of(pe)
-    rows = rows[_lies_in_code(rows[:, 0], code)] if len(rows) else rows
-    rows = rows[np.argsort(rows[:, 0], kind="stable")] if len(rows) else rows
-    start = rows[:, 0]
-    end = rows[:, 1] if step == 12 else np.zeros(len(rows), np.int64)
-    keep = np.ones(len(start), bool)
-    keep[1:] = np.diff(start) > 0
+    rows = rows[_lies_in_code(rows[:, 0], code)]
+    start, first = np.unique(rows[:, 0], return_index=True)
+    end = rows[first, 1] if step == 12 else np.zeros(len(start), np.int64)
     named = dict(pe.exports)
-    start, end = _add_leaves(start[keep], end[keep], np.fromiter(named, np.int64, len(named)), code)
-    shown = np.isin(start, np.fromiter(named, np.int64, len(named)))
+    exported = np.fromiter(named, np.int64, len(named))
+    start, end = _add_leaves(start, end, exported, code)
+    shown = np.isin(start, exported)
     names = {int(i): named[int(start[i])] for i in np.flatnonzero(shown)}
-    empty = np.zeros(0, np.int64)
     symbol = np.full(len(start), -1, np.int64)
     end = _bound_ends(start, end, code)
-    return Functions(start, end, symbol, np.zeros(0, SYMBOL), (b"", 0, 0), empty, shown, names)
+    return Functions(start, end, symbol, np.zeros(0, SYMBOL), (b"", 0, 0), symbol[:0], shown, names)
 
 
 def _add_leaves(start: Ints, end: Ints, exported: Ints, code: list[Code]) -> tuple[Ints, Ints]:

@@ -23,7 +23,7 @@ import msgspec
 
 from rekindle.formats.cubin import Face, Kernel, Parameter, read_symbols
 from rekindle.formats.elf import Elf
-from rekindle.formats.view import Malformed, View
+from rekindle.formats.view import Malformed, View, round_up
 from rekindle.model.toml import read_beside
 
 SECTIONS = (".hip_fatbin", ".hip_fat")
@@ -133,7 +133,7 @@ def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
     names = {name: name.encode() for name in objects}
     at = 32 + sum(24 + len(name) for name in names.values())
     table, body = bytearray(PLAIN + struct.pack("<Q", len(objects))), bytearray()
-    start = -(-at // ALIGN) * ALIGN
+    start = round_up(at, ALIGN)
     for name, content in objects.items():
         body += bytes(-len(body) % ALIGN)
         table += struct.pack("<QQQ", start + len(body), len(content), len(names[name])) + names[name]
@@ -208,19 +208,16 @@ def _read_compressed(view: View, start: int, end: int) -> tuple[Bundle, int]:
 
 
 def _inflate_head(data: bytes, method: int, what: str, size: int = HEAD) -> bytes:
-    if method == 0:
-        try:
-            return zlib.decompressobj().decompress(data, size)
-        except zlib.error as error:
-            raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error
-    if method != 1:
-        raise Malformed(f"{what}: an offload bundle is compressed with method {method}, which is not known")
     from rekindle.formats.zstd import ZstdError, read_zstd
 
     try:
-        return read_zstd(data, size, window_log=31)  # long-distance matching asks for large windows
-    except ZstdError as error:
+        if method == 0:
+            return zlib.decompressobj().decompress(data, size)
+        if method == 1:
+            return read_zstd(data, size, window_log=31)  # long-distance matching asks for large windows
+    except (zlib.error, ZstdError) as error:
         raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error
+    raise Malformed(f"{what}: an offload bundle is compressed with method {method}, which is not known")
 
 
 def object_chip(image: bytes) -> str | None:

@@ -8,12 +8,9 @@ the lengths from each function's start then visits only the instructions the CPU
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from rekindle.formats import x86_tables as tables
-
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
+from rekindle.formats.code_scan import Bytes, Flags, Ints
 
 PAD = 32
 # With fewer walkers than this a plain Python loop is as fast as NumPy's call overhead.
@@ -52,14 +49,14 @@ def instruction_set(code: bytes) -> str | None:
     return None if kinds or kind in (0, tables.BAD) else tables.CLASSES[kind]
 
 
-def _modrm(b: Bytes, at: Offsets) -> Bytes:
+def _modrm(b: Bytes, at: Ints) -> Bytes:
     """Bytes of ModRM, SIB and displacement where ModRM lies at ``at``."""
     size = tables.MODRM[b[at]]
     sib = (size & 0x80) != 0
     return np.asarray((size & 0x7F) + np.where(sib & ((b[at + 1] & 7) == 5), 4, 0).astype(np.uint8), np.uint8)
 
 
-def _heads(b: Bytes, value: int) -> Offsets:
+def _heads(b: Bytes, value: int) -> Ints:
     return np.flatnonzero(b[:-8] == value)
 
 
@@ -111,7 +108,7 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
     isa[at] = np.where(tbm, np.uint8(tables.ID["tbm"]), np.uint8(tables.ID["xop"]))
 
 
-def _rex(b: Bytes, length: Bytes, isa: Bytes, at: Offsets) -> None:
+def _rex(b: Bytes, length: Bytes, isa: Bytes, at: Ints) -> None:
     """REX adds a byte; REX.W makes ``mov r, imm`` eight bytes long and ``0F C7 /1`` a cmpxchg16b."""
     following = b[at + 1]
     wide = (b[at] & 8) != 0
@@ -141,7 +138,7 @@ def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     opcode_at = at[end_of] + 1
     values = b[at]
 
-    def has(value: int) -> npt.NDArray[np.bool_]:
+    def has(value: int) -> Flags:
         count = np.cumsum(values == value)
         return np.asarray(count[end_of] - count + (values == value) > 0)
 
@@ -181,7 +178,7 @@ def follow(length: Bytes) -> Iterator[int]:
         at += sizes[at]
 
 
-def walk(length: Bytes, isa: Bytes, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+def walk(length: Bytes, isa: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """(offset, index of its function) of each instruction with a class, met when walking every function.
 
     A walk ends at the function's end or at an encoding that no CPU has.
@@ -189,14 +186,14 @@ def walk(length: Bytes, isa: Bytes, starts: Offsets, ends: Offsets) -> tuple[Off
     flagged = length | np.where(isa > 0, np.uint8(0x80), np.uint8(0))
     stop = isa == tables.BAD
     position, end, owner = starts.astype(np.int64), ends.astype(np.int64), np.arange(len(starts))
-    found_at: list[Offsets] = []
-    found_in: list[Offsets] = []
+    found_at: list[Ints] = []
+    found_in: list[Ints] = []
     keep = position < end
     position, end, owner = position[keep], end[keep], owner[keep]
     while len(position) > FEW:
         value = flagged[position]
         hit = np.flatnonzero(value & 0x80)
-        alive: npt.NDArray[np.bool_] | None = None
+        alive: Flags | None = None
         if len(hit):
             found_at.append(position[hit])
             found_in.append(owner[hit])

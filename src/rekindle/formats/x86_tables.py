@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rekindle.formats.code_scan import Bytes, Flags
 from rekindle.model.toml import read_beside
-
-Bytes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 
 _TABLE = read_beside(__file__, "x86.toml", dict[str, Any])
 CLASSES = tuple(_TABLE["classes"].split())

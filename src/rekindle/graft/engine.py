@@ -8,7 +8,7 @@ import fnmatch
 import re
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.library import DeviceLibrary, GpuLibrary, GraftCandidate, Unit, Way, unit_compression
 from rekindle.graft.pack import read_graft, write_archive, write_graft
 from rekindle.graft.source import SourceWay, compare_code
-from rekindle.graft.wheel import apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
+from rekindle.graft.wheel import Applied, apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
 from rekindle.host.files import file_state, sha256_of, whole_file, write_atomically
 from rekindle.model.arch import GpuArch
 from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof
@@ -290,20 +290,14 @@ def _run_jobs(order: GraftOrder, folder: Path, jobs: Sequence[Job]) -> dict[str,
     return dict(order.run_jobs(folder, jobs)) if jobs else {}
 
 
-def _used_ways(libraries: Iterable[FoundLibrary], code: Code) -> tuple[Way, ...]:
-    """The ways that made something of what is added: only their flags and sources are told."""
-    ways: dict[int, Way] = {}
-    for library in libraries:
-        for way, units in library.planned:
-            if any(unit.arch in code.get((unit.library, unit.unit.number), {}) for unit in units):
-                ways[id(way)] = way
-    return tuple(ways.values())
-
-
 def _write_result(
     order: GraftOrder, code: Code, report: GraftReport, progress: Progress, libraries: Sequence[FoundLibrary]
 ) -> GraftReport:
-    used, version = _used_ways(libraries, code), report.version or ""
+    version = report.version or ""
+    # Only of ways that made something of what is added the flags and sources are told.
+    planned = [(way, unit) for library in libraries for way, units in library.planned for unit in units]
+    made = [way for way, unit in planned if unit.arch in code.get((unit.library, unit.unit.number), {})]
+    used = {id(way): way for way in made}.values()
     fat = [(library.name, unit.unit) for library in libraries for unit in library.units if isinstance(unit.unit, Unit)]
     # By library, the flags of an entry it has: they name the system that its host code is for.
     hosts = {name: unit.container.entries[0].flags for name, unit in fat}
@@ -311,7 +305,7 @@ def _write_result(
     storage = "zstd" if {unit_compression(unit) for _, unit in fat} == {"zstd"} else "none"
     archs = sorted({arch for images in code.values() for arch in images})
     making = Making(
-        way=used[-1].kind,
+        way=[*used][-1].kind,
         archs=tuple(map(str, archs)),
         tools=order.tools.versions,
         flags=tuple(dict.fromkeys(flag for way in used for flag in way.flags)),
@@ -341,10 +335,15 @@ def _write_result(
         return msgspec.structs.replace(
             report, graft=str(order.graft), graft_bytes=order.graft.stat().st_size, sha256=applied.sha256
         )
+    return _tell_written(report, applied, draft, making)
+
+
+def _tell_written(report: GraftReport, applied: Applied, graft: Path, making: Making) -> GraftReport:
+    """The report with what lies on the disk now, a statement beside it."""
     statement = write_beside(applied.path, applied.sha256, report, making)
     return msgspec.structs.replace(
         report, out=str(applied.path), sha256=applied.sha256, bytes_after=applied.path.stat().st_size,
-        graft=str(draft), graft_bytes=draft.stat().st_size, provenance=str(statement),
+        graft=str(graft), graft_bytes=graft.stat().st_size, provenance=str(statement),
         notes=(*report.notes, *applied.notes),
     )  # fmt: skip
 
@@ -394,18 +393,12 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
         way=graft.made.way,
         version=graft.version,
         units=_sort_outcomes([*graft.left_out, *added]),
-        out=str(applied.path),
-        sha256=applied.sha256,
-        bytes_after=applied.path.stat().st_size,
-        graft=str(graft_file),
-        graft_bytes=graft_file.stat().st_size,
         tools=graft.made.tools,
-        notes=applied.notes,
         libraries=graft.libraries,
         same_bytes=applied.sha256 == graft.grafted_sha256 if graft.grafted_sha256 else None,
     )
-    statement = write_beside(applied.path, applied.sha256, report, graft.made)
-    return msgspec.structs.replace(report, provenance=str(statement), seconds=time.monotonic() - begun)
+    report = _tell_written(report, applied, graft_file, graft.made)
+    return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
 
 
 def _sort_outcomes(units: Sequence[UnitOutcome]) -> tuple[UnitOutcome, ...]:

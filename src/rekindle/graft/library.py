@@ -7,22 +7,27 @@ is a :class:`Malformed` that says why this library stays as it is.
 
 import functools
 import mmap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from rekindle.formats.binary import open_binary
 from rekindle.formats.cubin import Face, ModuleId, face_differences, module_id, other_arch, read_face
-from rekindle.formats.elf import Elf, Section
-from rekindle.formats.elf_move import ALIGN, SectionPiece, move_section, pointers_into
+from rekindle.formats.elf import Elf
+from rekindle.formats.elf_move import ALIGN, Pointer, SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
-from rekindle.formats.pe import Pe, PeSection
+from rekindle.formats.pe import Pe
 from rekindle.formats.pe_move import image_pointers_into, move_image_section
 from rekindle.formats.view import Malformed, release
 from rekindle.graft.compile import Job
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import State, UnitOutcome, WayKind
+
+_READ_POINTERS: dict[str, Callable[[Any, Any], tuple[Pointer, ...]]] = {
+    "elf": pointers_into,
+    "pe": image_pointers_into,
+}
 
 
 @dataclass(frozen=True)
@@ -174,28 +179,21 @@ class DeviceLibrary:
         return open_binary(self._data, self.name)
 
     @functools.cached_property
-    def _section(self) -> Section | PeSection | None:
+    def _section(self) -> Any:
         every = self.headers.sections if self.headers else ()
         return next((section for section in every if section.name in self.sections), None)
 
     def _place(self) -> tuple[int, int, int]:
         """Where the section lies in the file, its size, and the address it is mapped to."""
-        match self.headers, self._section:
-            case Pe() as image, PeSection() as section:
-                return (*image.content(section), image.image_base + section.address)
-            case Elf() as elf, Section() as part:
-                return (*elf.content(part), part.address)
-        return 0, 0, 0
+        if self.headers is None or self._section is None:
+            return 0, 0, 0
+        return (*self.headers.content(self._section), self.headers.image_base + self._section.address)
 
     def check_pointers(self) -> None:
         """Every container must be led to by a pointer that can be set, and every pointer must lead to a container."""
-        match self.headers, self._section:
-            case Pe() as image, PeSection() as section:
-                targets = {pointer.target for pointer in image_pointers_into(image, section)}
-            case Elf() as elf, Section() as part:
-                targets = {pointer.target for pointer in pointers_into(elf, part)}
-            case _:
-                raise Malformed(f"{self.name} has no containers")
+        if self.headers is None or self._section is None:
+            raise Malformed(f"{self.name} has no containers")
+        targets = {pointer.target for pointer in _READ_POINTERS[self.headers.format](self.headers, self._section)}
         known = {unit.address for unit in self.units}
         if lost := known - targets:
             raise Malformed(
@@ -211,11 +209,10 @@ class DeviceLibrary:
         self.check_pointers()
         pieces = [self._piece(unit.number, additions.get(unit.number, ())) for unit in self.units]
         with path.open("wb+") as out:
-            match self.headers, self._section:
-                case Pe() as image, PeSection() as section:
-                    move_image_section(image, section, pieces, self._file, out)
-                case Elf() as elf, Section() as part:
-                    move_section(elf, part, pieces, out, self.align)
+            if isinstance(self.headers, Pe):
+                move_image_section(self.headers, self._section, pieces, self._file, out)
+            elif self.headers:
+                move_section(self.headers, self._section, pieces, out, self.align)
         try:
             self._check_written(additions, path)
         except Malformed as error:

@@ -230,7 +230,7 @@ class RoutesByNames:
     offers = True
 
     def __init__(self, graph: CodeGraph, uses: Mapping[int, Mapping[str, int]], guards: NamedGuards) -> None:
-        self.graph, self.functions = graph, graph.functions
+        self.graph, self.functions, self.callers = graph, graph.functions, graph.callers
         self.uses, self.guards = uses, guards
 
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
@@ -262,27 +262,21 @@ class RoutesByNames:
         is_local = self.functions.named(number) and self.functions.binding(number) != GLOBAL
         if not is_local or self.functions.file(number):
             return False
-        guards = map(self.guards.of, self.graph.callers(number))
+        guards = map(self.guards.of, self.callers(number))
         return any(guard is not None and guard.trust == "whole" for guard in guards)
 
     def is_closed(self, number: int) -> bool:
         """Code that is itself a copy for some CPU, or that asks the CPU, lets nobody through."""
         return self.guards.covers_copy(number) or self.graph.checks(number)
 
-    def callers(self, number: int) -> tuple[int, ...]:
-        return self.graph.callers(number)
-
     def route_to_caller(self, number: int) -> Route | None:
         """The first caller to which outside code gets, and the way there; None where there is none."""
-        for caller in self.graph.callers(number):
-            names = self.route_to(caller)
-            if names is not None:
-                return Route(caller, names)
-        return None
+        ways = ((caller, self.route_to(caller)) for caller in self.callers(number))
+        return next((Route(caller, names) for caller, names in ways if names is not None), None)
 
     def route_to(self, number: int) -> tuple[str, ...] | None:
         """This function and its callers up to where outside code enters; None where there is no such way."""
-        for node, came in climb([number], self.graph.callers, closed=self.is_closed):
+        for node, came in climb([number], self.callers, closed=self.is_closed):
             if self._entered_from_outside(node):
                 return tuple(map(self.functions.name, way_to(node, came)))
             if len(came) > MOST_VISITED:

@@ -95,13 +95,10 @@ def climb(
 
 def way_to(node: int, came: Mapping[int, int]) -> list[int]:
     """From where the climb began to a node."""
-    out = [node]
-    while came[out[-1]] != ROOT:
-        out.append(came[out[-1]])
-    return out[::-1]
+    return [node, *chain_to(node, came)][::-1]
 
 
-def chain_to(node: int, parent: Ints) -> list[int]:
+def chain_to(node: int, parent: Ints | Mapping[int, int]) -> list[int]:
     """From the node's caller up to the root; empty for roots and for what is not reached."""
     out: list[int] = []
     step = int(parent[node])

@@ -58,7 +58,7 @@ class RoutesByCalls:
         self.asks = graph.asks_at_all or bool(graph.resolvers)
         self._caller, self._callee = graph.edges
         self.by_caller = Edges(self._caller, self._callee)
-        self.by_callee = Edges(self._callee, self._caller)
+        self.callers = Edges(self._callee, self._caller).of
 
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """By what calls what and where pointers lie, whatever the names say."""
@@ -106,9 +106,6 @@ class RoutesByCalls:
 
     def is_closed(self, number: int) -> bool:
         return bool(self.blocked[number])
-
-    def callers(self, number: int) -> list[int]:
-        return self.by_callee.of(number)
 
     def route_to_caller(self, number: int) -> Route | None:
         if self.called[number] == UNREACHED:
@@ -191,7 +188,7 @@ class RoutesByCalls:
         """Functions that ask the CPU, themselves or through a small one they call; copies by name; ifunc resolvers."""
         askers = self.graph.asking | set(self.graph.import_askers)
         asking = self._flags(askers)
-        state = find_state(self.library, askers, self.by_callee.of)
+        state = find_state(self.library, askers, self.callers)
         knowing = self._flags(readers_of(self.library, state) | self.graph.state_readers | self.graph.resolvers)
         question = asking | self._flags(filter(self.graph.is_question, set(self._callee.tolist())))
         first = self._flags(self.first)
@@ -282,7 +279,7 @@ class RoutesByCalls:
         def takes(node: int, caller: int) -> bool:
             return not self.blocked[caller] and self._always(caller, node)
 
-        for _, came in climb([number], self.by_callee.of, takes=takes):
+        for _, came in climb([number], self.callers, takes=takes):
             root = next((node for node in came if node in self.roots and node != number), None)
             if root is not None:
                 return way_to(root, came)[1:]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rekindle.formats import x86, x86_scan, x86_tables
-from rekindle.formats.code_scan import Bytes, Scan, Stretch, Variables, unpack
+from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, unpack
 from rekindle.formats.x86_scan import may_have_classes
 
 BASE = 0x1000
@@ -112,7 +112,7 @@ def test_rare_marks_are_looked_at_first(size: int, looked_at: bool, monkeypatch:
     asked: list[int] = []
     real = x86_scan._may_start
 
-    def spy(code: Bytes, places: x86.Offsets, floors: x86.Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def spy(code: Bytes, places: Ints, floors: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         asked.append(len(places))
         return np.asarray(real(code, places, floors))
 
