@@ -10,7 +10,6 @@ import re
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +20,12 @@ from rekindle.bundle import rules
 from rekindle.bundle.collect import BroughtLibrary, Collection, collect, fold, read_native
 from rekindle.bundle.dlls import Placement, place_dlls
 from rekindle.bundle.trim import trim
-from rekindle.compat.resources import Demand, first_shortage
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, StageFailed, tell_os_errors
 from rekindle.formats.linked import Linked
 from rekindle.formats.pe_rewrite import rename_imports
-from rekindle.formats.rewrite import Rewriter, extract, file_chunks
+from rekindle.formats.rewrite import Rewriter, extract, file_chunks, tell_zip_errors
 from rekindle.formats.wheel import check_wheel
-from rekindle.host.files import free_space, sha256_of, sweep_left_behind
+from rekindle.host.files import sha256_of, sweep_left_behind
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
@@ -78,17 +76,12 @@ class BundleOrder:
 
 def make_fat(order: BundleOrder, progress: Progress) -> BundleReport:
     """Make the fat wheel, or with ``dry_run`` only tell what it would be."""
-    try:
+    doing = f"cannot bundle {order.wheel.name} into {order.out}"
+    remedy = "nothing was written; make room or give a writable directory with --out"
+    with tell_zip_errors(order.wheel), tell_os_errors(doing, remedy=remedy):
         check_wheel(order.wheel)
         with zipfile.ZipFile(order.wheel) as source:
             return _Bundling(order, source, progress).run()
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise BadInput(f"{order.wheel.name} is no readable wheel: {error}") from error
-    except OSError as error:
-        raise BadInput(
-            f"cannot bundle {order.wheel.name} into {order.out}: {error.strerror or error}",
-            remedy="nothing was written; make room or give a writable directory with --out",
-        ) from error
 
 
 class _Bundling:
@@ -157,10 +150,10 @@ class _Bundling:
         sizes = [lib.path.stat().st_size for lib in collection.brought.values()]
         sizes += [info.file_size for info in self.source.infolist() if _NATIVE.search(info.filename)]
         need = self.order.wheel.stat().st_size + max(sizes, default=0)
-        short = first_shortage([Demand("bundle", str(self.order.out), need)], free_space(LiveHost()))
-        if short is not None:
+        disk = LiveHost().disk(str(self.order.out))
+        if disk is not None and disk.free < need:
             raise BadInput(
-                f"bundle needs at least {spoken_bytes(need)} at {self.order.out}, and {spoken_bytes(short.free)} are"
+                f"bundle needs at least {spoken_bytes(need)} at {self.order.out}, and {spoken_bytes(disk.free)} are"
                 " free there",
                 remedy="nothing was written; make room there, or write to another disk with --out DIR",
             )

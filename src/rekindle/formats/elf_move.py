@@ -89,10 +89,9 @@ class _Plan:
         self.elf, self.section, self.pieces, self.align = elf, section, pieces, align
         view = elf.view
         self.head = list(view.unpack("<QQ", 32))
-        entry, count, row, rows, names = view.unpack("<HHHHH", 54)
+        entry, count, row, rows = view.unpack("<HHHH", 54)
         if (entry, row) != (_SEGMENT.size, _SECTION.size) or not rows or rows != len(elf.sections) or not elf.segments:
             raise Malformed(f"{view.what} has tables of another form than libraries have")
-        self.names = names
         self.segments = [list(view.unpack(_SEGMENT.format, self.head[0] + i * entry)) for i in range(count)]
         self.rows = [list(view.unpack(_SECTION.format, self.head[1] + i * row)) for i in range(rows)]
         self.loads = [segment for segment in self.segments if segment[0] == PT_LOAD]

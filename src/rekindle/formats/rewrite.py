@@ -5,6 +5,7 @@ its name only when it is complete.
 """
 
 import base64
+import contextlib
 import csv
 import hashlib
 import io
@@ -12,6 +13,7 @@ import os
 import shutil
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -102,6 +104,15 @@ class Rewriter:
         record = out.getvalue().encode("utf-8")
         self.target.writestr(info, record)
         return record
+
+
+@contextlib.contextmanager
+def tell_zip_errors(wheel: Path) -> Iterator[None]:
+    """Whatever Python finds wrong with the archive becomes a :class:`BadInput`."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise BadInput(f"{wheel.name} is no readable wheel: {error}") from error
 
 
 def new_member(name: str, mode: int = 0o644, stamp: tuple[int, ...] = _EPOCH) -> zipfile.ZipInfo:

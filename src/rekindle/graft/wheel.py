@@ -14,24 +14,22 @@ import mmap
 import re
 import shutil
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from rekindle.compat.resources import Demand, first_shortage
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, tell_os_errors
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.elf_string import replace_text
-from rekindle.formats.rewrite import Rewriter, extract
+from rekindle.formats.rewrite import Rewriter, extract, tell_zip_errors
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft.hip import HipLibrary
 from rekindle.graft.library import GpuLibrary
-from rekindle.host.files import free_space, sha256_of
+from rekindle.host.files import sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import parse_gpu_arch, parse_sm
 from rekindle.model.document import encode
@@ -106,17 +104,9 @@ def apply_graft(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: P
             f" {digest[:12]}…",
             remedy="give the official wheel, unchanged",
         )
-    try:
+    remedy = "nothing was written; make room or give a writable directory with --out"
+    with tell_zip_errors(wheel), tell_os_errors(f"cannot write the grafted wheel into {out}", remedy=remedy):
         return _write_wheel(wheel, graft, entries, out, progress)
-    except InvalidWheelFilename as error:
-        raise BadInput(f"{wheel.name} is no wheel's name: {error}") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise BadInput(f"{wheel.name} is no readable wheel: {error}") from error
-    except OSError as error:
-        raise BadInput(
-            f"cannot write the grafted wheel into {out}: {error.strerror or error}",
-            remedy="nothing was written; make room or give a writable directory with --out",
-        ) from error
 
 
 def _write_wheel(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, progress: Progress) -> Applied:
@@ -248,10 +238,10 @@ def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list
     passing = max(2 * checked.members[name].size + size for name, size in added.items())
     need = wheel.stat().st_size + sum(added.values()) + passing
     out.mkdir(parents=True, exist_ok=True)
-    short = first_shortage([Demand("graft", str(out), need)], free_space(LiveHost()))
-    if short is not None:
+    disk = LiveHost().disk(str(out))
+    if disk is not None and disk.free < need:
         raise BadInput(
-            f"the grafted wheel needs up to {spoken_bytes(need)} at {out}, and {spoken_bytes(short.free)} are free",
+            f"the grafted wheel needs up to {spoken_bytes(need)} at {out}, and {spoken_bytes(disk.free)} are free",
             remedy="nothing was written; make room there, or write to another disk with --out DIR",
         )
 

@@ -54,8 +54,6 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
             variables = written(caller)
             if len(variables) <= MOST_KEPT:
                 rows += [(start, start + (WIDE if _runs_at_load(library, caller) else FIELDS)) for start in variables]
-    if not rows:
-        return np.zeros((0, 2), np.int64)
     state = _join_spans(rows)
     # A pointer to such a variable (OpenCV's currentFeatures, a slot of the offset table) is one as well.
     rows += [(start, start + 8) for start in pointer_at[_in_spans(pointer_to, state)].tolist()]
@@ -75,7 +73,7 @@ def _join_spans(rows: list[tuple[int, int]]) -> Ints:
             out[-1][1] = max(out[-1][1], high)
         else:
             out.append([low, high])
-    return np.array(out, np.int64)
+    return np.array(out, np.int64).reshape(-1, 2)
 
 
 def _in_spans(address: Ints, state: Ints) -> Flags:

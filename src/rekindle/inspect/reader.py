@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from rekindle.errors import BadInput, reading
+from rekindle.errors import BadInput, reading, tell_os_errors
 from rekindle.formats.view import map_file, map_open
 
 MAX_FILES = 200_000
@@ -55,17 +55,15 @@ class WheelSource:
     def mapped(self, name: str) -> Iterator[Any]:
         import tempfile
 
-        try:
-            with tempfile.TemporaryFile(prefix="rekindle-") as file:
-                self.digests[name] = self.zip.inflate(name, file.write)
-                file.flush()
-                with map_open(file) as buffer:
-                    yield buffer
-        except OSError as error:
-            raise BadInput(
-                f"{self.label}: {name} cannot be unpacked to {tempfile.gettempdir()}: {error.strerror or error}",
-                remedy="set TMPDIR to a place with room for it",
-            ) from error
+        doing = f"{self.label}: {name} cannot be unpacked to {tempfile.gettempdir()}"
+        with (
+            tell_os_errors(doing, remedy="set TMPDIR to a place with room for it"),
+            tempfile.TemporaryFile(prefix="rekindle-") as file,
+        ):
+            self.digests[name] = self.zip.inflate(name, file.write)
+            file.flush()
+            with map_open(file) as buffer:
+                yield buffer
 
 
 class DirectorySource:

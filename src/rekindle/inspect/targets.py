@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.host.live import LiveHost
 from rekindle.inspect.reader import DirectorySource, Source, WheelSource, open_local
 from rekindle.model.progress import Progress
@@ -212,8 +212,7 @@ def _copy_wheel(stream: BinaryIO, file: BinaryIO, label: str) -> None:
 
 def _open_wheel(path: Path, label: str) -> WheelSource | BadInput:
     try:
-        return WheelSource(lambda: path.open("rb"), label, path.stat().st_size)
+        with reading(label):
+            return WheelSource(lambda: path.open("rb"), label, path.stat().st_size)
     except BadInput as error:
         return error
-    except OSError as error:
-        return BadInput(f"cannot read {label}: {error.strerror or error}")
