@@ -44,7 +44,8 @@ def surroundings(reading: Reading) -> dict[str, str]:
 
 def _toolkit_span(arch: Sm, scene: Scene) -> tuple[str | None, str | None]:
     """First and last toolkit whose nvcc compiles for an architecture; None where the tables do not reach that far."""
-    kits = [kit for kit in reversed(scene.facts.toolkits) if arch in scene.toolkit_archs(kit)]
+    plain = Sm(arch.major, arch.minor)  # The tables name few of the variants for one chip (121a) or family (100f).
+    kits = [kit for kit in reversed(scene.facts.toolkits) if plain in scene.toolkit_archs(kit)]
     if not kits:
         return None, None
     oldest, newest = scene.facts.toolkits[-1], scene.facts.toolkits[0]
