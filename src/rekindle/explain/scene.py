@@ -8,6 +8,7 @@ from typing import TypeVar
 from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.images import covers, flavour_code, split_targets
 from rekindle.compat.processor import features_of
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
 from rekindle.facts import Facts, load_facts
@@ -15,6 +16,7 @@ from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Cpu, Machine
 from rekindle.model.plan import Plan
+from rekindle.model.version import key
 from rekindle.model.wheel import WheelReport
 
 _PLACES = ("windows", "macos", "wsl", "jetson", "arm", "musl", "amd", "xpu", "zluda")
@@ -196,24 +198,33 @@ def carries(flavour: Flavour, card: Sm | Gfx, scene: Scene, *, native: bool = Fa
 
 
 def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> Carrier | None:
-    """The newest published torch (or this very release) for a card; of its flavours the newest CUDA or ROCm.
-
-    Where any release may be named, PTX alone is not enough: all but the newest cards would be sent to a release from
-    before they existed.
-    """
+    """The newest published torch (or this very release) for a card; of its flavours the newest CUDA or ROCm."""
     releases = (torch,) if torch else scene.facts.releases
     for version in releases:
-        stable = [
-            row for row in scene.facts.flavours(version) if _toolkit_version(row, card) and row.status == "stable"
-        ]
-        ours = (row for row in stable if row.publisher == "pytorch" or isinstance(card, Gfx))
-        rows = [row for row in ours if carries(row, card, scene, native=torch is None)]
-        if rows:
-            best = max(rows, key=lambda row: tuple(map(int, (_toolkit_version(row, card) or "0").split("."))))
+        if rows := flavours_for(card, version, scene, native=torch is None):
+            best = rows[0]
             # AMD's own wheels keep the kernels of each card in a package of their own.
             extra = f"device-{card}" if best.publisher == "amd" else ""
             return Carrier(torch=version, flavour=best.name, index=best.index, cuda=best.cuda, extra=extra)
     return None
+
+
+def flavours_for(card: Sm | Gfx, torch: str, scene: Scene, *, native: bool = True) -> list[Flavour]:
+    """A release's flavours that work on a card, the newest CUDA or ROCm first.
+
+    ``native``: PTX alone is not enough, since all but the newest cards would be sent to a release from before they
+    existed. Neither is a torch whose cuDNN lacks the card, which ``plan`` leaves out, too.
+    """
+    rows = [
+        row
+        for row in scene.facts.flavours(torch)
+        if _toolkit_version(row, card)
+        and row.status == "stable"
+        and (row.publisher == "pytorch" or isinstance(card, Gfx))
+        and carries(row, card, scene, native=native)
+        and not (native and cudnn_covers(row.cudnn, row.cuda, card, scene.facts).kind == "partly")
+    ]
+    return sorted(rows, key=lambda row: key(_toolkit_version(row, card) or "0"), reverse=True)
 
 
 def _toolkit_version(flavour: Flavour, card: Sm | Gfx) -> str | None:

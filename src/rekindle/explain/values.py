@@ -13,7 +13,16 @@ from rekindle.compat.processor import missing
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
 from rekindle.explain.events import Event, Reading
-from rekindle.explain.scene import Scene, capability, find_carrier, named_card, supported, to_sm, toolkit_of
+from rekindle.explain.scene import (
+    Scene,
+    capability,
+    find_carrier,
+    flavours_for,
+    named_card,
+    supported,
+    to_sm,
+    toolkit_of,
+)
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.version import key, minor
 
@@ -268,6 +277,26 @@ def driver_cuda(event: Event, scene: Scene) -> dict[str, str]:
 def torch_cuda(event: Event, scene: Scene) -> dict[str, str]:
     flavour = re.fullmatch(r"cu(\d{2})(\d)", scene.values.get("torch_flavour", ""))
     return {"torch_cuda_text": f"CUDA {flavour[1]}.{flavour[2]}"} if flavour else {}
+
+
+@fill
+def cuda_torch(event: Event, scene: Scene) -> dict[str, str]:
+    """The newest torch with code for the log's card, and its index: the newest CUDA that the driver runs; the oldest,
+    which most drivers run, where the driver is not known."""
+    card, driver = capability(event, scene), scene.values.get("driver_cuda")
+    if card is None:
+        return {}
+    for torch in scene.facts.releases:
+        rows = flavours_for(card, torch, scene)
+        fitting = [row for row in rows if not driver or key(row.cuda or "0")[0] <= key(driver)[0]]
+        if fitting:
+            flavour = fitting[0 if driver else -1].name
+            held = (
+                name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)}
+            )
+            pin = "" if next(held) == torch else f"=={torch}"
+            return {"cuda_torch": f"torch{pin}", "cuda_flavour": flavour}
+    return {}
 
 
 @fill

@@ -13,18 +13,20 @@ from rekindle.source.patches.header import load_patches
 
 WITH_ACTIONS = [rule for rule in load_rules() if rule.action]
 _REQUIREMENT = re.compile(r"(?:[\w.-]+|\{\w+\})(?:[<>=!~]=?[\w.,<>=!]+|\{\w+\})?")
+_DEFAULT = re.compile(r"\{\w+\|([\w.-]+)\}")
 
 
 @pytest.mark.parametrize("rule", WITH_ACTIONS, ids=lambda rule: rule.key)
 def test_an_action_is_one_thing_and_no_line_for_a_shell(rule: Rule) -> None:
     for action in rule.action:
         if isinstance(action, InstallPackages):
-            assert all(_REQUIREMENT.fullmatch(name) for name in (*action.packages, *action.remove))
+            named = (_DEFAULT.sub(r"\1", name) for name in (*action.packages, *action.remove))
+            assert all(map(_REQUIREMENT.fullmatch, named))
             assert not action.index or action.index.startswith("https://download.pytorch.org/whl/")
         if isinstance(action, SetVariable):
             assert all(re.fullmatch(r"[A-Z][A-Z0-9_]*", name) for name in action.variables)
         if not isinstance(action, AskPerson):
-            assert not re.search(r"[;&|`$]|sudo", str(action))
+            assert not re.search(r"[;&|`$]|sudo", _DEFAULT.sub(r"\1", str(action)))
 
 
 def test_what_a_log_says_fills_an_action() -> None:
@@ -38,6 +40,18 @@ def test_what_a_log_says_fills_an_action() -> None:
     assert api.explain(f"ImportError: {said}").matches[0].actions[0] == InstallPackages(
         packages=("tokenizers>=0.21,<0.22",)
     )
+
+
+@pytest.mark.parametrize(
+    ("card", "torch", "flavour"),
+    [("", "torch", "cu126"), ("Tesla K80", "torch==2.3.1", "cu118"), ("NVIDIA GeForce RTX 5090", "torch", "cu130")],
+)
+def test_the_torch_that_is_installed_is_one_for_the_card(card: str, torch: str, flavour: str) -> None:
+    log = f"GPU 0: {card}\nAssertionError: Torch not compiled with CUDA enabled\n"
+    index = f"https://download.pytorch.org/whl/{flavour}"
+    first = api.explain(log).matches[0]
+    assert first.actions == (InstallPackages(packages=(torch,), remove=("torch",), index=index),)
+    assert f"pip install {torch} --index-url {index} " in first.fix[0]
 
 
 def test_an_action_whose_value_is_unknown_is_left_out() -> None:

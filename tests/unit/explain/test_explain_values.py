@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rekindle import api
 from rekindle.explain import values as look
 from rekindle.explain.events import Reading
 from rekindle.explain.ranking import FILLS
@@ -13,7 +14,9 @@ from rekindle.explain.scene import Scene, carries, find_carrier
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Platform
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os
-from rekindle.model.plan import Plan
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.version import key
+from rekindle.plan.describe import machine_from_flags
 from scenes import event, scene, seen, wheel
 
 LINUX = Os(system="linux", arch="x86_64")
@@ -73,6 +76,38 @@ def test_the_wheel_for_a_card() -> None:
     assert (values["dotted"], values["capability"]) == ("6.1", "sm_61")
     assert "carrier" not in look.toolkit_for_card(event(capability="2.0"), scene())
     assert look.toolkit_for_card(event(), scene()) == {}
+
+
+@pytest.mark.parametrize("name", ["GTX 980", "GTX 1080", "Titan V", "RTX 4090", "RTX 5090", "K80", "GT 710"])
+def test_the_torch_for_a_card_is_the_plans(name: str) -> None:
+    machine = machine_from_flags(gpu=[name], os="linux", arch="x86_64")
+    planned, card = api.plan(machine, Wish(python="3.11"), wheelhouses=()), machine.gpus[0].arch
+    assert isinstance(card, Sm)
+    carrier = find_carrier(card, scene())
+    if planned.answer == "install":
+        assert carrier is not None and carrier.torch == planned.torch
+    else:
+        assert carrier is None or key(carrier.torch) < key(planned.torch or "")
+
+
+@pytest.mark.parametrize(
+    ("card", "driver", "torch", "flavour"),
+    [
+        ("3.7", None, "torch==2.3.1", "cu118"),
+        ("6.1", None, "torch", "cu126"),
+        ("6.1", "13.0", "torch", "cu126"),
+        ("6.1", "11.4", "torch", "cu118"),
+        ("8.6", "12.4", "torch", "cu126"),
+        ("8.6", "13.0", "torch", "cu132"),
+        ("8.6", "10.0", None, None),
+        ("2.0", None, None, None),
+    ],
+)
+def test_the_torch_to_install_has_the_card_and_runs_on_the_driver(
+    card: str, driver: str | None, torch: str | None, flavour: str | None
+) -> None:
+    values = look.cuda_torch(event(capability=card), scene(driver_cuda=driver or ""))
+    assert (values.get("cuda_torch"), values.get("cuda_flavour")) == (torch, flavour)
 
 
 def test_the_command_names_the_index_where_there_is_one() -> None:
