@@ -9,6 +9,7 @@ from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
+from rekindle.facts.name_history import find_module
 from rekindle.model.companion import CompanionPackageWheel
 from rekindle.model.version import minor
 
@@ -110,5 +111,24 @@ def _package_of(event: Event, scene: Scene) -> str | None:
     return max(there, key=lambda package: len(named[package]), default=None)
 
 
-FILLS: dict[str, Fill] = {"right-pair": _right_pair, "fitting-release": _fitting_release}
+def _model_release(event: Event, scene: Scene) -> dict[str, str]:
+    """Since when transformers has a model type: its modules are called as the types, parts of a model (``gemma3_text``)
+    lie in the module of the whole."""
+    named = (event.values.get(name, "") for name in ("model", "model2", "model3"))
+    model = next(filter(None, named), "").replace("-", "_")
+    whole = re.sub(r"_(?:text|vision|audio)(?:_model|_config)?$", "", model)
+    span = find_module(f"transformers.models.{model}") or find_module(f"transformers.models.{whole}")
+    if span is None or span.came is None:
+        return {}
+    return {
+        "model_release": f"transformers has it from {span.came} on.",
+        "model_install": f"pip install -U 'transformers>={span.came}'",
+    }
+
+
+FILLS: dict[str, Fill] = {
+    "right-pair": _right_pair,
+    "fitting-release": _fitting_release,
+    "model-release": _model_release,
+}
 CONDITIONS: dict[str, Condition] = {"pair-differs": _pair_differs}

@@ -62,3 +62,15 @@ def test_what_is_named_was_made_for_that_torch(package: str, torch: str) -> None
     finding = judge(package, at, load_facts())
     ready = finding.kind in ("runs", "last")
     assert [f"{package}=={finding.version}'" in step for step in named] == ([True] if ready else [])
+
+
+@pytest.mark.parametrize(
+    ("model", "release"),
+    [("qwen3_next", "4.57"), ("gemma3_text", "4.50"), ("gpt-oss", "4.55"), ("llama", None), ("nobody_knows", None)],
+)
+def test_a_model_type_names_the_release_that_has_it(model: str, release: str | None) -> None:
+    words = "but Transformers does not recognize this architecture"
+    first = diagnose([f"ValueError: The checkpoint has model type `{model}` {words}.".encode()]).matches[0]
+    assert first.id == "huggingface-versions" and model in first.title
+    assert (f"has it from {release} on" in first.cause) == (release is not None)
+    assert first.fix[0].startswith(f"pip install -U 'transformers>={release}' (" if release else "pip install -U tran")
