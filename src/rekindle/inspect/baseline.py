@@ -49,23 +49,17 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None
     vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
     old = set(legacy.tolist()) - vex
     prevails = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))
-    mostly = prevails and _older_share(vex, old, size) <= FEW
+    window, windows = _windows(size)
+    balance = Counter(map(window, old))
+    balance.subtract(map(window, vex))
+    # In how many windows the older encoding prevails; without windows it does in none.
+    mostly = prevails and sum(more > 0 for more in balance.values()) <= FEW * windows
     met = SECOND | (shares.keys() if mostly else shares.keys() - _AVX if prevails else frozenset())
     many = {name for name, share in shares.items() if share >= MANY and name in met}
     few = {name for name, share in shares.items() if share <= FEW and not (mostly and name in _AVX)}
     if shares.get("avx", 0.0) <= FEW and not mostly:
         few |= shares.keys() - SECOND - _AVX
     return Spread(frozenset(many - few), frozenset(few))
-
-
-def _older_share(vex: set[int], old: set[int], size: Ints) -> float:
-    """The share of windows in which the older encoding prevails."""
-    window, windows = _windows(size)
-    if not windows:
-        return 0.0
-    balance: Counter[int] = Counter(window(number) for number in old)
-    balance.subtract(window(number) for number in vex)
-    return sum(more > 0 for more in balance.values()) / windows
 
 
 def window_shares(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:

@@ -44,7 +44,7 @@ class CodeGraph:
         self._by_caller = Edges(caller, callee)
         self.started = set(self.numbers(references.started).tolist()) - {-1}
         self.resolvers = set(self.numbers(references.resolvers).tolist()) - {-1}
-        self._pointed_to = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
+        self.pointed_to = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
         self.asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
 
     def numbers(self, addresses: Ints) -> Ints:
@@ -114,19 +114,13 @@ class CodeGraph:
         start = int(self.functions.start[number])
         return [start, *self._stub_of.get(start, ())]
 
-    def takers(self, slot: int) -> list[int]:
-        """Functions that call an imported function, or read its address, through this slot."""
-        return self._by_slot.of(slot)
-
     @functools.cached_property
-    def _by_slot(self) -> Edges:
+    def by_slot(self) -> Edges:
+        """From a slot to the functions that call an imported function, or read its address, through it."""
         reads, calls, stubs = self.library.scan.reads, self.library.scan.calls, self.library.references.stubs
         through = calls[np.isin(calls[:, 1], np.fromiter(stubs, np.int64, len(stubs)))]
         slots = np.array([stubs[target] for target in through[:, 1].tolist()], np.int64)
         return Edges(np.concatenate([reads[:, 1], slots]), np.concatenate([reads[:, 0], through[:, 0]]))
-
-    def is_pointed_to(self, number: int) -> bool:
-        return number in self._pointed_to
 
     @functools.cached_property
     def asks_at_all(self) -> bool:
@@ -158,11 +152,7 @@ class CodeGraph:
 
     def calls(self, caller: int, number: int) -> bool:
         machine = self.library.binary.machine
-        return machine != "x86_64" or int(self.functions.start[number]) in self._callees(caller)
-
-    @functools.cache  # noqa: B019
-    def _callees(self, caller: int) -> frozenset[int]:
-        return frozenset(self._resolve(target) for target in self._facts(caller)[0])
+        return machine != "x86_64" or int(self.functions.start[number]) in self._facts(caller)[0]
 
     def _resolve(self, target: int) -> int:
         slot = self.library.references.stubs.get(target)
@@ -172,21 +162,16 @@ class CodeGraph:
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def checks(self, number: int) -> bool:
         """Does this function ask the CPU, itself or through a small function it calls?"""
-        if self._asks_here(number):
-            return True
-        for callee in self._by_caller.of(number):
-            small = self.functions.end[callee] - self.functions.start[callee] <= SMALL
-            if small and any(far in self.asking for far in self._by_caller.of(callee)):
-                return True
-        return False
-
-    def _asks_here(self, number: int) -> bool:
         if number in self.asking or number in self.state_readers or self.import_askers.get(number):
             return True
-        for callee in self._by_caller.of(number):
-            if callee in self.asking or self._check.search(self.functions.name(callee)):
-                return True
-        return self._reads_what_askers_wrote(number)
+        callees = self._by_caller.of(number)
+        if any(callee in self.asking or self._check.search(self.functions.name(callee)) for callee in callees):
+            return True
+        if self._reads_what_askers_wrote(number):
+            return True
+        size = self.functions.end - self.functions.start
+        small = (callee for callee in callees if size[callee] <= SMALL)
+        return any(far in self.asking for callee in small for far in self._by_caller.of(callee))
 
     def _reads_what_askers_wrote(self, number: int) -> bool:
         """For libraries without symbols: there the variables have no names to know them by."""
@@ -250,7 +235,7 @@ class CodeGraph:
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019
     def _facts(self, number: int) -> tuple[frozenset[int], frozenset[int]]:
-        """(targets of real calls and jumps, addresses of real memory operands) of a function."""
+        """(where real calls and jumps lead, call stubs or not; addresses of real memory operands) of a function."""
         code, at = self.decoded(number)
         start = int(self.functions.start[number])
         following = np.append(at[1:], int(self.functions.end[number]) - start)
@@ -267,7 +252,7 @@ class CodeGraph:
             fits = (modrm + 5 <= following) & (following - modrm <= 9) & ((code[modrm] & 0xC7) == 0x05)
             memory.update((start + following[fits] + displacements(code, modrm[fits] + 1)).tolist())
         through = {value for slot in memory if (value := self._pointer_in(slot)) is not None}
-        return frozenset(direct | through), frozenset(memory)
+        return frozenset(map(self._resolve, direct | through)), frozenset(memory)
 
 
 def _executes_cpuid(raw: bytes) -> bool:

@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rekindle.formats.functions import Functions
 from rekindle.model.toml import read_beside
 
 
@@ -65,24 +64,6 @@ class Guards:
         return by_name or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
 
 
-class NamedGuards:
-    """The guards of one library's functions, each looked up once."""
-
-    def __init__(self, table: Guards, functions: Functions, library: str) -> None:
-        self.table, self._functions = table, functions
-        # The guard that a function carries, by its name or that of its file or library.
-        self.of = functools.cache(lambda number: table.find(functions.name(number), functions.file(number), library))
-
-    def is_copy(self, number: int) -> bool:
-        """Is this function a copy for some CPU, by any of its names?"""
-        return self.of(number) is not None
-
-    def covers_copy(self, number: int) -> bool:
-        """The same by its own name or its file's alone, where a whole library's says nothing of who asks."""
-        name, file = self._functions.name(number), self._functions.file(number)
-        return any(guard.id != "fbgemm" and guard.covers(name, file) for guard in self.table.rows)
-
-
 def has_one(text: str, words: tuple[str, ...]) -> bool:
     """Is one of the words in the text?"""
     return any(map(text.__contains__, words))
@@ -93,15 +74,13 @@ def short(name: str) -> str:
     return name if len(name) <= 320 else name[:240] + name[-80:]
 
 
-def _read_guard(row: dict[str, Any]) -> Guard:
-    name, file, library = (re.compile(row[key]) if key in row else None for key in ("name", "file", "library"))
-    needs, words = frozenset(row.get("needs", ())), tuple(row.get("words", ()))
-    return Guard(row["id"], row["title"], row["trust"], name, file, library, needs, words)
-
-
 @functools.cache
 def load_guards() -> Guards:
     raw = read_beside(__file__, "guards.toml", dict[str, Any])
-    rows = tuple(map(_read_guard, raw["guard"]))
+    rows = []
+    for row in raw["guard"]:
+        patterns = (re.compile(row[key]) if key in row else None for key in ("name", "file", "library"))
+        needs, words = frozenset(row.get("needs", ())), tuple(row.get("words", ()))
+        rows.append(Guard(row["id"], row["title"], row["trust"], *patterns, needs, words))
     check = QuestionNames(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
-    return Guards(rows, check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))
+    return Guards(tuple(rows), check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))

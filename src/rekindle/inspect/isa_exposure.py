@@ -9,15 +9,16 @@ files for the copies they hold (torch), where names tell more than calls do, and
 read, they are searched upwards from each function by the names of functions and files.
 """
 
+import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.compat.operators import SILENT
 from rekindle.formats.functions import GLOBAL, WEAK
 from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
-from rekindle.inspect.guards import Guard, Guards, NamedGuards
+from rekindle.inspect.guards import Guard, Guards
 from rekindle.inspect.isa_scan import LibraryScan
 from rekindle.inspect.reach import Judgement, Route, climb, way_to
 from rekindle.inspect.routes_by_calls import RoutesByCalls
@@ -89,9 +90,11 @@ def classify(library: LibraryScan, guards: Guards) -> Exposure:
 class _Classifier:
     def __init__(self, library: LibraryScan, guards: Guards) -> None:
         self.library = library
-        self.functions = library.functions
+        self.functions = functions = library.functions
         self.base = library.binary.view.what.rsplit("/", 1)[-1]
-        self.guards = NamedGuards(guards, library.functions, self.base)
+        self.guards = guards
+        # The guard that a function carries, by its name or that of its file or library.
+        self.guard_of = functools.cache(lambda n: guards.find(functions.name(n), functions.file(n), self.base))
         self.graph = CodeGraph(library, guards.check_function)
         self.uses = _isa_uses(library)
         self.out = Exposure(functions=len(self.functions), named=self.graph.named, asks=self.graph.asks_at_all)
@@ -99,9 +102,11 @@ class _Classifier:
         # not read.
         self.routes: RoutesByNames | RoutesByCalls
         if isinstance(library.binary, Pe) or library.marked:
-            self.routes = RoutesByNames(self.graph, self.uses, self.guards)
+            self.routes = RoutesByNames(self.graph, self.uses, self.guard_of, guards)
         else:
-            self.routes = RoutesByCalls(library, self.graph, self.uses, self.guards.is_copy, guards.telling)
+            self.routes = RoutesByCalls(
+                library, self.graph, self.uses, lambda n: self.guard_of(n) is not None, guards.telling
+            )
 
     def run(self) -> Exposure:
         for number, used in sorted(self.uses.items()):
@@ -109,7 +114,7 @@ class _Classifier:
             # LSE beside the older load/store-exclusive loop in one function: it chooses at run time.
             if not isa or used.keys() == {"lse", "exclusive"}:
                 continue
-            guard = self.guards.of(number)
+            guard = self.guard_of(number)
             if guard is None or set(isa) <= guard.needs:
                 self._add_plain(number, isa, used)
             else:
@@ -121,7 +126,7 @@ class _Classifier:
         """A function that is no copy by its name: how outside code gets there decides."""
         judgement = self.routes.judge(number, isa)
         if not judgement.sure and not judgement.untold:
-            self._add_dispatched(number, isa, "reached through guarded code or a pointer only")
+            self._add_dispatched(isa, "reached through guarded code or a pointer only")
         for names, kind in ((judgement.sure, self.out.unconditional), (judgement.untold, self.out.untold)):
             if names:
                 self._add_exposed(number, names, used, judgement, kind)
@@ -135,16 +140,16 @@ class _Classifier:
             elif (route := self.routes.route_to_caller(number)) is not None:
                 why = f"called by {route.names[0]}, which asks nothing of the CPU"
                 judgement = Judgement(isa, chain=route.names, why=why, guard=guard.title)
-                certain = guard.id != "named" and self.guards.of(route.caller) is None
+                certain = guard.id != "named" and self.guard_of(route.caller) is None
         # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
         if judgement is not None and not self.graph.checks(number):
             self._add_exposed(number, isa, used, judgement, self.out.unconditional if certain else self.out.suspects)
             return
-        self._add_dispatched(number, isa, guard.title)
+        self._add_dispatched(isa, guard.title)
         if guard.trust == "callers" and not set(isa) <= SILENT:
             self.out.offers += self._offers(number, isa, min(used.values()), guard)
 
-    def _add_dispatched(self, number: int, isa: tuple[str, ...], guard: str) -> None:
+    def _add_dispatched(self, isa: tuple[str, ...], guard: str) -> None:
         self.out.dispatched.update(isa)
         self.out.guards[guard] += 1
 
@@ -189,10 +194,10 @@ class _Classifier:
         out = []
         references = self.library.references
         for slot, symbol in references.imports.items():
-            guard = self.guards.table.find(symbol, "", references.libraries.get(slot, "").lower())
+            guard = self.guards.find(symbol, "", references.libraries.get(slot, "").lower())
             if guard is None or guard.trust != "callers":
                 continue
-            open_ = [caller for caller in self.graph.takers(slot) if not self.routes.is_closed(caller)]
+            open_ = [caller for caller in self.graph.by_slot.of(slot) if not self.routes.is_closed(caller)]
             chain = next((chain for caller in open_ if (chain := self.routes.route_to(caller)) is not None), None)
             if chain is not None:
                 out.append(ForeignCall(symbol, chain, True))
@@ -229,30 +234,35 @@ class RoutesByNames:
     # Other libraries may call what is exported.
     offers = True
 
-    def __init__(self, graph: CodeGraph, uses: Mapping[int, Mapping[str, int]], guards: NamedGuards) -> None:
+    def __init__(
+        self,
+        graph: CodeGraph,
+        uses: Mapping[int, Mapping[str, int]],
+        guard_of: Callable[[int], Guard | None],
+        table: Guards,
+    ) -> None:
         self.graph, self.functions, self.callers = graph, graph.functions, graph.callers
-        self.uses, self.guards = uses, guards
+        self.uses, self.guard_of, self.table = uses, guard_of, table
 
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """Everybody meets it or nobody does: names leave no doubt."""
-        entrance = self._find_entrance(number)
-        if entrance is None and (route := self.route_to_caller(number)) is not None:
-            entrance = route.names, f"called by {route.names[0]}, which asks nothing of the CPU"
-        # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
-        if entrance is None or self.graph.checks(number):
-            return Judgement()
-        return Judgement(isa, chain=entrance[0], why=entrance[1], guard=LEAKED if self._is_leaked(number) else None)
-
-    def _find_entrance(self, number: int) -> tuple[tuple[str, ...], str] | None:
-        if number in self.graph.started:
-            return (), "runs when the library is loaded"
+        chain: tuple[str, ...] = ()
         # A weak symbol is inline code that the linker kept one copy of: others bring their own.
         weak = self.functions.named(number) and self.functions.binding(number) == WEAK
-        if bool(self.functions.exported[number]) and not weak:
-            return (), "exported, and asks nothing of the CPU"
-        if not self.graph.asks_at_all:
-            return (), "nothing in this library asks the CPU"
-        return None
+        if number in self.graph.started:
+            why = "runs when the library is loaded"
+        elif bool(self.functions.exported[number]) and not weak:
+            why = "exported, and asks nothing of the CPU"
+        elif not self.graph.asks_at_all:
+            why = "nothing in this library asks the CPU"
+        elif (route := self.route_to_caller(number)) is not None:
+            chain, why = route.names, f"called by {route.names[0]}, which asks nothing of the CPU"
+        else:
+            return Judgement()
+        # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
+        if self.graph.checks(number):
+            return Judgement()
+        return Judgement(isa, chain=chain, why=why, guard=LEAKED if self._is_leaked(number) else None)
 
     def _is_leaked(self, number: int) -> bool:
         """Inline code of which the linker kept the copy made for a newer CPU, for everybody.
@@ -262,12 +272,15 @@ class RoutesByNames:
         is_local = self.functions.named(number) and self.functions.binding(number) != GLOBAL
         if not is_local or self.functions.file(number):
             return False
-        guards = map(self.guards.of, self.callers(number))
+        guards = map(self.guard_of, self.callers(number))
         return any(guard is not None and guard.trust == "whole" for guard in guards)
 
     def is_closed(self, number: int) -> bool:
         """Code that is itself a copy for some CPU, or that asks the CPU, lets nobody through."""
-        return self.guards.covers_copy(number) or self.graph.checks(number)
+        # By its own name or its file's: a whole library's says nothing of who asks.
+        name, file = self.functions.name(number), self.functions.file(number)
+        is_copy = any(guard.id != "fbgemm" and guard.covers(name, file) for guard in self.table.rows)
+        return is_copy or self.graph.checks(number)
 
     def route_to_caller(self, number: int) -> Route | None:
         """The first caller to which outside code gets, and the way there; None where there is none."""
@@ -291,8 +304,8 @@ class RoutesByNames:
         if number in self.graph.started:
             return True
         # A library with its own dispatch exports functions and keeps tables too; who calls them decides.
-        if self.guards.of(number) is not None:
+        if self.guard_of(number) is not None:
             return False
         if bool(self.functions.exported[number]):
             return True
-        return self.graph.named and self.graph.is_pointed_to(number) and not self.uses.get(number)
+        return self.graph.named and number in self.graph.pointed_to and not self.uses.get(number)

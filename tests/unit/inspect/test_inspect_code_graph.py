@@ -112,20 +112,20 @@ def test_calls_of_imported_functions_that_ask() -> None:
     assert dict(found.import_askers) == {0: [ASK], 2: [ASK]}
     assert [found.checks(number) for number in range(3)] == [True, False, True]
     assert found.asks_at_all
-    assert found.takers(SLOT) == [0, 2]
-    assert found.takers(SLOT + 8) == [1]
+    assert found.by_slot.of(SLOT) == [0, 2]
+    assert found.by_slot.of(SLOT + 8) == [1]
 
 
 def test_who_takes_an_imported_function() -> None:
     read = Made({"a": [RET], "b": [RET]}, imports={SLOT: ASK, SLOT + 8: "x"}, reads=[("b", SLOT)])
-    assert graph(read).takers(SLOT) == [1]
-    assert graph(read).takers(SLOT + 8) == []
+    assert graph(read).by_slot.of(SLOT) == [1]
+    assert graph(read).by_slot.of(SLOT + 8) == []
     # A call of something that is no stub, before, between and after the stubs
     made = Made(
         {"a": [f"call {STUB - 16:#x}", f"call {STUB + 8:#x}", f"call {STUB + 64:#x}", RET]},
         stubs={STUB: SLOT, STUB + 16: SLOT + 8},
     )
-    assert [graph(made).takers(SLOT), graph(made).takers(SLOT + 8)] == [[], []]
+    assert [graph(made).by_slot.of(SLOT), graph(made).by_slot.of(SLOT + 8)] == [[], []]
 
 
 def test_who_reads_what_is_known_by_name() -> None:
@@ -151,14 +151,14 @@ def test_a_question_by_what_it_does_or_by_its_name() -> None:
 def test_what_pointers_lead_to() -> None:
     made = Made({"a": [RET], "b": [RET], "c": [RET]}, pointers={SLOT: "b", SLOT + 8: FIRST + 1}, started=["c"])
     found = graph(made)
-    assert [found.is_pointed_to(number) for number in range(3)] == [False, True, False]
+    assert [(number in found.pointed_to) for number in range(3)] == [False, True, False]
     assert found.started == {2}
     assert found.resolvers == set()
     made.resolvers = ["a", FIRST + 1]
     made.started = [FIRST + PAGE, FIRST + 1]
     assert graph(made).resolvers == {0}
     assert graph(made).started == {1}
-    assert not found.is_pointed_to(-1)
+    assert not (-1 in found.pointed_to)
 
 
 def test_a_library_with_names_of_its_own_functions() -> None:
