@@ -21,7 +21,7 @@ from rekindle.formats.elf_move import pointers_into
 from rekindle.formats.elf_string import replace_text
 from rekindle.formats.fatbin import ZSTD, write_entry
 from rekindle.graft.library import GpuLibrary
-from rekindle.graft.ptx import PtxWay
+from rekindle.graft.nvidia import PtxWay
 from rekindle.model.arch import Sm
 
 CARD = Sm(12, 0)

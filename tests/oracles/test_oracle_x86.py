@@ -11,7 +11,6 @@ import pytest
 
 import needs
 from rekindle.formats import x86, x86_scan
-from rekindle.formats import x86_tables as tables
 from rekindle.formats.code_scan import Stretch
 from rekindle.formats.elf import Elf
 
@@ -48,7 +47,7 @@ def test_known(text: str, mnemonic: str, name: str) -> None:
     [(_, size, said, _)] = list(ENGINE.disasm_lite(code, 0))
     length, isa = decode(code)
     assert said == mnemonic
-    assert (int(length[0]), tables.CLASSES[isa[0]]) == (size, name)
+    assert (int(length[0]), x86.CLASSES[isa[0]]) == (size, name)
 
 
 @pytest.mark.integration
@@ -102,9 +101,9 @@ def test_random_encodings_have_capstones_length() -> None:
             if said is None:
                 continue
             length, isa = decode(code)
-            if isa[0] == tables.BAD or (head[0] in (0x9B, 0xD5, 0x62, 0xC4, 0xC5) and prefix):
+            if isa[0] == x86.BAD or (head[0] in (0x9B, 0xD5, 0x62, 0xC4, 0xC5) and prefix):
                 continue
-            if tables.LEGACY_PREFIX[head[0]] or (head[0] & 0xF0) == 0x40:
+            if x86.LEGACY_PREFIX[head[0]] or (head[0] & 0xF0) == 0x40:
                 continue
             agreed += 1
             if length[0] != said[1]:

@@ -17,7 +17,7 @@ from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft.compile import wrap_nvcc
 from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
-from rekindle.graft.source import FlagSearch, Sources, find_packages, unit_name
+from rekindle.graft.nvidia import FlagSearch, Sources, find_packages, unit_name
 from rekindle.host.asking import Asking
 from rekindle.host.download import download
 from rekindle.host.files import write_if_changed

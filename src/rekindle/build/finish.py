@@ -24,10 +24,9 @@ from rekindle.build.launchers import statistics
 from rekindle.build.report import write_report
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, StageFailed, reading
-from rekindle.formats.cyclonedx import render_bill
 from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.formats.rewrite import Rewriter, member_chunks
-from rekindle.formats.statement import hide_places, write_statement
+from rekindle.formats.statement import hide_places, render_bill, write_statement
 from rekindle.formats.wheel import WheelZip
 from rekindle.host.files import sha256_of, whole_file, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest

@@ -12,7 +12,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rekindle import __version__
-from rekindle.formats.cyclonedx import render_bill
+from rekindle.formats.statement import render_bill
 from rekindle.formats.wheel import read_headers
 from rekindle.host.files import sha256_of
 from rekindle.model.bundle import Brought

@@ -42,10 +42,14 @@ def scan(stretch: Stretch) -> Scan:
     # Variables whose address is taken (perhaps to write there) or that are loaded.
     operands = ((*taken, True), (*loaded, False), (*stored, True))
     touched = [stretch.touches(at, target, np.full(len(at), write)) for at, target, write in operands]
+    # B and BL; a conditional branch stays within its function.
+    branches = np.flatnonzero((words & np.uint32(0x7C000000)) == np.uint32(0x14000000))
+    step = (words[branches] & np.uint32(0x3FFFFFF)).astype(np.int64)
+    aims = (branches + np.where(step >= 1 << 25, step - (1 << 26), step)) * 4 + base
     asks = np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base
     return Scan(
         uses=uses,
-        calls=stretch.pairs(*_find_branches(words, base), targets),
+        calls=stretch.pairs(branches * 4 + base, aims, targets),
         takes=stretch.pairs(*taken, targets),
         reads=stretch.pairs(*loaded, watched),
         touches=np.unique(np.concatenate(touched)),
@@ -62,14 +66,6 @@ def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: 
     owner, inside = owners(np.flatnonzero(ptrue | while_) * 4 + base, starts, ends)
     wide = np.isin(uses[:, 1], (ID["sve"], ID["sme"]))
     return np.asarray(uses[~wide | np.isin(uses[:, 0], owner[inside])])
-
-
-def _find_branches(words: npt.NDArray[np.uint32], base: int) -> Pairs:
-    """B and BL; a conditional branch stays within its function."""
-    at = np.flatnonzero((words & np.uint32(0x7C000000)) == np.uint32(0x14000000))
-    step = (words[at] & np.uint32(0x3FFFFFF)).astype(np.int64)
-    step = np.where(step >= 1 << 25, step - (1 << 26), step)
-    return at * 4 + base, (at + step) * 4 + base
 
 
 def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, Pairs]:

@@ -209,7 +209,23 @@ def _read_container(data: Any, position: int, end: int, what: str) -> Container:
     stop = position + header + length
     if header < _CONTAINER.size or stop > end:
         raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
-    return Container(position, header + length, tuple(_read_entries(data, position + header, stop, what)))
+    at, entries = position + header, []
+    while at < stop:
+        if at + _LEAST_HEADER > stop:
+            # Trailing zeros inside a container are padding.
+            if not any(data[at:stop]):
+                break
+            raise Malformed(f"{what}: an entry at offset {at} is cut off")
+        number, _, head, size, stored, _, minor, major, arch, _, _, flags = _ENTRY.unpack_from(data, at)
+        if not _LEAST_HEADER <= head <= _MOST_HEADER or at + head + size > stop:
+            raise Malformed(f"{what}: the entry at offset {at} claims {head}+{size} bytes, which cannot be")
+        if not 10 <= arch < 1000:
+            raise Malformed(f"{what}: the entry at offset {at} names architecture {arch}")
+        suffix = "a" if flags & SPECIFIC else "f" if flags & FAMILY else ""
+        kind = KINDS.get(number) or f"kind {number}"
+        entries.append(Entry(kind, arch, suffix, size, flags, (major, minor), at, head, stored))
+        at += head + size
+    return Container(position, header + length, tuple(entries))
 
 
 def _next_magic(data: Any, position: int, end: int, base: int) -> int:
@@ -223,22 +239,3 @@ def _next_magic(data: Any, position: int, end: int, base: int) -> int:
             break
         aligned += 8
     return int(data.find(MAGIC, position, end))
-
-
-def _read_entries(data: Any, position: int, stop: int, what: str) -> Iterator[Entry]:
-    while position < stop:
-        if position + _LEAST_HEADER > stop:
-            # Trailing zeros inside a container are padding.
-            if not any(data[position:stop]):
-                return
-            raise Malformed(f"{what}: an entry at offset {position} is cut off")
-        kind, _, header, size, stored, _, minor, major, arch, _, _, flags = _ENTRY.unpack_from(data, position)
-        if not _LEAST_HEADER <= header <= _MOST_HEADER or position + header + size > stop:
-            raise Malformed(f"{what}: the entry at offset {position} claims {header}+{size} bytes, which cannot be")
-        if not 10 <= arch < 1000:
-            raise Malformed(f"{what}: the entry at offset {position} names architecture {arch}")
-        suffix = "a" if flags & SPECIFIC else "f" if flags & FAMILY else ""
-        yield Entry(
-            KINDS.get(kind) or f"kind {kind}", arch, suffix, size, flags, (major, minor), position, header, stored
-        )
-        position += header + size

@@ -122,7 +122,12 @@ def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
             continue
         if edge is not None:
             yield edge
-        edge = _parse_edge(line[6:]) if line.startswith("build ") else None
+        edge = None
+        words = [word for word in _split_words(line[6:]) if word not in ("|", "||", "|@")]
+        if line.startswith("build ") and ":" in words[:-1]:
+            colon = words.index(":")
+            inputs = tuple(words[colon + 2 :])
+            edge = BuildEdge(rule=words[colon + 1], outputs=tuple(words[:colon]), inputs=inputs)
 
 
 def _join_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -136,14 +141,6 @@ def _join_lines(lines: Iterable[str]) -> Iterator[str]:
             continue
         rest = ""
         yield line
-
-
-def _parse_edge(text: str) -> BuildEdge | None:
-    words = [word for word in _split_words(text) if word not in ("|", "||", "|@")]
-    if ":" not in words[:-1]:
-        return None
-    colon = words.index(":")
-    return BuildEdge(rule=words[colon + 1], outputs=tuple(words[:colon]), inputs=tuple(words[colon + 2 :]))
 
 
 def _split_words(text: str) -> list[str]:

@@ -77,13 +77,12 @@ class Pe:
         self.image_base = view.number("<Q", header + 24)
         number = min(view.number("<I", header + 108), 16)
         self.directories = tuple(view.unpack("<II", header + 112 + 8 * i) for i in range(number))
-        rows = (self._section(header + optional + 40 * i) for i in range(count))
-        self.sections: tuple[PeSection, ...] = tuple(rows)
-
-    def _section(self, at: int) -> PeSection:
-        name = self.view.take(at, 8).rstrip(b"\0").decode("utf-8", "backslashreplace")
-        virtual, address, size, offset = self.view.unpack("<IIII", at + 8)
-        return PeSection(name, address, virtual, offset, size, self.view.number("<I", at + 36))
+        sections = []
+        for at in range(header + optional, header + optional + 40 * count, 40):
+            name = view.take(at, 8).rstrip(b"\0").decode("utf-8", "backslashreplace")
+            virtual, address, size, offset = view.unpack("<IIII", at + 8)
+            sections.append(PeSection(name, address, virtual, offset, size, view.number("<I", at + 36)))
+        self.sections = tuple(sections)
 
     def content(self, section: PeSection) -> tuple[int, int]:
         """Offset and size of a section's bytes in the file, without the padding of the last page."""

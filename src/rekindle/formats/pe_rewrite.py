@@ -83,7 +83,10 @@ class ImageLayout:
             raise Malformed(f"{view.what}: its headers have no room for one section more")
         self.section_at = round_up(self.end + self.grown, self.file_alignment)
         self.raw_size = round_up(len(blob), self.file_alignment)
-        self.kept = self._find_end()
+        # The file ends without its signature, if that is its last part (it is where Windows puts it).
+        offset, length = pe.directories[CERTIFICATE] if len(pe.directories) > CERTIFICATE else (0, 0)
+        is_last = offset and offset >= self.end and offset + length >= view.size - 8
+        self.kept = offset if is_last else view.size
 
     def _check_layout(self, count: int) -> None:
         what = self.pe.view.what
@@ -101,14 +104,6 @@ class ImageLayout:
         if any(value and not bound[0] <= self.table_end + i < bound[0] + bound[1] for i, value in enumerate(spare)):
             raise Malformed(f"{self.pe.view.what} keeps something of its own behind its section table")
         return len(spare) == _HEADER
-
-    def _find_end(self) -> int:
-        """Where the file ends without its signature, if that is its last part (it is where Windows puts it)."""
-        size = self.pe.view.size
-        if len(self.pe.directories) <= CERTIFICATE:
-            return size
-        offset, length = self.pe.directories[CERTIFICATE]
-        return offset if offset >= self.end and offset and offset + length >= size - 8 else size
 
     def moved(self, offset: int) -> int:
         """The new place of a file offset inside the image."""
@@ -161,19 +156,8 @@ class ImageLayout:
         return out
 
     def write(self, file: IO[bytes], out: IO[bytes], edits: Mapping[int, bytes]) -> None:
-        """The whole new image into an empty file: ``edits`` are old file offsets and what lies there now."""
-        self.copy(file, out)
-        for offset, piece in edits.items():
-            out.seek(self.moved(offset))
-            out.write(piece)
-        out.seek(self.checksum_at)
-        out.write(bytes(4))
-        total = checksum(out)
-        out.seek(self.checksum_at)
-        out.write(struct.pack("<I", total))
-
-    def copy(self, file: IO[bytes], out: IO[bytes]) -> None:
-        """The file with room for the new section: headers, image, new section, what follows."""
+        """The whole new image into an empty file: headers, image, new section, what follows. ``edits`` are old file
+        offsets and what lies there now."""
         _copy_bytes(file, out, 0, min(self.first, self.end))
         out.write(bytes(self.grown))
         _copy_bytes(file, out, min(self.first, self.end), self.end)
@@ -182,6 +166,14 @@ class ImageLayout:
         _copy_bytes(file, out, self.end, self.kept)
         out.seek(self.table_end)
         out.write(self.head)
+        for offset, piece in edits.items():
+            out.seek(self.moved(offset))
+            out.write(piece)
+        out.seek(self.checksum_at)
+        out.write(bytes(4))
+        total = checksum(out)
+        out.seek(self.checksum_at)
+        out.write(struct.pack("<I", total))
 
 
 def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:

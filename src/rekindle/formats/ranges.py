@@ -122,11 +122,8 @@ class RangeFile:
     """A remote file of known length, safe to share between threads. ``fetched`` and ``requests`` count the cost."""
 
     def __init__(self, url: str, *, context: ssl.SSLContext | None = None, timeout: float = 60) -> None:
-        self.url = url
-        self.fetched = 0
-        self.requests = 0
-        self._context = context
-        self._timeout = timeout
+        self.url, self._context, self._timeout = url, context, timeout
+        self.fetched = self.requests = 0
         self._lock = threading.Lock()
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         # Who reads on where the last answer ended gets more each time: a request costs as much as many blocks.
@@ -151,24 +148,20 @@ class RangeFile:
                 begin = max(0, total - size) if start is None else start
                 if (first, last) != (begin, min(begin + size, total) - 1):
                     raise NoRanges(f"the server of {self.url} sends other parts of files than it is asked for")
-                data = self._read(body, last - first + 1)
+                wanted, data = last - first + 1, bytearray()
+                try:
+                    for piece in read_pieces(body, self.url, wanted):
+                        data += piece
+                        if len(data) >= wanted:
+                            break
+                except Unreachable:
+                    data.clear()
             self.requests += 1
-            self.fetched += len(data)
-            if len(data) == last - first + 1:
-                return data, total
+            self.fetched += min(len(data), wanted)
+            if len(data) >= wanted:
+                return bytes(data[:wanted]), total
             time.sleep(0.5 * 2**attempt)
         raise Unreachable(f"{self.url} breaks off in the middle of an answer")
-
-    def _read(self, body: Any, size: int) -> bytes:
-        data = bytearray()
-        try:
-            for piece in read_pieces(body, self.url, size):
-                data += piece
-                if len(data) >= size:
-                    break
-        except Unreachable:
-            return b""
-        return bytes(data[:size])
 
     def read_at(self, start: int, size: int) -> bytes:
         """Bytes from ``start``; short only at the end of the file. Neighbouring blocks come in one request."""

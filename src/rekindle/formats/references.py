@@ -42,8 +42,8 @@ def read_references(elf: Elf) -> References:
     none = np.zeros((0, 2), np.int64)
     if kinds is None:
         return References(none, {}, {}, none[:, 0])
-    table = elf.section(".dynsym")
-    symbols, names = symbols_of(elf, table), string_table(elf, table)
+    dynamic = elf.section(".dynsym")
+    symbols, names = symbols_of(elf, dynamic), string_table(elf, dynamic)
     pointers, imports, resolvers = [none], {}, [none[:, 0]]
     for section in elf.sections:
         if section.kind == 4 and section.name.startswith((".rela.dyn", ".rela.plt", ".rela.iplt")):
@@ -64,7 +64,13 @@ def read_references(elf: Elf) -> References:
     pointers.append(_packed_relative(elf))
     joined = np.concatenate(pointers)
     joined = joined[np.argsort(joined[:, 0], kind="stable")]
-    return References(joined, imports, _find_stubs(elf), _constructors(elf, joined), np.concatenate(resolvers))
+    listed = elf.section(".init_array")
+    low, size = (listed.address, listed.size) if listed else (0, 0)
+    started = np.unique(joined[(joined[:, 0] >= low) & (joined[:, 0] < low + size), 1])
+    read = _x86_stubs if elf.machine == "x86_64" else _arm_stubs
+    tables = [part for part in elf.sections if part.name.startswith(".plt") and part.size // 8 < MAX_STUBS]
+    stubs = {stub: slot for table in tables for stub, slot in read(elf, table).items()}
+    return References(joined, imports, stubs, started, np.concatenate(resolvers))
 
 
 def read_pe_references(pe: Pe) -> References:
@@ -94,18 +100,6 @@ def _packed_relative(elf: Elf) -> Ints:
     inside = [(slot, place) for slot, place in places if place is not None and elf.view.inside(place, 8)]
     out = [(slot, elf.view.number("<q", place)) for slot, place in inside]
     return np.array(out, np.int64).reshape(-1, 2)
-
-
-def _constructors(elf: Elf, pointers: Ints) -> Ints:
-    section = elf.section(".init_array")
-    low, size = (section.address, section.size) if section else (0, 0)
-    return np.unique(pointers[(pointers[:, 0] >= low) & (pointers[:, 0] < low + size), 1])
-
-
-def _find_stubs(elf: Elf) -> dict[int, int]:
-    read = _x86_stubs if elf.machine == "x86_64" else _arm_stubs
-    tables = [part for part in elf.sections if part.name.startswith(".plt") and part.size // 8 < MAX_STUBS]
-    return {stub: slot for table in tables for stub, slot in read(elf, table).items()}
 
 
 def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:

@@ -42,7 +42,14 @@ class Rewriter:
         stamp: tuple[int, ...] = _EPOCH,
     ) -> None:
         self.source, self.target, self.folder, self.stamp = source, target, folder, stamp
-        self.rows = {} if fresh else _read_record(source, record or f"{folder}/RECORD")
+        self.rows: dict[str, tuple[str, str]] = {}
+        if not fresh:
+            name = record or f"{folder}/RECORD"
+            try:
+                text = source.read(name).decode("utf-8")
+            except (KeyError, UnicodeDecodeError) as error:
+                raise BadInput(f"the wheel has no readable {name}") from error
+            self.rows = {row[0]: (row[1], row[2]) for row in csv.reader(io.StringIO(text)) if len(row) >= 3}
 
     def copy(self, info: zipfile.ZipInfo) -> None:
         """The member with its compressed bytes untouched."""
@@ -100,9 +107,8 @@ class Rewriter:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows((key, *value) for key, value in self.rows.items())
         writer.writerow((name, "", ""))
-        info = new_member(name, stamp=self.stamp)
         record = out.getvalue().encode("utf-8")
-        self.target.writestr(info, record)
+        self.target.writestr(new_member(name, stamp=self.stamp), record)
         return record
 
 
@@ -140,11 +146,3 @@ def extract(archive: zipfile.ZipFile, name: str, target: Path) -> None:
         shutil.copyfileobj(reading, writing, _CHUNK)
         writing.flush()
         os.fsync(writing.fileno())
-
-
-def _read_record(archive: zipfile.ZipFile, record: str) -> dict[str, tuple[str, str]]:
-    try:
-        text = archive.read(record).decode("utf-8")
-    except (KeyError, UnicodeDecodeError) as error:
-        raise BadInput(f"the wheel has no readable {record}") from error
-    return {row[0]: (row[1], row[2]) for row in csv.reader(io.StringIO(text)) if len(row) >= 3}

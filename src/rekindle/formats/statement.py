@@ -4,12 +4,15 @@ envelopes: a payload, its type, and signatures over both (secure-systems-lab/dss
 A statement is the same for the same inputs: no times, no random numbers. It may come plain, in an envelope or in the
 form an index serves (PEP 740). A signature covers "DSSEv1", the lengths, the type and the payload, so a payload of one
 type cannot be passed off as another. Whether it is right is asked of a function: this file knows no keys.
+
+And a CycloneDX 1.5 bill of materials, which lies inside a wheel where PEP 770 wants it (``.dist-info/sboms``).
 """
 
 import base64
 import binascii
 import json
 import re
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +23,7 @@ IN_TOTO = "application/vnd.in-toto+json"
 WHEEL_LIST = "application/vnd.rekindle.wheel-list+json"
 PACK_SUMS = "application/vnd.rekindle.pack-sums"
 PROOF_RECORD = "application/vnd.rekindle.proof+json"
+_BILLS = uuid.UUID("6f2a3c1e-2f0b-5c8e-9d35-6c1f0a5e7b11")
 MAX_ENVELOPE_BYTES = 64 << 20
 MAX_SIGNATURES = 16
 # Who made a signature: (key id, signature, message) -> name; None where no known key did.
@@ -211,3 +215,18 @@ def write_statement(
         },
     }
     return (json.dumps(statement, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def render_bill(product: Mapping[str, Any], components: Sequence[Mapping[str, Any]], *, tool_version: str) -> bytes:
+    """``product`` is what it is about, ``components`` what is inside it or made it; equal bytes for equal content."""
+    tool = {"type": "application", "name": "rekindle", "version": tool_version}
+    body = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": dict(product), "tools": {"components": [tool]}},
+        "components": [dict(each) for each in components],
+    }
+    serial = uuid.uuid5(_BILLS, json.dumps(body, sort_keys=True))
+    whole = {**body, "serialNumber": f"urn:uuid:{serial}"}
+    return (json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -95,20 +95,19 @@ class WheelZip:
         total = sum(member.size for member in self.members.values())
         if total > MAX_TOTAL or (total > TOTAL_RATIO_FROM and total > MAX_TOTAL_RATIO * length):
             raise BadInput(f"{what} would unpack its {length} bytes to {total >> 20} MiB; it is no wheel worth reading")
-        self._refuse_shared_bytes(length)
-
-    def _refuse_shared_bytes(self, length: int) -> None:
-        """Members that overlap make a small file inflate without end (and hide one file inside another)."""
+        # Members that overlap make a small file inflate without end (and hide one file inside another).
         end, last = 0, ""
         for member in sorted(self.members.values(), key=lambda member: member.header):
             if member.header < end:
-                raise BadInput(f"{self.what}: {member.name[:200]!r} lies inside {last[:200]!r}; no wheel does that")
+                raise BadInput(f"{what}: {member.name[:200]!r} lies inside {last[:200]!r}; no wheel does that")
             end, last = member.header + _LOCAL.size + member.stored, member.name
         if end > length:
-            raise BadInput(f"{self.what} is cut off inside {last[:200]!r}", remedy=_AGAIN)
+            raise BadInput(f"{what} is cut off inside {last[:200]!r}", remedy=_AGAIN)
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
-        name, what = _stored_name(info), self.what
+        # The name as the archive has it: on Windows zipfile makes a backslash a slash, and the answer would differ.
+        stored = info.orig_filename.split("\0")[0]
+        name, what = stored if info.filename == stored.replace("\\", "/") else info.filename, self.what
         parts = name.replace("\\", "/").split("/")
         if ".." in parts or name[:1] in ("/", "\\") or ":" in parts[0]:
             raise BadInput(f"{what} has a member {name[:200]!r} that would be written outside the installation")
@@ -326,12 +325,6 @@ def _parse_row(line: list[str]) -> RecordRow:
     # Sizes beyond 18 digits are no sizes, and Python refuses to read numbers of thousands of digits.
     plain = size.isascii() and size.isdecimal() and len(size) < 19
     return RecordRow(algorithm or None, digest, int(size) if plain else None)
-
-
-def _stored_name(info: zipfile.ZipInfo) -> str:
-    """The name as the archive has it: on Windows zipfile makes a backslash a slash, and the answer would differ."""
-    stored = info.orig_filename.split("\0")[0]
-    return stored if info.filename == stored.replace("\\", "/") else info.filename
 
 
 def _why_no_zip(head: bytes, what: str, error: Exception) -> str:

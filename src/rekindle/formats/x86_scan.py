@@ -6,7 +6,6 @@ Runs over a few megabytes at a time, so that memory stays flat and stretches can
 import numpy as np
 
 from rekindle.formats import x86
-from rekindle.formats import x86_tables as tables
 from rekindle.formats.code_scan import Bytes, Flags, Ints, Scan, Stretch, displacements, owners, totals
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
@@ -28,7 +27,7 @@ def scan(stretch: Stretch) -> Scan:
     second = code[escape + 1]
     # CPUID is 0F A2, XGETBV 0F 01 D0; SSE2 in its old encoding has 66, F2 or F3 before 0F and the opcode.
     asks = escape[(second == 0xA2) | ((second == 0x01) & (code[escape + 2] == 0xD0))]
-    legacy = escape[(escape > 0) & _MANDATORY[code[escape - 1]] & tables.OLD_SSE2[second]]
+    legacy = escape[(escape > 0) & _MANDATORY[code[escape - 1]] & x86.OLD_SSE2[second]]
 
     def lead_to(at: Ints) -> Ints:
         """The functions that distances at these offsets lead to."""
@@ -75,11 +74,11 @@ def may_have_classes(code: Bytes) -> Flags:
 
 
 # Opcodes 0F xx that have a class with some prefix before them; escapes to the tables that are all classes.
-_PREFIXED = np.asarray((tables.ISA_0F > 0).any(axis=0))
+_PREFIXED = np.asarray((x86.ISA_0F > 0).any(axis=0))
 _ESCAPE = np.isin(np.arange(256), (0x38, 0x3A))
-_PREFIX = tables.LEGACY_PREFIX | ((np.arange(256) & 0xF0) == 0x40)
+_PREFIX = x86.LEGACY_PREFIX | ((np.arange(256) & 0xF0) == 0x40)
 _MANDATORY = np.isin(np.arange(256), (0x66, 0xF2, 0xF3))
-_VEX = np.asarray((tables.ISA_VEX != tables.BAD).any(axis=(1, 2)))
+_VEX = np.asarray((x86.ISA_VEX != x86.BAD).any(axis=(1, 2)))
 _EVEX = np.array([(byte & 8) == 0 and (byte & 7) in (1, 2, 3, 5, 6) for byte in range(256)])
 _XOP = np.array([8 <= (byte & 0x1F) <= 10 for byte in range(256)])
 
@@ -177,9 +176,9 @@ def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, Flags, Flags]]:
     tests, escaped, short = _TESTS[opcode], before == 0x0F, before == 0x66
     # Of F6 and F7 the tests alone have an immediate; not and neg write, the others only read.
     size = np.where(tests & (field > 1), 0, _IMMEDIATE[opcode])
-    write = tables.STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
+    write = x86.STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
     write |= (opcode == 0xFF) & (field <= 1)  # inc, dec
-    wide = tables.STORES_0F[opcode] | ((opcode == 0xBA) & (field > 4))  # bts, btr, btc
+    wide = x86.STORES_0F[opcode] | ((opcode == 0xBA) & (field > 4))  # bts, btr, btc
     return [
         (size, write, ~escaped | (size > _IMMEDIATE_0F[opcode])),
         (_IMMEDIATE_0F[opcode], wide, escaped),
@@ -192,4 +191,4 @@ _IMMEDIATE[[0x80, 0x83, 0xC6, 0xC0, 0xC1, 0x6B, 0xF6]] = 1
 _IMMEDIATE[[0x81, 0xC7, 0x69, 0xF7]] = 4
 _IMMEDIATE_0F = np.zeros(256, np.int64)
 _IMMEDIATE_0F[[0xBA, 0xC6]] = 1
-_GROUP, _TESTS = tables.flags("80 81 83"), tables.flags("F6 F7")
+_GROUP, _TESTS = x86.flags("80 81 83"), x86.flags("F6 F7")

@@ -5,6 +5,7 @@ a list of millions costs minutes and gigabytes. This walks the list itself and s
 """
 
 import contextlib
+import functools
 import importlib
 import os
 import struct
@@ -78,8 +79,5 @@ with contextlib.suppress(ImportError):
 ENGINE: str = _engine.__name__
 Damaged: type[Exception] = _engine.error
 crc32: Callable[[bytes, int], int] = _engine.crc32
-
-
-def raw_inflater() -> Any:
-    """A decompressor for deflate without a header, as zip members are."""
-    return _engine.decompressobj(-zlib.MAX_WBITS)
+# A decompressor for deflate without a header, as zip members are.
+raw_inflater: Callable[[], Any] = functools.partial(_engine.decompressobj, -zlib.MAX_WBITS)

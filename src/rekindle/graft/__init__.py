@@ -4,10 +4,9 @@ The wheel stays what it is (host code, ABI, companions); only the fat binaries i
 container. The way, module by module::
 
     library     a library of the wheel: its containers by number, each with the unit (source file) it was compiled from
-    ptx         what its own PTX can become: jobs for ptxas           \\
-    (source)    what the release's sources can become: jobs for nvcc   > both give :data:`Code`
+    nvidia      what its own PTX can become: jobs for ptxas; and the release's sources: jobs for nvcc
     hip         the same for AMD: bundles of code objects, code of a chip of the same kind, jobs for clang
-    compile     jobs as a Ninja file: carried out, continued, nothing twice
+    compile     jobs as a Ninja file that gives :data:`Code`: carried out, continued, nothing twice
     pack        Code into a graft file: the new entries, and the digest of the wheel they belong to
     wheel       a graft file and its wheel into the grafted wheel: no compiler, no GPU
 

@@ -23,8 +23,8 @@ from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import Code
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.library import DeviceLibrary, GpuLibrary, GraftCandidate, Unit, Way, unit_compression
+from rekindle.graft.nvidia import SourceWay, compare_code
 from rekindle.graft.pack import read_graft, write_archive, write_graft
-from rekindle.graft.source import SourceWay, compare_code
 from rekindle.graft.wheel import Applied, apply_graft, exchanged_packages, grafted_name, grafted_version, switched_off
 from rekindle.host.files import file_state, sha256_of, whole_file, write_atomically
 from rekindle.model.arch import GpuArch

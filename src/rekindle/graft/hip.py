@@ -25,7 +25,7 @@ from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed
 from rekindle.graft.compile import Job
 from rekindle.graft.library import DeviceLibrary, DeviceUnit, GraftCandidate, Way
-from rekindle.graft.source import choose_file, find_files
+from rekindle.graft.nvidia import choose_file, find_files
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Gfx
 from rekindle.model.graft import LibraryBeside, UnitOutcome, WayKind

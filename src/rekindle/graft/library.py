@@ -214,18 +214,15 @@ class DeviceLibrary:
             elif self.headers:
                 move_section(self.headers, self._section, pieces, out, self.align)
         try:
-            self._check_written(additions, path)
+            # The same containers with so many more targets, and pointers that lead to them.
+            with type(self)(path, self.name) as written:
+                written.check_pointers()
+                wanted = [len(unit.targets) + len(additions.get(unit.number, ())) for unit in self.units]
+                if [len(unit.targets) for unit in written.units] != wanted:
+                    raise Malformed(f"{self.name} has other entries than were written")
         except Malformed as error:
             path.unlink()
             raise Malformed(f"{self.name} contradicts itself: with new code it reads otherwise") from error
-
-    def _check_written(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
-        """Read back: the same containers with so many more targets, and pointers that lead to them."""
-        with type(self)(path, self.name) as written:
-            written.check_pointers()
-            wanted = [len(unit.targets) + len(additions.get(unit.number, ())) for unit in self.units]
-            if [len(unit.targets) for unit in written.units] != wanted:
-                raise Malformed(f"{self.name} has other entries than were written")
 
 
 class GpuLibrary(DeviceLibrary):

@@ -1,5 +1,6 @@
 """What each card gets, and by which toolkit: from the wheel's PTX, its release's sources, or a like chip's code."""
 
+import contextlib
 import functools
 import os
 import re
@@ -20,8 +21,7 @@ from rekindle.formats.wheel import WheelZip
 from rekindle.graft.engine import CardTarget, GraftOrder, Tools
 from rekindle.graft.hip import HIP, HipLibrary, HipSourceWay, TwinWay, judge_chip_files
 from rekindle.graft.library import Way
-from rekindle.graft.ptx import PtxWay
-from rekindle.graft.source import Sources, SourceWay
+from rekindle.graft.nvidia import PtxWay, Sources, SourceWay
 from rekindle.graft.wheel import wheel_cuda
 from rekindle.host.protocol import Host
 from rekindle.model.arch import Gfx, Sm, parse_sm
@@ -100,7 +100,10 @@ def nvidia_order(
     if name.startswith("torch-"):
         requires = [value for header, value in opened.headers("METADATA") if header == "Requires-Dist"]
         libraries = judge_closed_libraries(requires, name.split("-")[1], tuple(cards.values()), facts)
-    recipe = wheel_recipe(name, facts)
+    recipe = None
+    with contextlib.suppress(InvalidWheelFilename):  # whoever opens it says so
+        package, version, *_ = parse_wheel_filename(name)
+        recipe = find_recipe(str(version), facts, package)
     cuda = wheel_cuda(opened, name.split("-")[0])
     tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
     notes = why_no_sources(name, recipe, cuda, tools, facts)
@@ -141,15 +144,6 @@ def nvidia_order(
         libraries=libraries,
         notes=notes,
     )
-
-
-def wheel_recipe(wheel: str, facts: Facts) -> GraftRecipe | None:
-    """How the release of a wheel (by its file name) compiles its kernels, where that is known."""
-    try:
-        name, version, _, _ = parse_wheel_filename(wheel)
-    except InvalidWheelFilename:
-        return None  # whoever opens it says so
-    return find_recipe(str(version), facts, name)
 
 
 def why_no_sources(

@@ -86,10 +86,13 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     _set_aside_uncalled(surveys)
     _set_aside_parts(surveys)
     lists = {kind: [*_evidence(surveys, kind)] for kind in ("unconditional", "untold", "suspects", "silent")}
-    needed, early = _needed_isa(surveys)
+    # A library with its own dispatch that is entered unguarded in one place crashes there, and only there: seen in
+    # torch 1.13 to 2.15, which run on CPUs without AVX all the same. So what has a guard is not needed.
+    met = [code for survey in surveys for code in survey.exposure.unconditional if code.guard is None]
+    early = {isa for code in met if code.at_load for isa in code.isa}
     untold = {isa for row in lists["untold"] for isa in row.isa}
     # SSE3 alone leaves out no more than the first 64-bit CPUs of 2003: a doubt about it is taken for a need.
-    needed |= untold & {"sse3"}
+    needed = {isa for code in met for isa in code.isa} | untold & {"sse3"}
     level = runs_from(needed, machine) if machine else None
     doubt = beyond(untold, level, machine) if machine else frozenset()
     doubtful = [row for row in lists["untold"] if doubt.intersection(row.isa)]
@@ -131,16 +134,6 @@ def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[CodeEvidence]
                 address=f"{exposed.address:#x}",
                 callers=tuple(map(readable, exposed.chain[:4])),
             )
-
-
-def _needed_isa(surveys: Sequence[CpuSurvey]) -> tuple[set[str], set[str]]:
-    """The instruction sets that every user meets, and those that are met while loading.
-
-    A library with its own dispatch that is entered unguarded in one place crashes there, and only there: seen in torch
-    1.13 to 2.15, which run on CPUs without AVX all the same. So what has a guard is not needed.
-    """
-    met = [code for survey in surveys for code in survey.exposure.unconditional if code.guard is None]
-    return {isa for code in met for isa in code.isa}, {isa for code in met if code.at_load for isa in code.isa}
 
 
 def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:

@@ -196,7 +196,10 @@ def survey_images(source: Source) -> list[GpuSurvey]:
     for name, head in source.heads(sorted(named), IMAGE_HEAD) if named else ():
         place = f"{name.split('/', 1)[0]}/*.{named[name]}"
         survey = surveys.setdefault(place, GpuSurvey(place))
-        target = _image_target(named[name], head)
+        arch = cubin_arch(head) if named[name] == "cubin" else None
+        target = GpuTarget("sass", arch) if arch else None
+        if named[name] == "ptx" and (mark := _PTX_TARGET.search(head)):
+            target = GpuTarget("ptx", parse_sm(mark[1].decode()))
         if target is None:
             survey.odd["not understood"] += 1
             continue
@@ -204,14 +207,6 @@ def survey_images(source: Source) -> list[GpuSurvey]:
         survey.bytes[target] += source.files[name]
         survey.sets[frozenset({target})] += 1
     return [survey for _, survey in sorted(surveys.items()) if survey.entries]
-
-
-def _image_target(kind: str, head: bytes) -> GpuTarget | None:
-    if kind == "cubin":
-        arch = cubin_arch(head)
-        return None if arch is None else GpuTarget("sass", arch)
-    match = _PTX_TARGET.search(head)
-    return GpuTarget("ptx", parse_sm(match[1].decode())) if match else None
 
 
 def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:

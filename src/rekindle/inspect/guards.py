@@ -79,8 +79,8 @@ def load_guards() -> Guards:
     raw = read_beside(__file__, "guards.toml", dict[str, Any])
     rows = []
     for row in raw["guard"]:
-        patterns = (re.compile(row[key]) if key in row else None for key in ("name", "file", "library"))
+        name, file, library = (re.compile(row[key]) if key in row else None for key in ("name", "file", "library"))
         needs, words = frozenset(row.get("needs", ())), tuple(row.get("words", ()))
-        rows.append(Guard(row["id"], row["title"], row["trust"], *patterns, needs, words))
+        rows.append(Guard(row["id"], row["title"], row["trust"], name, file, library, needs, words))
     check = QuestionNames(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
     return Guards(tuple(rows), check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))

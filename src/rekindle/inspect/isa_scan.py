@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rekindle.formats import arm64_scan, x86_scan, x86_tables
+from rekindle.formats import arm64_scan, x86, x86_scan
 from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Stretch, Variables
 from rekindle.formats.elf import SHF_WRITE, Elf
 from rekindle.formats.functions import (
@@ -25,7 +25,7 @@ from rekindle.formats.view import release
 STRETCH = 2 << 20
 TLS = 0x400
 WORKERS = 2
-CLASSES = {"x86_64": x86_tables.CLASSES, "aarch64": arm64_scan.CLASSES}
+CLASSES = {"x86_64": x86.CLASSES, "aarch64": arm64_scan.CLASSES}
 _SCANNERS = {"x86_64": x86_scan.scan, "aarch64": arm64_scan.scan}
 
 

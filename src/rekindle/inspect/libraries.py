@@ -36,7 +36,11 @@ def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int,
         return None
     gpu = survey_gpu(binary, file)
     code = survey_cpu(binary, file, step) if cpu else None
-    floors, abi = (_floors(binary), _cxx_abi(binary)) if isinstance(binary, Elf) else ({}, None)
+    floors: dict[str, str] = {}
+    for version in [each for need in binary.version_needs for each in need.versions] if isinstance(binary, Elf) else ():
+        if match := _VERSION.match(version):
+            floors[match[1]] = newest([floors.get(match[1]), match[2]]) or ""
+    abi = _cxx_abi(binary) if isinstance(binary, Elf) else None
     return Library(file=file, gpu=gpu, floors=floors, cpu=code, cxx_abi=abi, **link_fields(binary))
 
 
@@ -52,14 +56,6 @@ def _cxx_abi(elf: Elf) -> str | None:
     if new == old == 0:
         return None
     return "cxx11" if new > old else "pre-cxx11"
-
-
-def _floors(elf: Elf) -> dict[str, str]:
-    best: dict[str, str] = {}
-    for version in (version for need in elf.version_needs for version in need.versions):
-        if match := _VERSION.match(version):
-            best[match[1]] = newest([best.get(match[1]), match[2]]) or ""
-    return best
 
 
 def newest(versions: Iterable[str | None]) -> str | None:

@@ -1,7 +1,6 @@
 """A wheel on an index by its name: find the file, then read it by ranges without downloading it whole."""
 
 import platform as this_platform
-import ssl
 import sys
 import urllib.parse
 import urllib.request
@@ -114,21 +113,17 @@ def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[Inde
     pages += [(link, linked) for link in places.links if link.startswith(("http:", "https:"))]
     for page, listed in pages:
         try:
-            listed += _page_files(page, context)
+            if not page.startswith("file:"):
+                listed += read_project_page(read_page(page, accept=ACCEPT, context=context), page)
+            elif (listing := _path_of(page) / "index.html").is_file():
+                listed += read_project_page(listing.read_bytes(), listing.as_uri())
+            else:
+                raise Unreachable(f"{page} has no index.html")
         except BadInput as error:
             problems.append(error)
     if not files and not linked and problems:
         raise problems[0]
     return files, linked
-
-
-def _page_files(page: str, context: ssl.SSLContext) -> list[IndexFile]:
-    if page.startswith("file:"):
-        listing = _path_of(page) / "index.html"
-        if not listing.is_file():
-            raise Unreachable(f"{page} has no index.html")
-        return read_project_page(listing.read_bytes(), listing.as_uri())
-    return read_project_page(read_page(page, accept=ACCEPT, context=context), page)
 
 
 def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder: Path | None = None) -> WheelSource:

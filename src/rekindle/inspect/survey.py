@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET
 
@@ -213,19 +213,16 @@ def check_record(source: WheelSource) -> list[WheelFinding]:
         elif not hmac.compare_digest(source.digests[name], row.digest.hex()):
             wrong.append(name)
     missing = [name for name in record if name not in source.files]
-    faults = (
-        WheelFinding(code="record-wrong", severity="error", text=_name_files(wrong, "differ from RECORD")),
-        WheelFinding(
-            code="record-missing", severity="error", text=_name_files(missing, "are in RECORD but not in the wheel")
-        ),
-        WheelFinding(code="record-unlisted", text=_name_files(unlisted, "are not in RECORD")),
-        WheelFinding(
-            code="record-unverified", severity="note", text=_name_files(unverified, "have no SHA-256 in RECORD")
-        ),
+    faults: tuple[tuple[str, Literal["error", "warning", "note"], list[str], str], ...] = (
+        ("wrong", "error", wrong, "differ from RECORD"),
+        ("missing", "error", missing, "are in RECORD but not in the wheel"),
+        ("unlisted", "warning", unlisted, "are not in RECORD"),
+        ("unverified", "note", unverified, "have no SHA-256 in RECORD"),
     )
-    return [fault for fault in faults if fault.text]
-
-
-def _name_files(names: Sequence[str], text: str) -> str:
-    more = " …" if len(names) > MOST_NAMED else ""
-    return f"{len(names)} files {text}: {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+    out = []
+    for kind, severity, names, what in faults:
+        if names:
+            shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+            text = f"{len(names)} files {what}: {shown}"
+            out.append(WheelFinding(code=f"record-{kind}", severity=severity, text=text))
+    return out

@@ -21,7 +21,10 @@ _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
 def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTrials | None = None) -> Verdict:
     """``kept`` is what ``verify`` tried of this build on such a CPU: that counts more than what was read."""
-    operators = _tried_operators(report, machine, kept)
+    features = features_of(machine.cpu, load_facts())
+    operators = kept.trials if kept is not None else ()
+    if kept is None and features is not None and report.cpu.functions is not None and report.name in (None, "torch"):
+        operators = tuple(suspicion.trial() for suspicion in suspicions(report.cpu.evidence, features))
     damage = [finding.text for finding in report.findings if finding.severity == "error"]
     axes = [
         *_judge_system(report, machine),
@@ -82,13 +85,6 @@ def _judge_python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
 def _dotted(tag: str) -> str:
     digits = tag.removeprefix("cp")
     return f"{digits[0]}.{digits[1:]}" if digits.isdecimal() and len(digits) > 1 else tag
-
-
-def _tried_operators(report: WheelReport, machine: Machine, kept: KeptTrials | None) -> tuple[OperatorTrial, ...]:
-    features = features_of(machine.cpu, load_facts())
-    if kept is not None or features is None or report.cpu.functions is None or report.name not in (None, "torch"):
-        return kept.trials if kept is not None else ()
-    return tuple(suspicion.trial() for suspicion in suspicions(report.cpu.evidence, features))
 
 
 def _judge_cpu(

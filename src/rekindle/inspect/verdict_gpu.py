@@ -161,11 +161,17 @@ class _Card:
         judged = [(file, group, self.runs(group.archs)) for file, group in mine]
         general = [row for row in judged if isinstance(self.card, Gfx) or row[1].origin in ("own", "other", None)]
         lost = [row for row in general if row[2].kind == "none"]
+        inside = [row for row in judged if row[1].origin == "static"]
         if general and len(lost) == len(general):
-            return self._no_kernels(general, judged)
-        static = [row for row in judged if row not in general and row[1].origin == "static" and row[2].kind == "none"]
-        if lost or static:
-            return self._some_kernels([*lost, *static], sum(group.count for _, group in mine))
+            kernels = self.report.gpu.kernels
+            have = " ".join((kernels.gfx if isinstance(self.card, Gfx) else kernels.sass) or general[0][1].archs)
+            near = [file for file, _, coverage in inside if coverage.kind != "none"]
+            also = f" (only static libraries inside have it: {near[0]})" if near else ""
+            text = f"the kernels are for {have}: no image for {self.name}{also}"
+            return gpu_verdict("no", "gpu-no-kernels", text, self.remedy)
+        lost += [row for row in inside if row not in general and row[2].kind == "none"]
+        if lost:
+            return self._some_kernels(lost, sum(group.count for _, group in mine))
         return self._math_library() or self._worst_left(general)
 
     def _offer_graft(self, found: AxisVerdict) -> AxisVerdict:
@@ -194,14 +200,6 @@ class _Card:
             text = f"declared for {listed}, which includes {self.name}; libraries were not read"
             return gpu_verdict("yes", "gpu-declared", text)
         return self._verdict_on(coverage)
-
-    def _no_kernels(self, general: Judged, judged: Judged) -> AxisVerdict:
-        kernels = self.report.gpu.kernels
-        have = " ".join((kernels.gfx if isinstance(self.card, Gfx) else kernels.sass) or general[0][1].archs)
-        near = [file for file, group, coverage in judged if group.origin == "static" and coverage.kind != "none"]
-        also = f" (only static libraries inside have it: {near[0]})" if near else ""
-        text = f"the kernels are for {have}: no image for {self.name}{also}"
-        return gpu_verdict("no", "gpu-no-kernels", text, self.remedy)
 
     def _some_kernels(self, missing: Judged, total: int) -> AxisVerdict:
         count = sum(group.count for _, group, _ in missing)
@@ -345,21 +343,17 @@ def _judge_library(library: LibraryGpu, mine: Sequence[ArchSet], runs: CoverageO
         return LibraryFit(name, "unknown", 0, total, picking=picks(library), doubt=other.text, setting=setting)
     if picks(library):
         native = sum(group.count for group, coverage in good if coverage.kind == "native")
-        best = _best_served(mine)
+        # The number of containers for the card that has most. Code for a single chip or family counts only where there
+        # is nothing else, since other cards have no use for it.
+        archs = [arch for group in mine for arch in group.archs * group.count if arch.startswith(("sm_", "gfx"))]
+        counts = Counter(arch for arch in archs if not arch.endswith(("a", "f")) or arch.startswith("gfx"))
+        best = max((counts or Counter(archs)).values(), default=0)
         share = (native or count) / best if best else float(count > 0)
         # PTX and LTO code run on every newer card and say nothing of who is served well.
         fair = FAIR_SHARE if native else LEAST_SHARE
         word: Runs = "yes" if share >= fair else "partly" if share >= LEAST_SHARE else "no"
         return LibraryFit(name, word, count, total, native == 0, picking=True)
     return LibraryFit(name, "yes" if count == total else "partly" if count else "no", count, total, late)
-
-
-def _best_served(sets: Sequence[ArchSet]) -> int:
-    """The number of containers for the card that has most. Code for a single chip or family counts only where there is
-    nothing else, since other cards have no use for it."""
-    counts = Counter(arch for group in sets for arch in group.archs * group.count if arch.startswith(("sm_", "gfx")))
-    plain = [count for arch, count in counts.items() if not arch.endswith(("a", "f")) or arch.startswith("gfx")]
-    return max(plain or counts.values(), default=0)
 
 
 def _sum_up(rows: Sequence[LibraryFit], card: str, chosen: bool) -> AxisVerdict:

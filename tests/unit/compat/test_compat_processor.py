@@ -133,9 +133,9 @@ def test_more_features_never_make_it_worse(required: set[str], corner: set[str],
 
 def test_every_instruction_set_that_is_read_can_be_asked_of_a_cpu() -> None:
     """The readers of code and the table of features speak of the same sets."""
-    from rekindle.formats import arm64_scan, x86_tables
+    from rekindle.formats import arm64_scan, x86
 
-    read = {*x86_tables.CLASSES, *arm64_scan.CLASSES} - {"base", "bad", "exclusive"}
+    read = {*x86.CLASSES, *arm64_scan.CLASSES} - {"base", "bad", "exclusive"}
     assert read == set(FEATURES)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rekindle.formats import x86, x86_tables
+from rekindle.formats import x86
 
 # How long the instruction is with a register behind the opcode (ModRM C1), or what the byte is instead: a prefix, REX,
 # an escape to other maps; a dot is an opcode that no CPU has in 64-bit mode.
@@ -183,7 +183,7 @@ def decode(*pieces: bytes) -> list[Answer]:
     width = 48
     code = b"".join(piece.ljust(width, b"\0") for piece in pieces)
     length, isa = x86.decode(np.frombuffer(code, np.uint8))
-    return [(int(length[at]), x86_tables.CLASSES[isa[at]]) for at in range(0, len(code), width)]
+    return [(int(length[at]), x86.CLASSES[isa[at]]) for at in range(0, len(code), width)]
 
 
 def cells(text: str, column: int = 0) -> list[str]:

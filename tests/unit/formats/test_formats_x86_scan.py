@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from rekindle.formats import x86, x86_scan
-from rekindle.formats import x86_tables as tables
 from rekindle.formats.code_scan import Scan, Stretch, Variables, unpack
 
 capstone = pytest.importorskip("capstone")
@@ -123,7 +122,7 @@ def test_functions_count_from_the_first_of_the_library() -> None:
     found = scan(code, starts, [], [], first=40)
     assert found.asks.tolist() == [40, 42]  # xgetbv asks, its neighbour xsetbv does not
     assert found.legacy.tolist() == [44]  # without 66, F2 or F3 it is single SSE of the first kind
-    assert [row[:2] for row in found.uses.tolist()] == [[46, tables.CLASSES.index("avx")]]
+    assert [row[:2] for row in found.uses.tolist()] == [[46, x86.CLASSES.index("avx")]]
     assert found.uses[0, 2:].tolist() == [starts[6], 1]
 
 
@@ -152,7 +151,7 @@ def test_the_sieve_lets_through_all_that_has_a_class() -> None:
         marks = x86_scan.may_have_classes(array)
         length, isa = x86.decode(array)
         for at in range(len(code) - 15):
-            name = tables.CLASSES[isa[at]]
+            name = x86.CLASSES[isa[at]]
             if name in ("base", "bad"):
                 continue
             seen.add(name)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from rekindle.formats import x86, x86_scan, x86_tables
+from rekindle.formats import x86, x86_scan
 from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, unpack
 from rekindle.formats.x86_scan import may_have_classes
 
@@ -15,7 +15,7 @@ BASE = 0x1000
 PLAIN = bytes.fromhex("4889c3")
 HIDDEN = bytes.fromhex("48b8" + "c5f458c2" * 2)  # a number that looks like two vector instructions
 VECTOR = bytes.fromhex("c5f458c2")
-AVX, BAD = x86_tables.ID["avx"], x86_tables.BAD
+AVX, BAD = x86.ID["avx"], x86.BAD
 NONE = np.zeros(0, np.int64)
 
 
@@ -44,7 +44,7 @@ def marks(text: str) -> list[int]:
 def test_the_sieve_marks_vex_where_the_decoder_has_a_class(table: int) -> None:
     rows = [bytes([0xC4, 0xE0 | table, 0x78, opcode, 0x01]).ljust(24, b"\x90") for opcode in range(256)]
     found = may_have_classes(array(b"".join(rows))).reshape(-1, 24)[:, 0]
-    known = (x86_tables.ISA_VEX[table] != BAD).any(axis=(0, 1)) if table <= 3 else np.zeros(256, bool)
+    known = (x86.ISA_VEX[table] != BAD).any(axis=(0, 1)) if table <= 3 else np.zeros(256, bool)
     assert found.tolist() == known.tolist()
     if table == 1:
         short = [bytes([0xC5, 0xF8, opcode, 0x01]).ljust(24, b"\x90") for opcode in range(256)]

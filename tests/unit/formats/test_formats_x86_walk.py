@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rekindle.formats import x86, x86_tables
+from rekindle.formats import x86
 from rekindle.formats.x86 import walk
 
-BAD, AVX = x86_tables.BAD, x86_tables.ID["avx"]
+BAD, AVX = x86.BAD, x86.ID["avx"]
 # One function: plain (2 bytes), avx (3), plain (1), avx (4), plain (2). Marks where no instruction begins are not met.
 SIZES = [2, 9, 3, 9, 9, 1, 4, 9, 9, 9, 2, 9]
 KINDS = [0, AVX, AVX, AVX, 0, 0, AVX, AVX, 0, BAD, 0, AVX]

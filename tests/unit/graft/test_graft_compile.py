@@ -10,7 +10,7 @@ from pathlib import Path
 import ninja
 
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
-from rekindle.graft.ptx import ptxas_options
+from rekindle.graft.nvidia import ptxas_options
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm
 

@@ -14,9 +14,8 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.engine import GraftOrder, Tools
 from rekindle.graft.hip import HipSourceWay, TwinWay
+from rekindle.graft.nvidia import PtxWay, SourceWay
 from rekindle.graft.order import amd_order, find_tools, nvidia_order
-from rekindle.graft.ptx import PtxWay
-from rekindle.graft.source import SourceWay
 from rekindle.host.protocol import Completed
 from rekindle.model.arch import Sm, parse_gfx
 from tiny_wheels import make_wheel

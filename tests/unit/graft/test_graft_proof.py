@@ -23,9 +23,8 @@ from rekindle.graft.compile import Job
 from rekindle.graft.engine import CardTarget, GraftOrder, Tools, carry_out
 from rekindle.graft.headers import take_include
 from rekindle.graft.library import GpuLibrary, Unit, nearest, unit_compression
+from rekindle.graft.nvidia import FlagSearch, PtxUnit, PtxWay, Sources, SourceWay, choose_file
 from rekindle.graft.pack import finished_entry
-from rekindle.graft.ptx import PtxUnit, PtxWay
-from rekindle.graft.source import FlagSearch, Sources, SourceWay, choose_file
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftReport
 from rekindle.model.progress import Silent

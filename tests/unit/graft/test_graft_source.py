@@ -26,9 +26,7 @@ from rekindle.graft.compile import CACHED, wrap_nvcc
 from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.library import GpuLibrary
-from rekindle.graft.order import why_no_sources
-from rekindle.graft.pack import read_graft, write_graft
-from rekindle.graft.source import (
+from rekindle.graft.nvidia import (
     FlagSearch,
     Sources,
     SourceWay,
@@ -36,6 +34,8 @@ from rekindle.graft.source import (
     find_packages,
     kernel_files,
 )
+from rekindle.graft.order import why_no_sources
+from rekindle.graft.pack import read_graft, write_graft
 from rekindle.graft.wheel import wheel_cuda
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import GraftReport, HeaderPackage, Making, RecipePart, UnitProof

@@ -21,8 +21,8 @@ from rekindle.formats.wheel import check_wheel
 from rekindle.graft.compile import Job
 from rekindle.graft.engine import CardTarget, GraftOrder, Tools, apply_file, carry_out
 from rekindle.graft.library import GpuLibrary, Way
+from rekindle.graft.nvidia import PtxWay
 from rekindle.graft.pack import read_graft
-from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
 from rekindle.model.graft import GraftReport, LibraryBeside
 from rekindle.model.progress import Silent

@@ -158,7 +158,7 @@ def test_what_pointers_lead_to() -> None:
     made.started = [FIRST + PAGE, FIRST + 1]
     assert graph(made).resolvers == {0}
     assert graph(made).started == {1}
-    assert not (-1 in found.pointed_to)
+    assert -1 not in found.pointed_to
 
 
 def test_a_library_with_names_of_its_own_functions() -> None:

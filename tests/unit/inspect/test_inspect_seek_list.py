@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.formats.deflate_seek import UNKNOWN
 from rekindle.inspect.declared import find_arch_list
-from rekindle.inspect.seek_list import find_list, looks_like_code, whole_lists
+from rekindle.inspect.seek_list import UNKNOWN, find_list, looks_like_code, whole_lists
 
 LIST = b"sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
 

@@ -7,8 +7,8 @@ import zlib
 
 import pytest
 
-from rekindle.formats import deflate_seek
-from rekindle.formats.deflate_seek import UNKNOWN, find_block, inflate_from
+from rekindle.inspect import seek_list
+from rekindle.inspect.seek_list import UNKNOWN, find_block, inflate_from
 
 # Code lengths that leave nothing over: a half, a quarter, two eighths.
 FOUR = (1, 2, 3, 3)
@@ -30,7 +30,7 @@ def packed(bits: str, size: int = 40) -> bytes:
 
 
 def starts(bits: str, size: int = 40) -> list[tuple[int, int]]:
-    return deflate_seek._possible_starts(packed(bits, size))
+    return seek_list._possible_starts(packed(bits, size))
 
 
 @pytest.mark.parametrize("phase", range(8))
@@ -65,16 +65,16 @@ def test_stretches_too_short_for_a_header() -> None:
 
 
 def test_bits_are_taken_from_the_lowest() -> None:
-    assert deflate_seek._shift_bits(b"\x81\x03", 0) == b"\x81\x03"
-    assert deflate_seek._shift_bits(b"\x81\x03\xff", 1) == b"\xc0\x81"
-    assert deflate_seek._shift_bits(b"\x80\x7f", 7) == b"\xff"
-    assert deflate_seek._shift_bits(b"\x80", 7) == b""
+    assert seek_list._shift_bits(b"\x81\x03", 0) == b"\x81\x03"
+    assert seek_list._shift_bits(b"\x81\x03\xff", 1) == b"\xc0\x81"
+    assert seek_list._shift_bits(b"\x80\x7f", 7) == b"\xff"
+    assert seek_list._shift_bits(b"\x80", 7) == b""
 
 
 def test_numbers_of_the_format() -> None:
-    assert deflate_seek.LEAST == 16384 and deflate_seek.MOST == 64 * 1024 * 1024 and UNKNOWN == 0xFF
-    assert [len(filling) for filling in deflate_seek._FILLINGS] == [32768, 32768]
-    assert deflate_seek._FILLINGS[0][0] != deflate_seek._FILLINGS[1][0]
+    assert seek_list.LEAST_INFLATED == 16384 and seek_list.MOST_INFLATED == 64 * 1024 * 1024 and UNKNOWN == 0xFF
+    assert [len(filling) for filling in seek_list._FILLINGS] == [32768, 32768]
+    assert seek_list._FILLINGS[0][0] != seek_list._FILLINGS[1][0]
 
 
 def stored(seed: int = 2, size: int = 3000) -> tuple[bytes, bytes]:
@@ -94,9 +94,9 @@ def stored(seed: int = 2, size: int = 3000) -> tuple[bytes, bytes]:
 
 def test_the_first_block_with_enough_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     text, piece = stored()
-    monkeypatch.setattr(deflate_seek, "LEAST", 2 * len(text))
+    monkeypatch.setattr(seek_list, "LEAST_INFLATED", 2 * len(text))
     assert find_block(piece) == (0, 0) and find_block(b"\0\0\0" + piece[:0] + piece) == (0, 3)
-    monkeypatch.setattr(deflate_seek, "LEAST", 2 * len(text) + 1)
+    monkeypatch.setattr(seek_list, "LEAST_INFLATED", 2 * len(text) + 1)
     assert find_block(piece) is None
     assert inflate_from(piece, (0, 0)) == text * 2
 
@@ -118,6 +118,6 @@ def test_what_is_copied_from_before_is_unknown() -> None:
 
 def test_only_so_much_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     text, piece = stored()
-    monkeypatch.setattr(deflate_seek, "MOST", 100)
+    monkeypatch.setattr(seek_list, "MOST_INFLATED", 100)
     assert inflate_from(piece, (0, 0)) == text[:100]
-    assert deflate_seek._decode(b"\xff" * 50, bytes(4)) is None
+    assert seek_list._decode(b"\xff" * 50, bytes(4)) is None

@@ -1,9 +1,12 @@
-"""The source way: the device code of a release's own kernel files, compiled for a card its wheel left out.
+"""NVIDIA's cards: the two ways to machine code that a wheel left out.
 
-Which file a container comes from stands in its symbols (the module id), and so do the architectures that the release
-was compiled for, where a template carries them in its name. Headers come from the wheel itself, then from the tree,
-then from packages of the index; flags from the wheel, then from the release's recipe (``facts/graft.toml``). Nothing is
-configured, no host code is compiled and nothing is linked.
+*PTX* is what the compiler made of the sources before it chose a card; the driver would compile it at each first start.
+ptxas compiles it once. No source is needed, and the options the wheel's makers gave stand beside the PTX.
+
+*Source*: the device code of a release's own kernel files. Which file a container comes from stands in its symbols (the
+module id), and so do the architectures that the release was compiled for, where a template carries them in its name.
+Headers come from the wheel itself, then from the tree, then from packages of the index; flags from the wheel, then from
+the release's recipe (``facts/graft.toml``). Nothing is configured, no host code is compiled and nothing is linked.
 """
 
 import re
@@ -16,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from rekindle.compat.graft import unit_seconds
-from rekindle.compat.toolkit import emits_for, sass_runs
+from rekindle.compat.toolkit import emits_for, ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
@@ -25,6 +28,7 @@ from rekindle.graft.library import GpuLibrary, GraftCandidate, Way
 from rekindle.host.files import write_if_changed
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof, WayKind
+from rekindle.model.toml import read_beside
 
 # Folders of torch's tree that hold kernel files of the library itself, not of tests or other programs.
 _KERNEL_FOLDERS = ("aten/src", "torch/csrc", "c10", "caffe2", "third_party")
@@ -35,6 +39,68 @@ _ARCH_LIST = re.compile(r"_(?:SM_)?((?:\d{3,4}_)+)NS")
 _TAKEN_FLAGS = re.compile(r"-D\w+(?:=[\w.]*)?|--expt-(?:relaxed-constexpr|extended-lambda)")
 _FLAGS_MARK = b"--expt-relaxed-constexpr"
 _MOST_FLAGS = 1 << 14
+
+
+@dataclass(frozen=True)
+class PtxUnit(GraftCandidate):
+    """A container that has PTX for the card: the ``entry`` to compile."""
+
+    entry: Entry
+
+    @property
+    def like(self) -> Sm:
+        """Code from the very same PTX."""
+        return self.entry.arch
+
+
+@dataclass(frozen=True, kw_only=True)
+class PtxWay(Way):
+    """Code from the wheel's own PTX for ``card``, as ``arch``."""
+
+    card: Sm
+    arch: Sm
+    ptxas: str
+    facts: Facts
+    kind: ClassVar[WayKind] = "ptx"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (f"ptxas -arch={self.arch}",)
+
+    def judge(self, library: GpuLibrary) -> Iterator[GraftCandidate | UnitOutcome]:
+        for unit in library.units:
+            module = library.module(unit)
+            name = module.source if module else None
+            runs = [entry for entry in unit.sass if sass_runs(entry.arch, self.card, None, self.facts) is not False]
+            ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, self.card)]
+            if runs or any(entry.arch == self.arch for entry in unit.sass):
+                yield library.outcome(unit, "has", f"{runs[-1].name if runs else self.arch} runs there", name)
+            elif not unit.targets:
+                yield library.outcome(unit, "has", "it is empty", name)
+            elif not ptx:
+                have = ", ".join(dict.fromkeys(unit.targets))
+                yield library.outcome(unit, "left-out", f"it has {have} and no PTX that {self.card} can use", name)
+            else:
+                entry = max(ptx, key=lambda entry: entry.arch)
+                yield PtxUnit(library.name, unit, name, self.arch, f"its {entry.name} PTX", entry)
+
+    def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[PtxUnit]) -> list[Job]:
+        """The PTX of ``units`` is written as files."""
+        jobs: list[Job] = []
+        for each in units:
+            ptx, cubin = f"ptx/{number}-{each.unit.number}.ptx", each.output(number)
+            write_if_changed(folder / ptx, library.image(each.entry) + b"\n")
+            options = ptxas_options(library.options(each.entry))
+            first = (self.ptxas, f"-arch={each.arch}", "-m64", *options, ptx, "-o", cubin)
+            title = f"object {cubin} ({each.name or 'unnamed unit'})"
+            jobs.append(Job(output=cubin, command=first, inputs=(ptx,), title=title))
+        return jobs
+
+
+def ptxas_options(options: Sequence[str]) -> tuple[str, ...]:
+    """The wheel's own options for ptxas, without those that are ours to say and those nobody knows."""
+    taken = read_beside(__file__, "ptxas_options.toml", dict[str, frozenset[str]])["taken"]
+    return tuple(word for word in options if word.split("=", 1)[0] in taken)
 
 
 @dataclass(frozen=True)
@@ -71,13 +137,11 @@ class Sources:
         options = dict.fromkeys((*defines, *self.recipe.options, *self.flags))
         return (*(f"-I{path}" for path in include), *options, f"-std={self.recipe.standard}", "-w")
 
-    def part_flags(self, file: Path) -> tuple[str, ...]:
-        flags: list[str] = []
+    def part_flags(self, file: Path) -> Iterator[str]:
         for part in self.recipe.parts:
             if file.is_relative_to(self.tree / part.folder):
-                flags += [f"-I{self.tree / folder}" for folder in part.include]
-                flags += [f"-D{define}" for define in part.defines]
-        return tuple(flags)
+                yield from (f"-I{self.tree / folder}" for folder in part.include)
+                yield from (f"-D{define}" for define in part.defines)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rekindle.formats.cyclonedx import render_bill
+from rekindle.formats.statement import render_bill
 
 
 def test_the_same_content_has_the_same_bytes() -> None:

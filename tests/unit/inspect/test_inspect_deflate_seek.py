@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from rekindle.formats.deflate_seek import LEAST, UNKNOWN, find_block, inflate_from
+from rekindle.inspect.seek_list import LEAST_INFLATED, UNKNOWN, find_block, inflate_from
 
 
 @functools.cache
@@ -36,7 +36,7 @@ def test_what_is_known_is_right_and_the_end_is_known(begin: float) -> None:
     block = find_block(piece)
     assert block is not None
     found = inflate_from(piece, block)
-    assert len(found) > LEAST
+    assert len(found) > LEAST_INFLATED
     # Where it lies in the whole: a known run that occurs once there says it.
     runs = sorted(found.split(bytes([UNKNOWN])), key=len, reverse=True)
     run = next(run for run in runs[:100] if data.count(run) == found.count(run) == 1)
