@@ -143,11 +143,6 @@ def gpu_targets(flags: str) -> set[str]:
     return targets
 
 
-def _target_name(arch: str) -> str:
-    name = arch.removesuffix("+PTX")
-    return name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}"
-
-
 def _family(targets: set[str]) -> set[str]:
     """Without what only marks a variant: torch 2.6.0 compiles single files for sm_90a where sm_90 is asked for
     (cmake/Codegen.cmake: RowwiseScaledMM.cu)."""
@@ -160,7 +155,8 @@ def built_targets(plan: Plan, targets: set[str]) -> Fact:
 
 
 def _target_fact(name: str, plan: Plan, targets: set[str], where: str) -> Fact:
-    planned = {_target_name(arch) for arch in plan.arch_list}
+    names = [arch.removesuffix("+PTX") for arch in plan.arch_list]
+    planned = {name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}" for name in names}
     code = {target for target in targets if not target.startswith("compute_")}
     return Fact(
         name=name,

@@ -175,7 +175,9 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     passed_on = (*build_names().shared, *(row.own if row else ()))
     env = {name: value for name, value in plan.build.env.items() if name in passed_on}
     switches: dict[str, str] = getattr(row, plan.backend) if row else SWITCHES[plan.backend]
-    settings = package_settings(tree.project, tree.version, plan, _platform())
+    arm = platform.machine().lower() in ("aarch64", "arm64")
+    system = "windows" if sys.platform == "win32" else "linux_aarch64" if arm else "linux_x86_64"
+    settings = package_settings(tree.project, tree.version, plan, system)
     release = (plan.torch or load_facts().releases[0]).split("+")[0]
     unfetched = {row.switch: "0" for row in companion_downloads(tree.project, release)}
     env = {**unfetched, **env, **switches, **settings.env}
@@ -196,12 +198,6 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         memory_gib=plan.build.memory_gib,
     )
     return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=settings.archs)
-
-
-def _platform() -> str:
-    if sys.platform == "win32":
-        return "windows"
-    return "linux_aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "linux_x86_64"
 
 
 def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:

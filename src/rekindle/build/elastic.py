@@ -50,7 +50,6 @@ class JobDecision:
     pause: tuple[int, ...] = ()
     resume: tuple[int, ...] = ()
     kill: tuple[int, ...] = ()
-    why: str = ""
 
 
 def foretell(usual: int, rss: int, grown: int, seconds: float, *, learnt: bool) -> int:
@@ -92,8 +91,10 @@ def decide(now: Situation) -> JobDecision:
         waiting.append(youngest)
     kill: list[int] = []
     if len(running) == 1 and waiting and not pause and now.available < min(running[0].growth, 2 * reserve):
-        # The last runner still grows and nothing is left: better one of ours than the kernel's choice.
-        victim = _victim(waiting, running[0].growth + reserve - now.available)
+        # The last runner still grows and nothing is left: better one of ours than the kernel's choice. The smallest
+        # that frees what is lacking; where none does, the one that frees most.
+        enough = [job for job in waiting if job.rss >= running[0].growth + reserve - now.available]
+        victim = min(enough, key=lambda job: job.rss) if enough else max(waiting, key=lambda job: job.rss)
         waiting.remove(victim)
         kill.append(victim.key)
     if not pause and not kill:
@@ -104,19 +105,13 @@ def decide(now: Situation) -> JobDecision:
                 running.append(job)
                 waiting.remove(job)
                 slack -= job.growth
-    return JobDecision(
-        jobs=_job_count(now, running, waiting, slack),
-        pause=tuple(pause),
-        resume=tuple(resume),
-        kill=tuple(kill),
-        why="memory is tight" if pause or kill else "",
-    )
-
-
-def _victim(waiting: list[CompilerJob], lacking: int) -> CompilerJob:
-    """The smallest that frees what is lacking; where none does, the one that frees most."""
-    enough = [job for job in waiting if job.rss >= lacking]
-    return min(enough, key=lambda job: job.rss) if enough else max(waiting, key=lambda job: job.rss)
+    # As many more as fit, behind whatever already waits. A new job that turns out to be a giant is paused at birth,
+    # when it has taken next to nothing, so the guess may be a hopeful one; but only a few may wait like that, since
+    # each keeps the little it has.
+    room = _room_behind(waiting[0], running, slack) if waiting else slack
+    more = 0 if len(waiting) >= max(2, now.max_jobs // 4) else max(0, room) // max(1, now.typical)
+    jobs = max(1, min(len(running) + more, now.max_jobs) + len(waiting))
+    return JobDecision(jobs=jobs, pause=tuple(pause), resume=tuple(resume), kill=tuple(kill))
 
 
 def _room_behind(first: CompilerJob, running: list[CompilerJob], slack: int) -> int:
@@ -129,14 +124,3 @@ def _room_behind(first: CompilerJob, running: list[CompilerJob], slack: int) -> 
         return 0
     freed = max(running[0].rss, running[0].expected) if running else 0
     return min(slack, slack + freed - first.growth)
-
-
-def _job_count(now: Situation, running: list[CompilerJob], waiting: list[CompilerJob], slack: int) -> int:
-    """As many more as fit, behind whatever already waits.
-
-    A new job that turns out to be a giant is paused at birth, when it has taken next to nothing, so the guess may
-    be a hopeful one; but only a few may wait like that, since each keeps the little it has.
-    """
-    room = _room_behind(waiting[0], running, slack) if waiting else slack
-    more = 0 if len(waiting) >= max(2, now.max_jobs // 4) else max(0, room) // max(1, now.typical)
-    return max(1, min(len(running) + more, now.max_jobs) + len(waiting))

@@ -18,8 +18,8 @@ from rekindle.build.failure import BuildLog
 from rekindle.build.farm import opened_cache, opened_farm, remove_objects
 from rekindle.build.governor import elastic_jobs
 from rekindle.build.launchers import count_from_here, opened_launcher
+from rekindle.build.report import write_trace
 from rekindle.build.request import check_inputs
-from rekindle.build.trace import write_trace
 from rekindle.build.work import Work
 from rekindle.formats.ninja import has_objects
 from rekindle.host.files import hold_lock, sha256_of

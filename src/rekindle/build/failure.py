@@ -168,7 +168,10 @@ def _error_message(lines: Sequence[str], at: int) -> str:
     if not lines[at].lstrip().startswith(_CMAKE):
         return lines[at]
     if lines[at].rstrip().endswith("set to NOTFOUND."):
-        return f"{lines[at].rstrip().removesuffix('.')}: {', '.join(_unset_variables(lines[at + 1 :])) or 'not named'}"
+        # The variables stand one a line, their users indented; then comes a blank line.
+        below = itertools.takewhile(str.strip, lines[at + 1 : at + 1 + MAX_LINES])
+        unset = [match[1] for match in (_VARIABLE.fullmatch(line.rstrip()) for line in below) if match is not None]
+        return f"{lines[at].rstrip().removesuffix('.')}: {', '.join(unset) or 'not named'}"
     if not lines[at].rstrip().endswith(":"):
         return lines[at]
     words: list[str] = []
@@ -180,12 +183,6 @@ def _error_message(lines: Sequence[str], at: int) -> str:
             break
         words.append(line.strip())
     return " ".join([lines[at], *filter(None, words)])
-
-
-def _unset_variables(lines: Sequence[str]) -> list[str]:
-    """The variables CMake names after "set to NOTFOUND": one a line, their users indented, then a blank line."""
-    matches = (_VARIABLE.fullmatch(line.rstrip()) for line in itertools.takewhile(str.strip, lines[:MAX_LINES]))
-    return [match[1] for match in matches if match is not None]
 
 
 def _shorten(text: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
 from rekindle.build.frontend import BY_JOBSERVER
-from rekindle.build.history import ObjectCosts, load_history, save_history
+from rekindle.build.history import ObjectCosts, kept_history
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver, open_jobserver
 from rekindle.host.memory import MemoryNow, read_memory
@@ -25,6 +25,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.toolkits.programs import Tool
 
 _OUTPUT = re.compile(r"""(?:^|\s)(?:-o\s*|/Fo:?\s*)("[^"]+"|'[^']+'|\S+)""")
+_DRIVERS = ("ninja", "ninja-build", "make", "gmake", "samu")
 # What Ninja starts behind --launcher sccache and --farm: a client that waits for its server, 8 MiB resident.
 CLIENT_NAME = "sccache"
 CLIENT_BYTES = 64 << 20
@@ -102,10 +103,6 @@ class Governor:
         self.interval = min(2.0, max(TIGHT_SECONDS if tight else CALM_SECONDS, 50 * cost))
         return decision
 
-    def look(self, root: int) -> float:
-        self.tick(root)
-        return self.interval
-
     def _tick(self, root: int) -> JobDecision | None:
         tree = processes.tree_of(root)
         if self.server is not None:
@@ -156,12 +153,13 @@ class Governor:
             family = [root, *processes.below(root.pid, children)]
             job = self._jobs.get(root.pid)
             if job is None:
+                match = _OUTPUT.search(" ".join(processes.command_line(root.pid)))
                 job = self._jobs[root.pid] = FollowedJob(
                     key=root.pid,
                     started=root.started,
                     rss=0,
                     expected=0,
-                    output=_output_of(root.pid),
+                    output=match[1].strip("\"'") if match else "",
                     begun=now,
                     looked=now - 1.0,
                 )
@@ -239,18 +237,10 @@ class Governor:
 
 def job_roots(tree: list[Proc], children: dict[int, list[Proc]], server: int | None = None) -> list[Proc]:
     """Children of Ninja (or make) that do not themselves contain another one, and those of a compiling ``server``."""
-    drivers = {process.pid for process in tree if is_driver(process.name)} | ({server} if server else set())
+    drivers = {process.pid for process in tree if process.name.removesuffix(".exe") in _DRIVERS}
+    drivers |= {server} if server else set()
     roots = (process for process in tree if process.parent in drivers and process.pid not in drivers)
     return [root for root in roots if not any(each.pid in drivers for each in processes.below(root.pid, children))]
-
-
-def is_driver(name: str) -> bool:
-    return name.removesuffix(".exe") in ("ninja", "ninja-build", "make", "gmake", "samu")
-
-
-def _output_of(pid: int) -> str:
-    match = _OUTPUT.search(" ".join(processes.command_line(pid)))
-    return match[1].strip("\"'") if match else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,20 +270,9 @@ def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
 
 
 @contextlib.contextmanager
-def _kept_history(history: Path) -> Iterator[ObjectCosts]:
-    """What earlier builds taught; what is learnt now is kept, however the build ends."""
-    learnt = load_history(history)
-    try:
-        yield learnt
-    finally:
-        with contextlib.suppress(OSError):
-            save_history(history, learnt)
-
-
-@contextlib.contextmanager
 def governed_jobs(history: Path, key: str, max_jobs: int, budget: int | None) -> Iterator[Jobs]:
     """A jobserver and the governor of its compilers, for one build or for several that share it."""
-    with _kept_history(history) as learnt, contextlib.closing(open_jobserver(key)) as server:
+    with kept_history(history) as learnt, contextlib.closing(open_jobserver(key)) as server:
         governor = Governor(server, learnt, max_jobs=max_jobs, budget=budget)
         yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": server.makeflags}, max_jobs=max_jobs)
 
@@ -310,7 +289,7 @@ def elastic_jobs(
         with governed_jobs(history, key, most, budget) as jobs:
             yield jobs
         return
-    with _kept_history(history) as learnt:
+    with kept_history(history) as learnt:
         # Who shares a jobserver runs several builds and governs all their compilers: only watch and learn here.
         governor = Governor(None, learnt, max_jobs=most, budget=budget, watch_only=knows)
         if knows and shared:

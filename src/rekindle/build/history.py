@@ -7,9 +7,10 @@ has two bounds, and the larger counts: all remaining work spread over the jobs t
 of steps that must follow one another (the critical path).
 """
 
+import contextlib
 import graphlib
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rekindle.formats.ninja import BuildEdge, file_name, latest, read_build_ninja, read_ninja_log
@@ -103,13 +104,16 @@ class ObjectCosts:
         return History(objects=dict(sorted(self._objects.items())))
 
 
-def load_history(path: Path) -> ObjectCosts:
-    """A history that cannot be read is no history."""
-    return ObjectCosts(load_kept(path, History) or History())
-
-
-def save_history(path: Path, learnt: ObjectCosts) -> None:
-    write_atomically(path, encode(learnt.history()))
+@contextlib.contextmanager
+def kept_history(path: Path) -> Iterator[ObjectCosts]:
+    """What earlier builds taught (one that cannot be read taught nothing); what is learnt now is kept, however the
+    build ends."""
+    learnt = ObjectCosts(load_kept(path, History) or History())
+    try:
+        yield learnt
+    finally:
+        with contextlib.suppress(OSError):
+            write_atomically(path, encode(learnt.history()))
 
 
 class Estimate:
@@ -120,7 +124,8 @@ class Estimate:
         # By kind: how many were timed, and their seconds together. Asked for each open object every few seconds.
         self._known: dict[str, tuple[int, float]] = {}
         for output, seconds in done.items():
-            self._timed(output, seconds)
+            count, total = self._known.get(kind_of(output), (0, 0.0))
+            self._known[kind_of(output)] = (count + 1, total + seconds)
         # An alias last named where nothing else makes what it names.
         for edge in sorted(edges, key=lambda edge: edge.rule != "phony"):
             self._made_by |= dict.fromkeys(edge.outputs, edge)
@@ -144,17 +149,10 @@ class Estimate:
         count, total = self._known.get(kind, (0, 0.0))
         return total / count if count >= 3 else _GUESS[kind]
 
-    def _timed(self, output: str, seconds: float) -> None:
-        kind = kind_of(output)
-        count, total = self._known.get(kind, (0, 0.0))
-        self._known[kind] = (count + 1, total + seconds)
-
-    def finished(self, output: str, seconds: float | None = None) -> None:
+    def finished(self, output: str) -> None:
         edge = self._made_by.get(output)
         if edge is not None and self._open.pop(edge.outputs[0], None) is not None:
             self._finished_work += self._usual[edge.outputs[0]]
-        if seconds:
-            self._timed(output, seconds)
 
     def work_left(self, steps_left: int) -> float:
         """Ninja may need only part of the graph: its own count of steps left bounds ours."""
@@ -175,14 +173,11 @@ class Estimate:
     def left(self, *, jobs: int, steps_left: int, elapsed: float | None = None) -> float:
         """``elapsed``: the seconds this run took for what it has finished; they tell its pace."""
         expected = max(self.work_left(steps_left) / max(1, jobs), self.critical_path())
-        return expected * self._pace(elapsed, jobs)
-
-    def _pace(self, elapsed: float | None, jobs: int) -> float:
-        """This run beside what earlier ones took: below one with a hot compiler cache, above on a busy machine."""
         usual = self._finished_work / max(1, jobs)
         if elapsed is None or usual < ENOUGH_SECONDS:
-            return 1.0
-        return min(max(elapsed / usual, 0.01), 20.0)
+            return expected
+        # This run beside what earlier ones took: below one with a hot compiler cache, above on a busy machine.
+        return expected * min(max(elapsed / usual, 0.01), 20.0)
 
 
 def _inputs_first(made_by: Mapping[str, BuildEdge]) -> list[str]:

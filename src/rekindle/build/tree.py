@@ -251,16 +251,12 @@ def _remove_tree(path: Path) -> None:
         if not path.exists():
             return
     if sys.platform == "win32":
-        _delete_on_reboot(path)
-
-
-def _delete_on_reboot(path: Path) -> None:
-    """The last resort: Windows removes it when it starts next. The name is trash, so nobody mistakes it."""
-    move = getattr(ctypes, "WinDLL")("kernel32").MoveFileExW  # noqa: B009
-    for folder, _, files in os.walk(path, topdown=False):
-        for name in files:
-            move(str(Path(folder) / name), None, 4)
-        move(folder, None, 4)
+        # The last resort: Windows removes it when it starts next. The name is trash, so nobody mistakes it.
+        move = getattr(ctypes, "WinDLL")("kernel32").MoveFileExW  # noqa: B009
+        for folder, _, files in os.walk(path, topdown=False):
+            for name in files:
+                move(str(Path(folder) / name), None, 4)
+            move(folder, None, 4)
 
 
 def _holders(path: Path) -> list[str]:

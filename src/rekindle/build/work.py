@@ -19,7 +19,7 @@ from rekindle.build.frontend import FrontEnd
 from rekindle.build.governor import Governor, Jobs, elastic_jobs
 from rekindle.build.history import Estimate, make_estimate
 from rekindle.build.launchers import CACHES, Launcher, statistics
-from rekindle.build.trace import TimedSpan
+from rekindle.build.report import TimedSpan
 from rekindle.build.tree import stop_before_full
 from rekindle.errors import StageFailed
 from rekindle.formats.ninja import file_name
@@ -69,10 +69,6 @@ class Supervisor:
         self._left: float | None = None
         self._first_step: float | None = None
 
-    @property
-    def killed_by_us(self) -> list[str]:
-        return self.governor.killed if self.governor is not None else []
-
     def run_alone(self, outputs: list[str]) -> None:
         self.alone = set(outputs)
         if self.governor is not None:
@@ -96,7 +92,8 @@ class Supervisor:
         self._show()
 
     def tick(self, running: Running) -> float | None:
-        wait = self.governor.look(running.pid) if self.governor is not None else None
+        if self.governor is not None:
+            self.governor.tick(running.pid)
         now = time.monotonic()
         if self.disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
             self._disk_at = now
@@ -104,13 +101,13 @@ class Supervisor:
         for text in self.farm.news() if self.farm is not None else ():
             self.say(text)
         self._show()
-        return wait
+        return self.governor.interval if self.governor is not None else None
 
     def _show(self) -> None:
-        if not self.total:
+        if self.total:
+            show_build(self.progress, self.view())
+        else:
             self.progress.step(0, None, f"{self.stage[:100]}: {time.monotonic() - self._begun:.0f} s")
-            return
-        show_build(self.progress, self.view())
 
     def view(self) -> BuildView:
         elapsed = time.monotonic() - self._begun
@@ -198,7 +195,8 @@ def run_supervised(
         log.command(argv, cwd)
         ended = run_long(argv, cwd=cwd, env=env, on_line=on_line, tick=supervisor.tick)
         steps = max(steps, supervisor.total)
-        killed = [] if ended.ok else killed_for_memory(log, supervisor.killed_by_us)
+        by_us = supervisor.governor.killed if supervisor.governor is not None else []
+        killed = [] if ended.ok else killed_for_memory(log, by_us)
         if not killed or not tries_left:
             break
         on_retry(killed)

@@ -3,7 +3,7 @@
 import csv
 
 from rekindle.host.asking import Asking
-from rekindle.host.text import key_values, lines_of, text_of
+from rekindle.host.text import key_values, text_of
 from rekindle.model.machine import Os
 from rekindle.model.toml import read_beside
 from rekindle.toolkits.libraries import find_libc
@@ -61,7 +61,7 @@ def _find_container(host: Asking) -> str | None:
         return "kubernetes"
     if host.env.get("APPTAINER_CONTAINER") or host.env.get("SINGULARITY_CONTAINER"):
         return "apptainer"
-    for line in lines_of(host.read("/proc/1/cgroup")):
+    for line in text_of(host.read("/proc/1/cgroup")).splitlines():
         for word in ("docker", "kubepods", "containerd", "lxc", "libpod"):
             if f"/{word}" in line:
                 return {"kubepods": "kubernetes", "libpod": "podman"}.get(word, word)

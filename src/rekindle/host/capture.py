@@ -162,22 +162,17 @@ class RecordedHost:
         self._runs = {run.argv: run for run in record.runs}
         self._by_name = {(_name(run.argv[0]), *run.argv[1:]): run for run in record.runs}
         self._files = {self._fold(path): raw for path, raw in record.files.items()}
-        self._known = self._all_paths()
+        self._known: dict[str, str] = {}
+        programs = (place for places in record.programs.values() for place in places)
+        for path in (*record.paths, *record.files, *record.links, *programs):
+            # Where a file is, its directories are too.
+            while path and self._fold(path) not in self._known:
+                self._known[self._fold(path)] = path
+                path = path[: max(path.rfind("/"), path.rfind("\\"))] if _SLASHES.search(path) else ""
 
     def _fold(self, path: str) -> str:
         """Windows compares without case, and takes both slashes."""
         return path.replace("/", "\\").lower() if self.system == "windows" else path
-
-    def _all_paths(self) -> dict[str, str]:
-        record = self.record
-        programs = (place for places in record.programs.values() for place in places)
-        known: dict[str, str] = {}
-        for path in (*record.paths, *record.files, *record.links, *programs):
-            # Where a file is, its directories are too.
-            while path and self._fold(path) not in known:
-                known[self._fold(path)] = path
-                path = path[: max(path.rfind("/"), path.rfind("\\"))] if _SLASHES.search(path) else ""
-        return known
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         key = tuple(argv)

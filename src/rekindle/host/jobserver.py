@@ -77,7 +77,7 @@ class Jobserver:
     def __init__(self, pool: Fifo | Semaphore) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._circulating = 0
+        self._circulating = 0  # what clients may really hold: above the level until they have given back
         self._waiting = 0
         self.makeflags = f"-j1000 {pool.auth}"
 
@@ -85,12 +85,6 @@ class Jobserver:
     def level(self) -> int:
         with self._lock:
             return self._circulating - self._waiting
-
-    @property
-    def circulating(self) -> int:
-        """What clients may really hold; above ``level`` until they have given back."""
-        with self._lock:
-            return self._circulating
 
     def set_level(self, wanted: int) -> None:
         wanted = max(0, wanted)

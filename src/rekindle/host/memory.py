@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rekindle.host.text import key_values, lines_of, memory_sizes, text_of
+from rekindle.host.text import key_values, memory_sizes, text_of
 
 Read = Callable[[str], bytes | None]
 # cgroup v1 says "no limit" as a page-rounded LONG_MAX; nothing real comes near.
@@ -95,7 +95,7 @@ def _pressure(raw: bytes | None) -> float:
 def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
     """Version and directory of every group whose limit of ``controller`` (memory, cpu) holds for this process."""
     mounts = _mounts(read)
-    for line in lines_of(read("/proc/self/cgroup")):
+    for line in text_of(read("/proc/self/cgroup")).splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
@@ -122,7 +122,7 @@ def memory_limit(read: Read, version: int, place: str) -> int | None:
 def _mounts(read: Read) -> dict[str, tuple[str, str]]:
     """Controller ("" for the unified tree) → where it is mounted, and which part of it is the mounted root."""
     mounts: dict[str, tuple[str, str]] = {}
-    for line in lines_of(read("/proc/self/mountinfo")):
+    for line in text_of(read("/proc/self/mountinfo")).splitlines():
         left, mark, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if not mark or len(fields) < 5 or not kind:

@@ -180,30 +180,19 @@ def _stop(running: Running, lines: queue.SimpleQueue[str | None], on_line: Calla
 
 
 def _pump(stream: IO[bytes], lines: queue.SimpleQueue[str | None]) -> None:
-    with stream:
-        for line in _lines(stream):
-            lines.put(line)
-    lines.put(None)
-
-
-def _lines(stream: IO[bytes]) -> Iterator[str]:
-    """Lines without their ends; a carriage return also ends one; endless lines come in pieces."""
+    """Lines without their ends; a carriage return also ends one; endless lines come in pieces. None is the end."""
     rest = b""
-    while True:
-        try:
-            chunk = os.read(stream.fileno(), 65536)
-        except OSError:
-            chunk = b""
-        if not chunk:
-            break
-        *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            yield line.decode("utf-8", "replace")
-        while len(rest) > MAX_LINE_BYTES:
-            yield rest[:MAX_LINE_BYTES].decode("utf-8", "replace")
-            rest = rest[MAX_LINE_BYTES:]
+    with stream, contextlib.suppress(OSError):
+        while chunk := os.read(stream.fileno(), 65536):
+            *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            for line in whole:
+                lines.put(line.decode("utf-8", "replace"))
+            while len(rest) > MAX_LINE_BYTES:
+                lines.put(rest[:MAX_LINE_BYTES].decode("utf-8", "replace"))
+                rest = rest[MAX_LINE_BYTES:]
     if rest:
-        yield rest.decode("utf-8", "replace")
+        lines.put(rest.decode("utf-8", "replace"))
+    lines.put(None)
 
 
 def start_background(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:

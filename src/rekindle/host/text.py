@@ -19,11 +19,6 @@ def text_of(raw: bytes | None) -> str:
     return raw.decode("utf-8", "replace") if raw else ""
 
 
-def lines_of(raw: bytes | None) -> list[str]:
-    """The same, line by line."""
-    return text_of(raw).splitlines()
-
-
 def last_line(text: str, otherwise: str = "") -> str:
     """The last line that says something."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), otherwise)

@@ -104,7 +104,9 @@ def distinct_paths(host: Host, paths: Iterable[str]) -> list[str]:
     chosen: dict[str, str] = {}
     for path in paths:
         # A virtual environment's python is a link to its base, but has packages of its own: keep both.
-        chosen.setdefault(path if _is_environment(host, path) else host.realpath(path), path)
+        root = re.split(r"[/\\](?:bin|Scripts)[/\\]", path)[0]
+        settings = host.read(root + ("\\" if "\\" in path else "/") + "pyvenv.cfg")
+        chosen.setdefault(host.realpath(path) if settings is None else path, path)
     return list(chosen.values())
 
 
@@ -189,8 +191,3 @@ def _conda_environments(host: Host, path: str) -> list[str]:
     text = (host.read(path) or b"").decode("utf-8", "replace")
     lines = [line.strip().rstrip("/\\") for line in text.splitlines()]
     return [line for line in lines if line and not _is_pattern(line)]
-
-
-def _is_environment(host: Host, path: str) -> bool:
-    root = re.split(r"[/\\](?:bin|Scripts)[/\\]", path)[0]
-    return host.read(root + ("\\" if "\\" in path else "/") + "pyvenv.cfg") is not None

@@ -138,7 +138,7 @@ def matrix_run(
     Cells that were not frozen here, or whose table names programs, are refused
     (:class:`rekindle.errors.Untrusted`) unless ``trust`` is given.
     """
-    from rekindle.build.trace import join_traces
+    from rekindle.build.report import join_traces
     from rekindle.journey.matrix_work import admit_cells
 
     listener = progress or Silent()

@@ -143,18 +143,13 @@ def find_usable_cuda(host: Host) -> UsableCuda:
     if not emits:
         return UsableCuda(why_not=f"{nvcc} does not say what it can compile for, so the CUDA part is left out.")
     version = nvcc_release(host, nvcc)
-    if refusal := _refusal_to_compile(host, nvcc):
-        return UsableCuda(why_not=f"nvcc {version} does not compile here ({refusal}), so the CUDA part is left out.")
-    return UsableCuda(Toolkit(kind="cuda", version=version, path=str(Path(nvcc).parent.parent)), emits)
-
-
-def _refusal_to_compile(host: Host, nvcc: str) -> str | None:
-    """A host compiler that nvcc refuses shows itself at a one-line kernel."""
+    # A host compiler that nvcc refuses shows itself at a one-line kernel.
     with tempfile.TemporaryDirectory(prefix="rekindle-nvcc-") as folder:
         source = Path(folder) / "probe.cu"
         source.write_text(_KERNEL, encoding="ascii")
         done = host.run([nvcc, "-c", str(source), "-o", str(Path(folder) / "probe.o")], timeout=60.0)
-    if done.ok:
-        return None
-    lines = [line.strip() for line in (done.err or done.out).splitlines() if "error" in line or "fatal" in line]
-    return (lines or ["it failed without a word"])[0][:200]
+    if not done.ok:
+        lines = [line.strip() for line in (done.err or done.out).splitlines() if "error" in line or "fatal" in line]
+        why = (lines or ["it failed without a word"])[0][:200]
+        return UsableCuda(why_not=f"nvcc {version} does not compile here ({why}), so the CUDA part is left out.")
+    return UsableCuda(Toolkit(kind="cuda", version=version, path=str(Path(nvcc).parent.parent)), emits)

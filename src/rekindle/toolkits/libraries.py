@@ -158,18 +158,17 @@ def _find_by_file(host: Asking, kind: str) -> list[Toolkit]:
 def find_blas(host: Asking) -> list[Toolkit]:
     """MKL and OpenBLAS, as a build finds them."""
     by_version: dict[tuple[str, str], Toolkit] = {}
-    for kind, name, read_version in (
-        ("mkl", "mkl_version.h", _mkl_version),
-        ("openblas", "openblas_config.h", _openblas_version),
-    ):
+    for kind, name in (("mkl", "mkl_version.h"), ("openblas", "openblas_config.h")):
         headers = (path for place in _blas_folders(host, kind) for path in host.glob(joined(host.system, place, name)))
         for header in {host.realpath(header): header for header in headers}.values():
-            if version := read_version(text_of(host.read(header, limit=_HEADER_BYTES))):
+            if version := _blas_version(text_of(host.read(header, limit=_HEADER_BYTES))):
                 by_version.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_install_root(header)))
     return list(by_version.values())
 
 
-def _mkl_version(text: str) -> str | None:
+def _blas_version(text: str) -> str | None:
+    if match := re.search(r'OPENBLAS_VERSION\s+"\s*OpenBLAS\s+(\d+(?:\.\d+)+)', text):
+        return match[1]
     numbers = dict(re.findall(r"^\s*#define __INTEL_MKL_(?:(MINOR|UPDATE)_)?_\s+(\d+)", text, re.MULTILINE))
     if len(numbers) != 3:
         return None
@@ -177,11 +176,6 @@ def _mkl_version(text: str) -> str | None:
     if int(numbers[""]) >= 2021 and numbers["MINOR"] == "0":
         return f"{numbers['']}.{numbers['UPDATE']}.0"
     return f"{numbers['']}.{numbers['MINOR']}.{numbers['UPDATE']}"
-
-
-def _openblas_version(text: str) -> str | None:
-    match = re.search(r'OPENBLAS_VERSION\s+"\s*OpenBLAS\s+(\d+(?:\.\d+)+)', text)
-    return match[1] if match else None
 
 
 def _blas_folders(host: Asking, kind: str) -> list[str]:

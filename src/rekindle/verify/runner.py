@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.errors import BadInput
-from rekindle.host.command import kill_group
-from rekindle.host.live import LiveHost
+from rekindle.host.live import LiveHost, kill_group
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import Gathering

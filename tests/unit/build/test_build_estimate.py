@@ -35,14 +35,11 @@ def test_the_first_guess_weighs_languages_as_they_cost() -> None:
     assert guessed == {"a.c.o": 1.0, "a.cpp.o": 8.0, "a.cu.o": 60.0, "liba.so": 4.0, "generated.h": 1.0}
 
 
-def test_what_this_run_took_teaches_too_but_not_a_step_without_time() -> None:
-    estimate = Estimate([edge(f"{n}.cpp.o") for n in range(5)], NOTHING, {})
-    for number, seconds in enumerate((1.0, 2.0, 6.0)):
-        estimate.finished(f"{number}.cpp.o", seconds)
-    assert estimate.seconds("4.cpp.o") == 3.0
-    estimate.finished("3.cpp.o", 0.0)
-    estimate.finished("unknown.cpp.o", None)
-    assert estimate.seconds("4.cpp.o") == 3.0
+def test_a_step_that_is_finished_twice_or_unknown_takes_nothing_away() -> None:
+    estimate = Estimate([edge("a.cpp.o"), edge("b.cpp.o")], learnt(a__cpp__o=4.0, b__cpp__o=5.0), {})
+    for name in ("a.cpp.o", "a.cpp.o", "unknown.cpp.o"):
+        estimate.finished(name)
+    assert estimate.work_left(9) == 5.0
 
 
 def test_work_left_is_bounded_by_ninjas_own_count() -> None:

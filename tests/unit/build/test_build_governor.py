@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from rekindle.build import governor as room
-from rekindle.build.governor import Governor, is_driver, job_roots
+from rekindle.build.governor import Governor, job_roots
 from rekindle.build.history import History, ObjectCosts
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver
@@ -33,8 +33,9 @@ TREE = [
 
 def test_jobs_are_the_innermost_ninjas_children() -> None:
     assert [root.pid for root in job_roots(TREE, by_parent(TREE))] == [5, 7, 11]
-    assert is_driver("ninja.exe")
-    assert not is_driver("ninjago")
+    for name, roots in (("ninja.exe", [2]), ("ninjago", [])):
+        tree = [Proc(1, 0, name, 1, MIB), Proc(2, 1, "cc1", 2, MIB)]
+        assert [root.pid for root in job_roots(tree, by_parent(tree))] == roots
 
 
 class Server:

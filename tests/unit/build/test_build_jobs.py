@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.build import governor as room
 from rekindle.build.governor import SHARED_JOBSERVER, Governor, elastic_jobs, fixed_jobs
-from rekindle.build.history import load_history
+from rekindle.build.history import kept_history
 from rekindle.errors import BadInput
 from rekindle.host.memory import MemoryNow
 from rekindle.host.processes import cores
@@ -108,7 +108,8 @@ def test_what_was_learnt_is_kept_however_it_ends(calm: None, tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt), elastic_jobs(BuildOptions(), ninja("1.13.0"), history, "y") as jobs:
         jobs.learnt.record("a.o", 5, 1.0)
         raise KeyboardInterrupt
-    assert load_history(history).peak("a.o") == 5
+    with kept_history(history) as learnt:
+        assert learnt.peak("a.o") == 5
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rekindle.build import tree as state
 from rekindle.build.environment import make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
 from rekindle.build.governor import fixed_jobs
-from rekindle.build.history import Estimate, History, ObjectCosts, kind_of, load_history, save_history
+from rekindle.build.history import Estimate, History, ObjectCosts, kept_history, kind_of
 from rekindle.build.tree import forget_python
 from rekindle.errors import BadInput
 from rekindle.formats.ninja import BuildEdge
@@ -142,16 +142,17 @@ def test_kinds() -> None:
 
 
 def test_learning(tmp_path: Path) -> None:
-    learnt = ObjectCosts(History())
-    unknown = learnt.expected("a.cpp.o")
-    learnt.record("a.cpp.o", 3 * GIB, 60.0)
-    assert learnt.expected("a.cpp.o") > 3 * GIB > unknown
-    learnt.record("a.cpp.o", GIB // 10, 1.0)
-    assert learnt.expected("a.cpp.o") > 2 * GIB, "a cache hit must not teach that a giant is small"
-    save_history(tmp_path / "h.json", learnt)
-    assert load_history(tmp_path / "h.json").seconds("a.cpp.o") == 1.0
+    with kept_history(tmp_path / "h.json") as learnt:
+        unknown = learnt.expected("a.cpp.o")
+        learnt.record("a.cpp.o", 3 * GIB, 60.0)
+        assert learnt.expected("a.cpp.o") > 3 * GIB > unknown
+        learnt.record("a.cpp.o", GIB // 10, 1.0)
+        assert learnt.expected("a.cpp.o") > 2 * GIB, "a cache hit must not teach that a giant is small"
+    with kept_history(tmp_path / "h.json") as learnt:
+        assert learnt.seconds("a.cpp.o") == 1.0
     (tmp_path / "h.json").write_text("{")
-    assert load_history(tmp_path / "h.json").history().objects == {}
+    with kept_history(tmp_path / "h.json") as learnt:
+        assert learnt.history().objects == {}
 
 
 def test_estimate_takes_the_larger_of_work_and_critical_path() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.build.trace import TimedSpan, join_traces, write_trace
+from rekindle.build.report import TimedSpan, join_traces, write_trace
 
 BEGAN = 1_700_000_000.0
 SPANS = [

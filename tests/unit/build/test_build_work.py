@@ -86,12 +86,19 @@ def test_an_error_of_the_code_is_not_tried_again(tmp_path: Path, log: BuildLog) 
     assert not ended.ok and runs(tmp_path) == 1 and Alone.told == []
 
 
-def test_what_the_governor_ended_counts_as_killed(log: BuildLog) -> None:
-    assert Supervisor(log, Silent(), "compile").killed_by_us == []
+def test_what_the_governor_ended_counts_as_killed(tmp_path: Path, log: BuildLog) -> None:
     governor = Governor(None, ObjectCosts(History()), max_jobs=2)
     governor.killed.append("a.o")
+    argv = script(tmp_path, 2, "print('FAILED: [code=1] a.o'); print('cc a.c')")
+    ended, _ = run_supervised(
+        argv, tmp_path, dict(os.environ), log=log, supervise=lambda: Supervisor(log, Silent(), "x", governor=governor)
+    )
+    assert ended.ok and runs(tmp_path) == 2
+
+
+def test_what_runs_alone_runs_until_it_is_made(log: BuildLog) -> None:
+    governor = Governor(None, ObjectCosts(History()), max_jobs=2)
     supervisor = Supervisor(log, Silent(), "compile", governor=governor)
-    assert supervisor.killed_by_us == ["a.o"]
     supervisor.run_alone(["a.o", "b.o"])
     assert governor.solo
     supervisor.line("[1/3] Building object a.o")

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rekindle.host.command import MAX_OUTPUT_BYTES, decode, kill_group, run_command
+from rekindle.host.live import MAX_OUTPUT_BYTES, decode, kill_group, run_command
 
 
 def python(script: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_a_tool_that_leaves_a_daemon_with_its_pipes_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize(("most", "kept"), [(9, "123456789"), (10, "1234567890"), (11, "1234567890")])
 def test_of_a_flood_as_much_is_kept_as_fits(most: int, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rekindle.host.command.MAX_OUTPUT_BYTES", most)
+    monkeypatch.setattr("rekindle.host.live.MAX_OUTPUT_BYTES", most)
     assert run_command(python("print('1234567890', end='')"), timeout=30).out == kept
 
 

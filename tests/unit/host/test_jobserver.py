@@ -50,7 +50,7 @@ def test_raise_and_lower(server: Jobserver) -> None:
     server.set_level(3)
     assert lying(path) == 3
     server.set_level(1)
-    until(lambda: server.circulating == 1)
+    until(lambda: server._circulating == 1)
     assert lying(path) == 1
 
 
@@ -62,9 +62,9 @@ def test_a_held_token_is_taken_when_it_comes_back(server: Jobserver) -> None:
     held = os.read(client, 2)
     server.set_level(0)
     time.sleep(0.05)
-    assert (server.level, server.circulating) == (0, 2)
+    assert (server.level, server._circulating) == (0, 2)
     os.write(client, held)
-    until(lambda: server.circulating == 0)
+    until(lambda: server._circulating == 0)
     assert lying(path) == 0
     os.close(client)
 
@@ -78,7 +78,7 @@ def test_raising_feeds_those_that_wait(server: Jobserver) -> None:
     server.set_level(0)
     server.set_level(2)
     # One token is with the client, one must be free to take; whichever waiter took the other.
-    until(lambda: server.circulating == 2 and lying(path) == 1)
+    until(lambda: server._circulating == 2 and lying(path) == 1)
     assert server.level == 2
     os.close(client)
 
@@ -152,7 +152,7 @@ def test_the_same_on_windows_calls() -> None:
     server = Jobserver(Semaphore("x", kernel))
     server.set_level(4)
     server.set_level(1)
-    until(lambda: server.circulating == 1)
+    until(lambda: server._circulating == 1)
     assert kernel.semaphore._value == 1
     assert "--jobserver-auth=rekindle-jobs-" in server.makeflags
     server.close()
@@ -175,7 +175,7 @@ def test_a_real_semaphore_of_windows(server: Jobserver) -> None:
     server.set_level(2)
     assert taken() and taken() and not taken()
     server.set_level(1)
-    assert (server.level, server.circulating) == (1, 2)
+    assert (server.level, server._circulating) == (1, 2)
     kernel.ReleaseSemaphore(client, 1, None)
-    until(lambda: server.circulating == 1)
+    until(lambda: server._circulating == 1)
     assert not taken()
