@@ -188,8 +188,8 @@ def _generated(
         *(str(folder / word) if not word.startswith("-") else word for word in recipe.generator),
     ]  # fmt: skip
     output: list[str] = []
-    done = run_long(argv, cwd=tree, env={**host.env, "PYTHONPATH": str(tree)}, on_line=output.append)
-    if not done.ok or not set(recipe.generated) <= {unit_name(path) for path in folder.rglob("*.cu")}:
+    code = run_long(argv, cwd=tree, env={**host.env, "PYTHONPATH": str(tree)}, on_line=output.append)
+    if code or not set(recipe.generated) <= {unit_name(path) for path in folder.rglob("*.cu")}:
         last = [line for line in output if line.strip()][-1:] or ["it said nothing"]
         raise StageFailed(f"the generator of the tree failed: {last[0]}", remedy=f"is {tree} a whole source tree?")
     return folder

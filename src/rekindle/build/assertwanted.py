@@ -77,9 +77,16 @@ def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], lo
     always = ("USE_BLAS", "USE_LAPACK") if plan.project == "torch" else ()
     planned = {**{name: "1" for name in always if name in reported}, **planned_settings(plan)}
     facts = [_compare(name, value, reported, cache, log) for name, value in sorted(planned.items())]
-    if plan.arch_list:
-        facts.append(_compare_targets(plan, build_tree))
-    return tuple(facts)
+    if not plan.arch_list:
+        return tuple(facts)
+    # The GPU targets of the compile commands themselves, and of the scripts that some of them run.
+    targets: set[str] = set()
+    for edge in read_build_ninja(build_tree / "build.ninja"):
+        command = edge.variables.get("COMMAND", "")
+        targets |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script_text(command, build_tree)}")
+    compiled = _target_fact("arch list", plan, targets, "flags in build.ninja")
+    unknown = Fact(name="arch list", wanted="; ".join(plan.arch_list), where="no GPU flags in build.ninja")
+    return (*facts, compiled if targets else unknown)
 
 
 def _compare(name: str, planned: str, summary: Mapping[str, str], cache: Mapping[str, str], log: Sequence[str]) -> Fact:
@@ -109,17 +116,6 @@ def _reason(name: str, log: Sequence[str]) -> str | None:
     return None
 
 
-def _compare_targets(plan: Plan, build_tree: Path) -> Fact:
-    """The GPU targets of the compile commands themselves, and of the scripts that some of them run."""
-    targets: set[str] = set()
-    for edge in read_build_ninja(build_tree / "build.ninja"):
-        command = edge.variables.get("COMMAND", "")
-        targets |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script_text(command, build_tree)}")
-    if not targets:
-        return Fact(name="arch list", wanted="; ".join(plan.arch_list), where="no GPU flags in build.ninja")
-    return _target_fact("arch list", plan, targets, "flags in build.ninja")
-
-
 def _script_text(command: str, build_tree: Path) -> str:
     """What FindHIP (and the old FindCUDA) wrote for one object: the compiler's flags stand there alone."""
     match = _RUNS.search(command)
@@ -136,10 +132,7 @@ def gpu_targets(flags: str) -> set[str]:
     """``sm_35``, ``compute_35`` (PTX), ``gfx1031``: what a compile command makes code for."""
     targets = set(_OFFLOAD.findall(flags))
     for match in _GENCODE.finditer(flags):
-        if match[4]:
-            targets |= {part for part in match[4].split(",") if part}
-        else:
-            targets.add(f"{match[2]}_{match[3]}")
+        targets.update(filter(None, match[4].split(",")) if match[4] else [f"{match[2]}_{match[3]}"])
     return targets
 
 

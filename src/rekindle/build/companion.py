@@ -203,9 +203,7 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
 def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:
     row = load_facts().release(plan.torch or "")
     paired = getattr(row, tree.project, None) if row else None
-    if not paired or not tree.version[:1].isdigit():
-        return
-    if paired.split(".")[:2] != tree.version.split(".")[:2]:
+    if paired and tree.version[:1].isdigit() and paired.split(".")[:2] != tree.version.split(".")[:2]:
         raise BadInput(
             f"the plan is for torch {plan.torch}, whose {tree.project} is {paired}, but {tree.root} is {tree.version}",
             remedy=f"rekindle source fetch --project {tree.project} --release {paired}   # or plan for the torch that"

@@ -63,9 +63,7 @@ class BuildLog:
 
 def without_times(line: str) -> str:
     """A line of such a log as the tool printed it."""
-    if line[:1] == "[" and line[10:12] == "] ":
-        return line[12:]
-    return line
+    return line[12:] if line[:1] == "[" and line[10:12] == "] " else line
 
 
 class FailedCommand(NamedTuple):

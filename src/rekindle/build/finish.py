@@ -16,7 +16,7 @@ import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rekindle import __version__
 from rekindle.build.environment import BuildEnvironment
@@ -231,15 +231,12 @@ def compare_wheels(ours: Path, theirs: Path) -> Comparison:
         return Comparison("normalised", rule=f"without {own}")
     name = min(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
     if name in left and name in right:
+        at = 0
         with zipfile.ZipFile(ours) as one, zipfile.ZipFile(theirs) as other, one.open(name) as x, other.open(name) as y:
-            return Comparison("different", difference=f"{name} from byte {_differing_byte(x, y)} on")
-    return Comparison(
-        "different", difference=f"{name} is only in the {'rebuilt wheel' if name in left else 'original'}"
-    )
-
-
-def _differing_byte(left: IO[bytes], right: IO[bytes]) -> int:
-    at = 0
-    while (x := left.read(_CHUNK)) == (y := right.read(_CHUNK)) and x:
-        at += len(x)
-    return at + next((i for i, (p, q) in enumerate(zip(x, y, strict=False)) if p != q), min(len(x), len(y)))
+            while (mine := x.read(_CHUNK)) == (yours := y.read(_CHUNK)) and mine:
+                at += len(mine)
+        pairs = enumerate(zip(mine, yours, strict=False))
+        at += next((number for number, (p, q) in pairs if p != q), min(len(mine), len(yours)))
+        return Comparison("different", difference=f"{name} from byte {at} on")
+    owner = "rebuilt wheel" if name in left else "original"
+    return Comparison("different", difference=f"{name} is only in the {owner}")

@@ -103,6 +103,10 @@ class Governor:
         self.interval = min(2.0, max(TIGHT_SECONDS if tight else CALM_SECONDS, 50 * cost))
         return decision
 
+    def look(self, root: int) -> float:
+        self.tick(root)
+        return self.interval
+
     def _tick(self, root: int) -> JobDecision | None:
         tree = processes.tree_of(root)
         if self.server is not None:

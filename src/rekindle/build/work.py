@@ -23,7 +23,7 @@ from rekindle.build.report import TimedSpan
 from rekindle.build.tree import stop_before_full
 from rekindle.errors import StageFailed
 from rekindle.formats.ninja import file_name
-from rekindle.host.process import Ended, Running, run_long, stop_signals_as_interrupt
+from rekindle.host.process import Running, run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import Fact
@@ -92,8 +92,7 @@ class Supervisor:
         self._show()
 
     def tick(self, running: Running) -> float | None:
-        if self.governor is not None:
-            self.governor.tick(running.pid)
+        wait = self.governor.look(running.pid) if self.governor is not None else None
         now = time.monotonic()
         if self.disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
             self._disk_at = now
@@ -101,7 +100,7 @@ class Supervisor:
         for text in self.farm.news() if self.farm is not None else ():
             self.say(text)
         self._show()
-        return self.governor.interval if self.governor is not None else None
+        return wait
 
     def _show(self) -> None:
         if self.total:
@@ -178,8 +177,8 @@ def run_supervised(
     supervise: Callable[[], Supervisor],
     watch: Callable[[str], None] = lambda line: None,
     on_retry: Callable[[list[str]], None] = lambda outputs: None,
-) -> tuple[Ended, int]:
-    """Run one command to its end, up to three times more where compilers were killed for memory; how it ended, and how
+) -> tuple[int, int]:
+    """Run one command to its end, up to three times more where compilers were killed for memory; its exit code, and how
     many steps it had. ``watch`` sees each line, ``on_retry`` hears what is made again."""
     steps = 0
     killed: list[str] = []
@@ -193,14 +192,14 @@ def run_supervised(
             watch(line)
 
         log.command(argv, cwd)
-        ended = run_long(argv, cwd=cwd, env=env, on_line=on_line, tick=supervisor.tick)
+        code = run_long(argv, cwd=cwd, env=env, on_line=on_line, tick=supervisor.tick)
         steps = max(steps, supervisor.total)
         by_us = supervisor.governor.killed if supervisor.governor is not None else []
-        killed = [] if ended.ok else killed_for_memory(log, by_us)
+        killed = killed_for_memory(log, by_us) if code else []
         if not killed or not tries_left:
             break
         on_retry(killed)
-    return ended, steps
+    return code, steps
 
 
 @dataclass(kw_only=True)
@@ -263,7 +262,7 @@ class Work:
             self.retried += outputs
             self.note(f"killed for memory: {', '.join(outputs)}; retrying alone")
 
-        ended, steps = run_supervised(
+        code, steps = run_supervised(
             argv,
             self.front.root,
             env,
@@ -273,8 +272,8 @@ class Work:
             on_retry=tell,
         )
         self.steps = max(self.steps, steps)
-        if not ended.ok:
-            raise account_for(self.tree.project, phase, argv, ended.code, self.log)
+        if code:
+            raise account_for(self.tree.project, phase, argv, code, self.log)
 
     def _supervisor(self, phase: str) -> Supervisor:
         if self.jobs is None:
@@ -315,7 +314,7 @@ def run_ninja(
         argv = [ninja.path, "-k", "0"]
         if "MAKEFLAGS" not in jobs.env:
             argv += ["-j", str(jobs.max_jobs)]
-        ended, _ = run_supervised(
+        code, _ = run_supervised(
             argv,
             folder,
             env,
@@ -324,12 +323,12 @@ def run_ninja(
                 log, progress, "compile", governor=jobs.governor, max_jobs=jobs.max_jobs, disk=folder
             ),
         )
-        if ended.ok:
+        if not code:
             return {}
         failures = failed_commands(log)
         if not failures:
             last = next((line for line in reversed(log.recent) if line.strip()), "")
-            raise StageFailed(f"Ninja ended with exit code {ended.code}: {last[:200]}", remedy=f"its log: {log.path}")
+            raise StageFailed(f"Ninja ended with exit code {code}: {last[:200]}", remedy=f"its log: {log.path}")
         printed = {each.outputs[0]: [line.strip() for line in each.printed if line.strip()] for each in failures}
         return {
             name: " ".join(lines[:_KEPT_LINES])[:_KEPT_LETTERS] or "its tool failed" for name, lines in printed.items()

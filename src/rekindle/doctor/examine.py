@@ -24,7 +24,8 @@ from rekindle.doctor.pythons import Installations, probe_installations, torch_wi
 from rekindle.doctor.system import probe_holders, probe_os
 from rekindle.errors import BadInput
 from rekindle.host.asking import Asking
-from rekindle.host.capture import join_records, write_capture
+from rekindle.host.capture import join_records, render_capture
+from rekindle.host.files import write_for_user
 from rekindle.host.protocol import Host
 from rekindle.host.redact import redactor_for
 from rekindle.model.machine import Cpu, Examination, Gap, Os, System, Volume
@@ -190,4 +191,6 @@ def write_examination(examined: Examined, directory: Path) -> Path:
         + (", ".join(gpu.name or gpu.vendor for gpu in examined.examination.gpus) or "no GPU"),
         "written_by": f"rekindle {__version__} doctor --capture",
     }
-    return write_capture(redactor_for(record.env, platform.node()).record(record), directory)
+    path = directory / "capture.toml"
+    write_for_user(path, render_capture(redactor_for(record.env, platform.node()).record(record)))
+    return path

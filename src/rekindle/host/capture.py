@@ -17,7 +17,6 @@ import msgspec
 from msgspec.structs import replace
 
 from rekindle.errors import BadInput
-from rekindle.host.files import write_for_user
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.model.toml import render_table, toml_key
 
@@ -72,14 +71,8 @@ def join_records(records: Iterable[Record]) -> Record:
     return whole
 
 
-def write_capture(record: Record, directory: Path) -> Path:
-    """Write ``capture.toml``; the record is already redacted."""
-    path = directory / "capture.toml"
-    write_for_user(path, render_capture(record))
-    return path
-
-
 def render_capture(record: Record) -> str:
+    """The text of a ``capture.toml``; the record is already redacted."""
     head = {name: getattr(record, name) for name in ("system", "machine", "cores", "hwcap")}
     parts = [render_table({"schema": SCHEMA, **head, "paths": sorted(record.paths) or None})]
     plain = msgspec.to_builtins(replace(record, cpuid=None, files={}))

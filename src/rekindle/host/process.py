@@ -39,17 +39,6 @@ TICK_SECONDS = 0.25
 _CHUNK = 64 * 1024
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    argv: tuple[str, ...]
-    code: int
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        return self.code == 0
-
-
 @dataclass(kw_only=True)
 class Running:
     """A live process tree: ``pid`` is its root (the guard on POSIX)."""
@@ -127,10 +116,10 @@ def run_long(
     env: Mapping[str, str],
     on_line: Callable[[str], None],
     tick: Callable[[Running], float | None] | None = None,
-) -> Ended:
-    """Run to the end; what ``on_line`` or ``tick`` raises stops the tree. ``tick`` may return the seconds until it is
-    to be called again."""
-    begun = time.monotonic()
+) -> int:
+    """Run to the end, and return the exit code; what ``on_line`` or ``tick`` raises stops the tree. ``tick`` may return
+    the seconds until it is to be called again."""
+    next_tick = time.monotonic()
     try:
         running = _start(argv, cwd, env)
     except FileNotFoundError as error:
@@ -138,12 +127,11 @@ def run_long(
             raise
         # Windows looks for the program before it starts anything; elsewhere the guard says the same.
         on_line(f"{argv[0]}: {error.strerror}")
-        return Ended(argv=tuple(argv), code=127, seconds=time.monotonic() - begun)
+        return 127
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     assert running.process.stdout is not None
     pump = threading.Thread(target=_pump, args=(running.process.stdout, lines), daemon=True)
     pump.start()
-    next_tick = begun
     try:
         while True:
             timeout = max(0.0, next_tick - time.monotonic()) if tick else None
@@ -158,7 +146,7 @@ def run_long(
             if tick and time.monotonic() >= next_tick:
                 wait = tick(running)
                 next_tick = time.monotonic() + (TICK_SECONDS if wait is None else wait)
-        code = running.process.wait()
+        return running.process.wait()
     except BaseException:
         _stop(running, lines, on_line)
         raise
@@ -166,7 +154,6 @@ def run_long(
         running.kill()
         # With the tree gone the pipe ends; only what escaped it could hold the other side open.
         pump.join(GRACE_SECONDS)
-    return Ended(argv=tuple(argv), code=code, seconds=time.monotonic() - begun)
 
 
 def _stop(running: Running, lines: queue.SimpleQueue[str | None], on_line: Callable[[str], None]) -> None:

@@ -24,16 +24,9 @@ from rekindle.host.files import text_at, write_atomically
 from rekindle.host.made import note_made, own_directories
 from rekindle.model.holdings import Holding, HoldingKind
 
-_PARTS: tuple[tuple[str, HoldingKind, bool], ...] = (
-    # folder, kind, one holding for each thing in it
-    ("source", "source", True),
-    ("envs", "environment", True),
-    ("build", "build", False),
-    ("wheels", "wheels", False),
-    ("cache", "cache", False),
-    ("logs", "logs", False),
-    ("reports", "reports", False),
-)
+# Folders that are one holding each, and those in which each thing is one.
+_WHOLE: tuple[HoldingKind, ...] = ("build", "wheels", "cache", "logs", "reports")
+_SINGLE: dict[str, HoldingKind] = {"source": "source", "envs": "environment"}
 _NOTES = {"source": "may hold changes of yours", "wheels": "what was built; making it again takes as long as before"}
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -145,14 +138,13 @@ def find_holdings() -> Iterator[Holding]:
 
 def _workspace_parts(root: Path, now: float) -> Iterator[Holding]:
     counted = 0
-    for name, kind, single in _PARTS:
-        folder = root / name
-        parts = _folders(folder) if single else [folder] if folder.is_dir() and not folder.is_symlink() else []
-        for part in parts:
-            holding = _make_holding(kind, part, now, workspace=root, note=_NOTES.get(kind))
-            counted += holding.bytes
-            if holding.bytes:
-                yield holding
+    parts = [(kind, part) for name, kind in _SINGLE.items() for part in _folders(root / name)]
+    parts += [(kind, root / kind) for kind in _WHOLE if (root / kind).is_dir() and not (root / kind).is_symlink()]
+    for kind, part in parts:
+        holding = _make_holding(kind, part, now, workspace=root, note=_NOTES.get(kind))
+        counted += holding.bytes
+        if holding.bytes:
+            yield holding
     whole = _make_holding("workspace", root, now, note="the plan, and all that is listed under it")
     yield replace(whole, bytes=max(0, whole.bytes - counted))
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput, StageFailed
@@ -130,8 +131,6 @@ class TargetPython:
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:
     """What the build environment needs, the plan's pins winning over the tree's own wishes."""
-    from packaging.requirements import InvalidRequirement, Requirement
-
     by_name: dict[str, str] = {name: name for name in (*_ALWAYS, *["build"] * pep517)}
     for requirement in tree_requires:
         try:
@@ -145,8 +144,6 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
 
 def take_as_is(host: Host, interpreter: Interpreter, packages: Sequence[str]) -> TargetPython:
     """The interpreter with the packages it already has: nothing is installed, so no index is needed."""
-    from packaging.requirements import Requirement
-
     wishes = [Requirement(text) for text in packages]
     versions = ask_contents(host, interpreter.path).versions
     has = {wish: versions.get(canonicalize_name(wish.name)) for wish in wishes}

@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -265,14 +265,16 @@ def run_installer(
         return 1.0
 
     try:
-        while not (ended := run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock)).ok:
-            if not (gave_up_waiting(last) and with_patience(clean)):
+        while code := run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock):
+            # Once more only, and not where it was told how long to wait.
+            if not gave_up_waiting(last) or any(name in clean for name in _WAITS):
                 break
+            clean |= dict.fromkeys(_WAITS, PATIENCE)
             (on_slow or on_line)(SLOW_INDEX)
             last.clear()
     except _TooLong:
         return InstallerRun(argv=tuple(argv), code=None, lines=(*last, f"no end within {seconds:.0f} s"))
-    return InstallerRun(argv=tuple(argv), code=ended.code, lines=tuple(last))
+    return InstallerRun(argv=tuple(argv), code=code, lines=tuple(last))
 
 
 def telling_lines(text: str) -> list[str]:
@@ -285,14 +287,6 @@ def gave_up_waiting(lines: Iterable[str]) -> bool:
     """Was an answer of the index awaited in vain? A mirror that first fetches a torch itself takes longer than pip's 15
     seconds, and pip's own repetitions wait no longer than that."""
     return any(words in line.lower() for line in lines for words in _GAVE_UP)
-
-
-def with_patience(env: MutableMapping[str, str]) -> bool:
-    """Let an installer with this environment wait longer; False where it was told how long."""
-    if any(name in env for name in _WAITS):
-        return False
-    env.update(dict.fromkeys(_WAITS, PATIENCE))
-    return True
 
 
 def reason_in(lines: Sequence[str]) -> str:

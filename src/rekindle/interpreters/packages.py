@@ -10,7 +10,7 @@ import msgspec
 from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput
-from rekindle.host.live import question_text, read_answer
+from rekindle.host.live import ask_python, question_text, read_answer
 from rekindle.host.protocol import Host
 from rekindle.host.text import last_line
 from rekindle.model.document import encode
@@ -77,10 +77,10 @@ def look_into(host: Host, python: str) -> Contents:
 
 def package_places(host: Host, python: str) -> list[Path]:
     """The directories an installer changes for this interpreter; refused where they are not the user's to change."""
-    reply = host.run([python, "-c", _ASK], timeout=30.0)
-    if not reply.ok:
+    answer, _ = ask_python(host, python, _ASK)
+    if answer is None:
         raise BadInput(f"{python} does not answer", remedy="name a Python that works")
-    managed, *names = json.loads(reply.out.strip().splitlines()[-1])
+    managed, *names = answer
     # The scripts of a Python outside an environment lie beside every other program: those are left alone.
     packages = dict.fromkeys(Path(name) for name in names[:2])
     scripts = [Path(names[2])] if (Path(names[2]).parent / "pyvenv.cfg").is_file() else []

@@ -151,12 +151,12 @@ def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending
             return LOOK_SECONDS
 
         try:
-            ended = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
+            code = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
         except (Hang, Cancelled) as stopped:
             code, why = (1, "hang") if isinstance(stopped, Hang) else (3, "cancelled")
             return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
-    why = "lost" if ended.code in (137, 143, 255) else ""
-    return Ending(cell=task.cell, code=ended.code, seconds=ended.seconds, why=why)
+    why = "lost" if code in (137, 143, 255) else ""
+    return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
 
 
 class HangWatch:

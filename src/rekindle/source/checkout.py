@@ -238,6 +238,6 @@ def _run(
 
     environment = {**os.environ, **git.environment(settings, modules=True), "LC_ALL": "C.UTF-8"}
     argv = ["git", *git.place, *arguments]
-    ended = run_long(argv, cwd=git.root, env=environment, on_line=on_line)
+    code = run_long(argv, cwd=git.root, env=environment, on_line=on_line)
     errors = [line for line in last if line.startswith(("fatal:", "error:"))]
-    return ended.ok, (errors or last or [f"exit code {ended.code}"])[-1]
+    return code == 0, (errors or last or [f"exit code {code}"])[-1]

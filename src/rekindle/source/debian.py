@@ -123,10 +123,10 @@ def _apt(argv: list[str], folder: Path, progress: Progress) -> None:
             progress.step(len(lines), None, line[4:])
 
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-    ended = run_long(argv, cwd=folder, env=environment, on_line=on_line)
-    if not ended.ok:
+    code = run_long(argv, cwd=folder, env=environment, on_line=on_line)
+    if code:
         errors = [line for line in lines if line.startswith(("E:", "W:"))]
-        raise CommandFailed(("apt-get", *argv[-3:]), ended.code, errors or lines)
+        raise CommandFailed(("apt-get", *argv[-3:]), code, errors or lines)
 
 
 def _from_lines(text: str, suite: str) -> Iterator[str]:

@@ -106,10 +106,10 @@ def _run(root: Path, python: str, progress: Progress) -> None:
         progress.step(0, None, last_words)
 
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
-    ended = run_long([python, str(root / SCRIPT)], cwd=root, env=environment, on_line=on_line)
-    if not ended.ok:
+    code = run_long([python, str(root / SCRIPT)], cwd=root, env=environment, on_line=on_line)
+    if code:
         raise StageFailed(
-            f"{SCRIPT} ended with exit code {ended.code}: {last_words}",
+            f"{SCRIPT} ended with exit code {code}: {last_words}",
             remedy="the same command cleans up and begins again",
         )
 

@@ -49,9 +49,17 @@ def read_banner(text: str) -> Banner | None:
 
 def list_compilers(host: Asking) -> tuple[Compiler, ...]:
     """Every gcc and clang under each name distributions give them, and every MSVC; once per real file, newest first."""
+    settings = filter(None, (host.env.get(variable) for variable in ("CC", "CXX")))
+    listed = [path for setting in settings if (path := host.which(setting.split()[0]))]
+    listed += [path for name in ("gcc", "clang", "cc", "g++", "clang++", "c++") for path in host.which_all(name)]
+    names = ("gcc-*", "clang-*", "gcc", "clang") if host.system != "windows" else ()
+    patterns = [f"{place}/{name}" for place in _KNOWN["places"] for name in names]
+    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(_file_name(path))]
     by_file: dict[str, str] = {}
-    for path in _compiler_paths(host):
-        by_file.setdefault(host.realpath(path), path)
+    for path in dict.fromkeys(listed):
+        # The C driver names the C++ one beside it; asking both would only cost time.
+        if "++" not in _file_name(path) or c_compiler_of(path) not in listed:
+            by_file.setdefault(host.realpath(path), path)
     paths = list(by_file.values())[:_MAX_COMPILERS]
     answers = ask_each(host, paths, lambda path: _describe_compiler(host, path), at_once=_AT_ONCE)
     for path in paths:
@@ -65,18 +73,6 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
     """Those that torch is built with on this system."""
     fitting = (compiler for compiler in compilers if (compiler.kind == "msvc") == (system == "windows"))
     return tuple(compiler for compiler in fitting if not (compiler.note or "").startswith("C only"))
-
-
-def _compiler_paths(host: Asking) -> list[str]:
-    settings = filter(None, (host.env.get(variable) for variable in ("CC", "CXX")))
-    listed = [path for setting in settings if (path := host.which(setting.split()[0]))]
-    listed += [path for name in ("gcc", "clang", "cc", "g++", "clang++", "c++") for path in host.which_all(name)]
-    names = ("gcc-*", "clang-*", "gcc", "clang") if host.system != "windows" else ()
-    patterns = [f"{place}/{name}" for place in _KNOWN["places"] for name in names]
-    listed += [path for pattern in patterns for path in host.glob(pattern) if _NAMED.match(_file_name(path))]
-    # The C driver names the C++ one beside it; asking both would only cost time.
-    paths = dict.fromkeys(listed)
-    return [path for path in paths if "++" not in _file_name(path) or c_compiler_of(path) not in paths]
 
 
 def _file_name(path: str) -> str:

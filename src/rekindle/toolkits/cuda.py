@@ -12,12 +12,9 @@ from rekindle.host.protocol import Host
 from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Toolkit
-from rekindle.toolkits.programs import find_below, list_toolkits, program_in
+from rekindle.toolkits.programs import PLACES, find_below, list_toolkits, program_in
 
 CUDA_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_BIN_PATH")
-# NVIDIA's own, Arch's, Debian's.
-_PLACES = ("/usr/local/cuda*", "/opt/cuda*", "/usr/lib/cuda*", "/usr/lib/nvidia-cuda-toolkit")
-_WINDOWS_PLACE = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v*"
 _USUAL = "/usr/local/cuda"
 # The version stands in the first 20 KB of a header of one megabyte.
 _HEADER_BYTES = 64 << 10
@@ -42,7 +39,7 @@ def _list_roots(host: Host) -> list[str]:
         marks = (("include", "cuda.h"), ("version.json",), ("targets", "*", "include", "cuda.h"))
         if any(host.glob(joined(host.system, root, *mark)) for mark in marks):
             roots[root] = None
-    for pattern in (_WINDOWS_PLACE,) if host.system == "windows" else _PLACES:
+    for pattern in PLACES["cuda_windows" if host.system == "windows" else "cuda"]:
         roots.update(dict.fromkeys(host.glob(pattern)))
     # Debian's package is one toolkit spread over several places: /usr/lib/cuda only links to its headers.
     if "/usr" in roots:

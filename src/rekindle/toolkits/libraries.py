@@ -19,26 +19,10 @@ from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Toolkit
 from rekindle.model.supply import Lack, SupplyNeed, ThirdParty
 from rekindle.toolkits.cuda import find_cuda
+from rekindle.toolkits.programs import PLACES
 from rekindle.toolkits.rocm import find_rocm
 
-_UNIX_INCLUDES = ("/usr/include", "/usr/include/*-linux-gnu", "/usr/local/include")
-_UNIX_LIBRARIES = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 _HEADER_BYTES = 64 << 10
-# Package on PyPI (underscored, any CUDA) -> what it is a piece of. Only those a build or a use asks for.
-_PIECES = {
-    "nvidia_cudnn": "cudnn",
-    "nvidia_nccl": "nccl",
-    "nvidia_cuda_nvcc": "cuda",
-    "rocm_sdk_core": "rocm",
-    "rocm_sdk_devel": "rocm",
-    "mkl": "mkl",
-}
-# Where headers and libraries are searched: a variable of places, the folder below a prefix, the usual places.
-_HEADERS = ("CPATH", "include", ("/usr/local/include", "/usr/include", "/usr/include/*-linux-gnu*"))
-_LIBRARIES = (
-    *("LIBRARY_PATH", "lib"),
-    ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu*"),
-)
 
 
 def find_toolkits(host: Asking) -> tuple[Toolkit, ...]:
@@ -69,9 +53,9 @@ def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
     pieces: dict[tuple[str, str, str], Toolkit] = {}
     for name, package in (item for answer in answers.values() for item in answer.packages.items()):
         match = re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)
-        if match is None or match[1] not in _PIECES:
+        if match is None or match[1] not in PLACES["pieces"]:
             continue
-        kind, version, path = _PIECES[match[1]], package.version, package.path
+        kind, version, path = PLACES["pieces"][match[1]], package.version, package.path
         note = "pip" + (f", for CUDA {match[2]}" if match[2] else "")
         # nvidia-cudnn 9.19.0.56 is cuDNN 9.19.0; the fourth number is the package's.
         short = ".".join(version.split(".")[:3]) if kind == "cudnn" else version
@@ -111,7 +95,7 @@ def _include_folders(host: Asking) -> list[str]:
     conda = host.env.get("CONDA_PREFIX")
     if host.system == "windows":
         return [rf"{conda}\Library\include"] if conda else []
-    return [*_UNIX_INCLUDES, *([f"{conda}/include"] if conda else [])]
+    return [*PLACES["includes"], *([f"{conda}/include"] if conda else [])]
 
 
 def _find_by_header(host: Asking, kind: str, names: Sequence[str], kits: Sequence[Toolkit]) -> list[Toolkit]:
@@ -148,7 +132,7 @@ def _find_by_file(host: Asking, kind: str) -> list[Toolkit]:
     if host.system == "windows":
         return []
     by_version: dict[str, Toolkit] = {}
-    for place in _UNIX_LIBRARIES:
+    for place in PLACES["libraries"]:
         for path in host.glob(f"{place}/lib{kind}.so.*"):
             if match := re.search(r"\.so\.(\d+\.\d+\.\d+)$", path):
                 by_version.setdefault(match[1], Toolkit(kind=kind, version=match[1], path=path, note="no headers"))
@@ -185,9 +169,8 @@ def _blas_folders(host: Asking, kind: str) -> list[str]:
     if host.system == "windows":
         oneapi = (r"C:\Program Files (x86)\Intel\oneAPI", r"C:\Program Files\Intel\oneAPI")
         return [*own, *(rf"{place}\mkl\*\include" for place in oneapi), *_include_folders(host)]
-    apart = ("/opt/intel/oneapi/mkl/*/include", "/opt/intel/mkl/include", "/opt/OpenBLAS/include")
     inside = "mkl" if kind == "mkl" else "openblas*"
-    return [*own, *_include_folders(host), *apart, *(f"{place}/{inside}" for place in _UNIX_INCLUDES)]
+    return [*own, *_include_folders(host), *PLACES["blas"], *(f"{place}/{inside}" for place in PLACES["includes"])]
 
 
 def find_oneapi(host: Asking) -> list[Toolkit]:
@@ -202,7 +185,7 @@ def find_oneapi(host: Asking) -> list[Toolkit]:
 def find_lacks(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
     """What these rows ask of the system and it does not have. ``env``: the plan's, which may name other places."""
     settings = {**host.env, **(env or {})}
-    includes, libraries = _searched(settings, *_HEADERS), _searched(settings, *_LIBRARIES)
+    includes, libraries = _searched(settings, "headers"), _searched(settings, "libraries")
 
     def has_header(name: str) -> bool:
         return any(host.glob(str(PurePosixPath(place, name))) for place in includes)
@@ -229,7 +212,7 @@ def system_version(host: Host, row: ThirdParty) -> str | None:
     """The version a system header says of itself, as 9.1.0."""
     if row.version is None:
         return None
-    for place in _searched(host.env, *_HEADERS):
+    for place in _searched(host.env, "headers"):
         # fmt 11 keeps the macro in base.h, which core.h includes.
         for path in host.glob(str(PurePosixPath(place, row.version.header).with_name("*.h"))):
             text = (host.read(path) or b"").decode("utf-8", "replace")
@@ -243,15 +226,17 @@ def system_kind(host: Host, row: ThirdParty) -> str | None:
     """What the patches call a system header that says no version: its old name, or "usual"."""
     if row.old is None:
         return None
-    for place in _searched(host.env, *_HEADERS):
+    for place in _searched(host.env, "headers"):
         for path in host.glob(str(PurePosixPath(place, row.old.header))):
             return "usual" if row.old.lacks.encode() in (host.read(path) or b"") else row.old.name
     return None
 
 
-def _searched(env: Mapping[str, str], variable: str, folder: str, usual: Sequence[str]) -> list[str]:
-    """Where a compiler looks, in its order; CMake looks below its prefixes beside the usual places."""
+def _searched(env: Mapping[str, str], what: str) -> list[str]:
+    """Where a compiler looks for headers or libraries, in its order; CMake looks below its prefixes beside the usual
+    places."""
+    row = PLACES["searched"][what]
     prefixes = re.split(r"[:;]", env.get("CMAKE_PREFIX_PATH", ""))
     prefixes += [env.get("OpenBLAS_HOME", ""), env.get("CONDA_PREFIX", "")]
-    named = [place for place in env.get(variable, "").split(os.pathsep) if place]
-    return [*named, *(str(PurePosixPath(prefix, folder)) for prefix in prefixes if prefix), *usual]
+    named = [place for place in env.get(row["variable"], "").split(os.pathsep) if place]
+    return [*named, *(str(PurePosixPath(prefix, row["folder"])) for prefix in prefixes if prefix), *row["usual"]]

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rekindle.compat.supply import how_to_install, install_line
 from rekindle.errors import BadInput, MissingTool
@@ -20,16 +21,11 @@ from rekindle.host.protocol import Completed, Host
 from rekindle.host.text import joined, version_in, version_key
 from rekindle.model.machine import Toolkit
 from rekindle.model.supply import Lack, Manager
+from rekindle.model.toml import read_beside
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
-# Whatever is asked for its version; the first dotted number in the answer is it.
-_PROGRAMS = (
-    *("git", "cmake", "ninja", "ccache", "sccache", "distcc", "icecc", "patchelf"),
-    *("conda", "uv", "ld", "lld", "mold", "make", "7z"),
-)
-_QUESTIONS = {"7z": "i"}
-_OTHER_NAMES = {"ninja": ("ninja-build",), "lld": ("ld.lld",), "cmake": ("cmake3",), "7z": ("7zz",)}
-_ONLY = {"7z": "windows", "ld": "linux", "mold": "linux", "patchelf": "linux", "make": "linux"}
+PLACES = read_beside(__file__, "places.toml", dict[str, Any])
+_PROGRAMS = PLACES["programs"]
 # Tools answer in milliseconds; one that does not is broken, and others wait behind it.
 _PATIENCE_S = 2.0
 _AT_ONCE = 6
@@ -62,12 +58,16 @@ def probe_program(host: Host, name: str, path: str) -> Tool | None:
 
 def places_of(host: Host, name: str) -> tuple[str, ...]:
     """Where a program lies that a build would take, the first choice first. Of CMake and Ninja we bring our own."""
-    on_path = [path for each in (name, *_OTHER_NAMES.get(name, ())) if (path := host.which(each))]
+    on_path = [path for each in _names_of(name) if (path := host.which(each))]
     if name == "ninja":
         on_path.insert(0, _find_packaged("ninja", "BIN_DIR", name) or "")
     elif name == "cmake":
         on_path.append(_find_packaged("cmake", "CMAKE_BIN_DIR", name) or "")
     return tuple(filter(None, on_path))
+
+
+def _names_of(name: str) -> tuple[str, ...]:
+    return (name, *_PROGRAMS["other_names"].get(name, ()))
 
 
 def _find_packaged(module: str, attribute: str, name: str) -> str | None:
@@ -100,13 +100,15 @@ def _find_tool(host: Host, name: str, spoken: str, given: str | None, remedy: st
 
 def probe_programs(host: Asking) -> dict[str, str | None]:
     """The version of each program, "?" where it does not say, None where it is not here."""
-    versions: dict[str, str | None] = {name: None for name in _PROGRAMS if _ONLY.get(name, host.system) == host.system}
-    present = [name for name in versions if places_of(host, name)]
+    only = _PROGRAMS["only"]
+    names = [name for name in _PROGRAMS["names"] if only.get(name, host.system) == host.system]
+    versions: dict[str, str | None] = dict.fromkeys(names)
+    present = [name for name in names if places_of(host, name)]
     answers = ask_each(host, present, lambda name: _ask_version(host, name), at_once=_AT_ONCE)
     for name in present:
         version, done = answers.get(name, (None, None))
         # It is there, which is what most questions are about. Our own lies beside us, not on every replayed machine.
-        if version is None and any(host.which(each) for each in (name, *_OTHER_NAMES.get(name, ()))):
+        if version is None and any(map(host.which, _names_of(name))):
             why = "it did not answer in time"
             if done is not None and not done.timed_out:
                 said = done.err.strip()[:200]
@@ -120,7 +122,7 @@ def probe_programs(host: Asking) -> dict[str, str | None]:
 def _ask_version(host: Asking, name: str) -> tuple[str | None, Completed | None]:
     done = None
     for path in places_of(host, name):
-        done = host.run([path, _QUESTIONS.get(name, "--version")], timeout=host.left(_PATIENCE_S))
+        done = host.run([path, _PROGRAMS["question"].get(name, "--version")], timeout=host.left(_PATIENCE_S))
         if version := version_in(done.out) or version_in(done.err):
             return version, done
     return None, done

@@ -65,8 +65,8 @@ def supervised(tmp_path: Path, log: BuildLog, argv: list[str], **more: Any) -> A
 def test_what_was_killed_for_memory_is_made_again_alone(tmp_path: Path, log: BuildLog) -> None:
     again: list[list[str]] = []
     seen: list[str] = []
-    ended, steps = supervised(tmp_path, log, script(tmp_path, 3), on_retry=again.append, watch=seen.append)
-    assert ended.ok and runs(tmp_path) == 3
+    code, steps = supervised(tmp_path, log, script(tmp_path, 3), on_retry=again.append, watch=seen.append)
+    assert code == 0 and runs(tmp_path) == 3
     assert again == Alone.told == [["a.o"], ["a.o"]]
     assert steps == 7, "of the longest run"
     assert seen.count("Killed") == 2
@@ -75,25 +75,25 @@ def test_what_was_killed_for_memory_is_made_again_alone(tmp_path: Path, log: Bui
 
 def test_after_three_more_tries_it_is_given_up(tmp_path: Path, log: BuildLog) -> None:
     again: list[list[str]] = []
-    ended, _ = supervised(tmp_path, log, script(tmp_path, 99), on_retry=again.append)
-    assert not ended.ok
+    code, _ = supervised(tmp_path, log, script(tmp_path, 99), on_retry=again.append)
+    assert code == 1
     assert MAX_RETRIES == 3 and (runs(tmp_path), len(again)) == (4, 3)
 
 
 def test_an_error_of_the_code_is_not_tried_again(tmp_path: Path, log: BuildLog) -> None:
     failing = "print('FAILED: [code=1] a.o'); print('cc a.c'); print('a.c:1: error: no')"
-    ended, _ = supervised(tmp_path, log, script(tmp_path, 99, failing))
-    assert not ended.ok and runs(tmp_path) == 1 and Alone.told == []
+    code, _ = supervised(tmp_path, log, script(tmp_path, 99, failing))
+    assert code == 1 and runs(tmp_path) == 1 and Alone.told == []
 
 
 def test_what_the_governor_ended_counts_as_killed(tmp_path: Path, log: BuildLog) -> None:
     governor = Governor(None, ObjectCosts(History()), max_jobs=2)
     governor.killed.append("a.o")
     argv = script(tmp_path, 2, "print('FAILED: [code=1] a.o'); print('cc a.c')")
-    ended, _ = run_supervised(
+    code, _ = run_supervised(
         argv, tmp_path, dict(os.environ), log=log, supervise=lambda: Supervisor(log, Silent(), "x", governor=governor)
     )
-    assert ended.ok and runs(tmp_path) == 2
+    assert code == 0 and runs(tmp_path) == 2
 
 
 def test_what_runs_alone_runs_until_it_is_made(log: BuildLog) -> None:

@@ -98,7 +98,8 @@ def test_what_a_python_lacks_is_named_where_nothing_may_be_installed() -> None:
 
 
 def test_a_slow_index_is_asked_once_more_with_patience(tmp_path: Path) -> None:
-    said, calls = prepare(tmp_path, f'[ -n "$PIP_DEFAULT_TIMEOUT" ] || {{ echo "{SLOW}"; exit 1; }}')
+    told = '[ "$PIP_DEFAULT_TIMEOUT $UV_HTTP_TIMEOUT" = "300 300" ]'
+    said, calls = prepare(tmp_path, f'{told} || {{ echo "{SLOW}"; exit 1; }}')
     assert calls == ["", "300"]
     assert "the index was slow: once more, waiting up to 300 s for each answer" in said
 
@@ -110,7 +111,9 @@ def test_what_is_no_slowness_is_not_asked_again(tmp_path: Path) -> None:
     assert "PIP_INDEX_URL" in (refused.value.remedy or "")
 
 
-@pytest.mark.parametrize(("env", "calls"), [({}, ["", "300"]), ({"PIP_DEFAULT_TIMEOUT": "7"}, ["7"])])
+@pytest.mark.parametrize(
+    ("env", "calls"), [({}, ["", "300"]), ({"PIP_DEFAULT_TIMEOUT": "7"}, ["7"]), ({"UV_HTTP_TIMEOUT": "7"}, [""])]
+)
 def test_slow_to_the_end_names_patience_and_not_another_index(
     tmp_path: Path, env: dict[str, str], calls: list[str]
 ) -> None:

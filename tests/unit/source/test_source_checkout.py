@@ -24,15 +24,15 @@ class Heard(Silent):
         self.steps.append((done, total, detail))
 
 
-def saying(monkeypatch: pytest.MonkeyPatch, *lines: str, ok: bool = True, code: int = 0) -> list[dict[str, Any]]:
+def saying(monkeypatch: pytest.MonkeyPatch, *lines: str, code: int = 0) -> list[dict[str, Any]]:
     """Git's long commands print these lines; what they were called with."""
     calls: list[dict[str, Any]] = []
 
-    def run_long(argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Callable[[str], None]) -> Any:
+    def run_long(argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Callable[[str], None]) -> int:
         calls.append({"argv": argv, "env": env})
         for line in lines:
             on_line(line)
-        return type("Ended", (), {"ok": ok, "code": code})
+        return code
 
     monkeypatch.setattr(checkout, "run_long", run_long)
     monkeypatch.setattr("rekindle.source.checkout.time.sleep", lambda seconds: None)
@@ -41,16 +41,16 @@ def saying(monkeypatch: pytest.MonkeyPatch, *lines: str, ok: bool = True, code: 
 
 def test_the_error_is_what_is_told_not_what_came_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git = Git(tmp_path)
-    saying(monkeypatch, "a", "fatal: no such host", "hint: b", "hint: c", "", ok=False, code=128)
+    saying(monkeypatch, "a", "fatal: no such host", "hint: b", "hint: c", "", code=128)
     assert _run(git, ["fetch"], (), Heard()) == (False, "fatal: no such host")
-    saying(monkeypatch, "only words", ok=False)
+    saying(monkeypatch, "only words", code=1)
     assert _run(git, ["fetch"], (), Heard()) == (False, "only words")
-    saying(monkeypatch, ok=False, code=9)
+    saying(monkeypatch, code=9)
     assert _run(git, ["fetch"], (), Heard()) == (False, "exit code 9")
 
 
 def test_an_error_long_before_the_end_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saying(monkeypatch, "error: early", *"abcd", ok=False)
+    saying(monkeypatch, "error: early", *"abcd", code=1)
     assert _run(Git(tmp_path), ["fetch"], (), Heard())[1] == "d"
 
 
@@ -88,12 +88,12 @@ def test_only_a_mirror_on_this_machine_opens_local_files(
 def test_a_fetch_is_tried_again_unless_the_revision_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = saying(monkeypatch, "fatal: early EOF", ok=False)
+    calls = saying(monkeypatch, "fatal: early EOF", code=1)
     with pytest.raises(Interrupted, match="early EOF"):
         _insist(Git(tmp_path), ["fetch", "v1"], (), Heard())
     assert len(calls) == checkout.ATTEMPTS == 3
     for words in ("fatal: couldn't find remote ref refs/tags/v9", "error: upload-pack: not our ref abc"):
-        calls = saying(monkeypatch, words, ok=False)
+        calls = saying(monkeypatch, words, code=1)
         with pytest.raises(BadInput, match=r"^refs/tags/v9 is not in that repository"):
             _insist(Git(tmp_path), ["fetch", "+refs/tags/v9:refs/tags/v9"], (), Heard())
         assert len(calls) == 1

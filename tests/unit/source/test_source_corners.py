@@ -232,11 +232,11 @@ def test_a_compiler_that_is_called_by_its_number_is_found_unless_another_is_name
 def test_a_failed_hipify_ends_with_its_last_words(
     lines: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_long(argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Callable[[str], None]) -> Any:
+    def run_long(argv: list[str], *, cwd: Path, env: dict[str, str], on_line: Callable[[str], None]) -> int:
         for line in lines:
             on_line(line)
         assert argv == ["python3", str(tmp_path / hipify.SCRIPT)] and env["PYTHONUTF8"] == "1"
-        return type("Ended", (), {"ok": False, "code": 3})
+        return 3
 
     monkeypatch.setattr(hipify, "run_long", run_long)
     with pytest.raises(StageFailed, match=said):
