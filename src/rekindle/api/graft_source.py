@@ -88,7 +88,7 @@ def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
         return named
     usual = host.run(["g++", "--version"], timeout=20.0) if host.which("g++") else None
     banner = read_banner(usual.out) if usual and usual.ok else None
-    if banner and takes_compiler(row, banner.kind, banner.version) is not False:
+    if banner and takes_compiler(row, *banner) is not False:
         return None
     gccs = [gcc for gcc in build_compilers(list_compilers(Asking(host)), host.system) if gcc.kind == "gcc"]
     for compiler in gccs:

@@ -23,24 +23,13 @@ from rekindle.toolkits.rocm import find_hip_clang, rocm_home
 
 # Debian's and Ubuntu's clock for files that should not carry one: the zip format starts in 1980.
 ZIP_EPOCH = 315532800
-VERSION_VARIABLES = {
-    "torch": "PYTORCH_BUILD_VERSION",
-    "torchvision": "BUILD_VERSION",
-    "torchaudio": "BUILD_VERSION",
-    "spark": "SPARK_BUILD_VERSION",
-}
 _DRIVER_SETTINGS = ("CUDA_CUDA_LIB", "CMAKE_LIBRARY_PATH")
 _STUBS_FOUND = ("lib", "lib64", "lib/stubs", "lib64/stubs")
 _STUBS_HIDDEN = ("lib/*-linux-gnu/stubs", "targets/*/lib/stubs")
 _HIP_MODULES = ("lib64", "lib/*-linux-gnu")
 # What ATen/cuda/CUDAContext.h includes.
 _LIBRARY_HEADERS = ("cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h")
-_BESIDE_TORCH = (
-    "import glob,json,os,sys\n"
-    "try:\n    import nvidia\n    roots=list(nvidia.__path__)\nexcept ImportError: roots=[]\n"
-    "print(json.dumps(sorted({os.path.dirname(f) for r in roots for n in sys.argv[1:]"
-    " for f in glob.glob(os.path.join(glob.escape(r),'*','include',n))})))"
-)
+_BESIDE_TORCH = Path(__file__).with_name("headers_beside_torch.py.txt").read_text(encoding="utf-8")
 
 
 class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,6 +40,7 @@ class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: tuple[str, ...]
     dropped: tuple[str, ...]
     shared: tuple[str, ...]
+    version: dict[str, str]
 
 
 def build_names() -> BuildNames:
@@ -100,9 +90,9 @@ def make_environment(
         **{name: value for name, value in settings.items() if is_forwarded(name)},
         **plan.build.env,
     }
-    if version and plan.project in VERSION_VARIABLES:
+    if version and plan.project in build_names().version:
         # The plan may name the upstream version; what we build must be told apart from an official wheel.
-        chosen[VERSION_VARIABLES[plan.project]] = version
+        chosen[build_names().version[plan.project]] = version
         if plan.project == "torch":
             chosen.setdefault("PYTORCH_BUILD_NUMBER", "1")
     full = {name: value for name, value in shell.items() if name not in dropped}

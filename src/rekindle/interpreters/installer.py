@@ -41,11 +41,7 @@ _OF_UV = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", 
 # pip itself never starts a program to install a wheel; it does to build one, and for git. Old syntax: any Python runs
 # this. The loader of musl is asked for its version by pip's own code.
 _NO_PROGRAM = Path(__file__).with_name("no_program.py.txt").read_text(encoding="utf-8")
-_OTHER_MARKERS = """
-from pip._vendor.packaging import markers
-own = markers.default_environment
-markers.default_environment = lambda: dict(own(), **TOLD)
-"""
+_OTHER_MARKERS = Path(__file__).with_name("other_markers.py.txt").read_text(encoding="utf-8")
 # A dry run reads what a wheel says of itself and fetches none whole, which pip does at its end, and without which it
 # had nothing to report.
 _BY_METADATA = Path(__file__).with_name("by_metadata.py.txt").read_text(encoding="utf-8")

@@ -17,12 +17,7 @@ from rekindle.model.document import encode
 from rekindle.model.guard import PackageRecord
 
 ASK_SECONDS = 120.0
-_ASK = (
-    "import json, os, sys, sysconfig; paths = sysconfig.get_paths();"
-    "managed = sys.prefix == sys.base_prefix"
-    " and os.path.exists(os.path.join(paths['stdlib'], 'EXTERNALLY-MANAGED'));"
-    "print(json.dumps([managed, paths['purelib'], paths['platlib'], paths['scripts']]))"
-)
+_ASK = Path(__file__).with_name("package_places.py.txt").read_text(encoding="utf-8")
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,7 +139,7 @@ def _refuse_host_compiler(host: Host, cuda: str, compiler: str) -> None:
     row = load_facts().toolkit(cuda)
     done = host.run([compiler, "--version"], timeout=20.0)
     banner = read_banner(done.out) if done.ok else None
-    if row is None or banner is None or banner.kind not in ("gcc", "clang"):
+    if row is None or banner is None or banner[0] not in ("gcc", "clang"):
         return
     kind, version = banner
     short = ".".join(version.split(".")[:2])

@@ -112,8 +112,8 @@ def find_compiler(host: Host) -> str | None:
     name = host.env.get("CXX") or ("cl" if host.system == "windows" else "c++")
     done = host.run([name.split()[0], "--version"] if name != "cl" else ["cl"])
     if banner := read_banner(done.out + done.err):
-        kind = "clang-cl" if banner.kind == "clang" and "clang-cl" in name else banner.kind
-        return f"{kind} {banner.version}"
+        kind, version = banner
+        return f"clang-cl {version}" if kind == "clang" and "clang-cl" in name else f"{kind} {version}"
     # None under a plain name, but perhaps one under its own: g++-11.
     other = None if host.env.get("CXX") else newest_compiler(host)
     return f"{other.kind} {other.version}" if other else None

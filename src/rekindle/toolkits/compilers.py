@@ -32,19 +32,10 @@ _MAX_COMPILERS = 16
 _AT_ONCE = 4
 
 
-class Banner(NamedTuple):
-    """What a compiler says it is: its kind (gcc, clang, icx, msvc) and version."""
-
-    kind: str
-    version: str
-
-
-def read_banner(text: str) -> Banner | None:
-    """From the answer to ``--version`` (MSVC: to a bare call)."""
-    for kind, pattern in _KNOWN["banners"].items():
-        if match := re.search(pattern, text):
-            return Banner(kind, next(filter(None, match.groups())))
-    return None
+def read_banner(text: str) -> tuple[str, str] | None:
+    """A compiler's kind (gcc, clang, icx, msvc) and version, by what it says to ``--version`` (MSVC: called bare)."""
+    matches = ((kind, re.search(pattern, text)) for kind, pattern in _KNOWN["banners"].items())
+    return next(((kind, next(filter(None, match.groups()))) for kind, match in matches if match), None)
 
 
 def list_compilers(host: Asking) -> tuple[Compiler, ...]:
@@ -99,7 +90,7 @@ def _describe_compiler(host: Asking, path: str) -> Compiler | None:
         host.gap(f"compiler {path}", "it did not answer in time" if done.timed_out else f"exit code {done.code}")
         return None
     banner = read_banner(done.out)
-    if banner is None or banner.kind not in ("gcc", "clang"):
+    if banner is None or banner[0] not in ("gcc", "clang"):
         host.gap(f"compiler {path}", f"it said {done.out.strip()[:120]!r}")
         return None
     note, cxx = None, cxx_compiler_of(path)
@@ -109,7 +100,7 @@ def _describe_compiler(host: Asking, path: str) -> Compiler | None:
         note = "through ccache"
     elif cxx != path and not host.glob(cxx):
         note = "C only: its C++ compiler is not installed"
-    return Compiler(kind=banner.kind, version=banner.version, path=path, note=note)  # type: ignore[arg-type]
+    return Compiler(kind=banner[0], version=banner[1], path=path, note=note)  # type: ignore[arg-type]
 
 
 def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]:
@@ -165,7 +156,7 @@ def _ask_compiler(host: Host, name: str, path: str) -> Tool:
     banner = read_banner(done.out) if done.ok else None
     if banner is None:
         return probe_program(host, name, path) or Tool(name=name, path=path, version="unknown")
-    return Tool(name=name, path=path, version=banner.version, kind=banner.kind)
+    return Tool(name=name, path=path, kind=banner[0], version=banner[1])
 
 
 def keep_place_out(host: Host, compilers: Sequence[Tool], build_tree: Path) -> bool:
