@@ -201,4 +201,4 @@ def _generator_python(host: Host, place: Workspace) -> str:
         return sys.executable
     interpreter = ask_interpreter(host, sys.executable)
     folder = place.root / "python" / "torchgen"
-    return prepare_target(host, interpreter, folder, _GENERATOR_NEEDS, dict(host.env), lambda _: None).python
+    return prepare_target(host, interpreter, folder, _GENERATOR_NEEDS, lambda _: None).python

@@ -151,10 +151,6 @@ def _target_fact(name: str, plan: Plan, targets: set[str], where: str) -> Fact:
     names = [arch.removesuffix("+PTX") for arch in plan.arch_list]
     planned = {name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}" for name in names}
     code = {target for target in targets if not target.startswith("compute_")}
-    return Fact(
-        name=name,
-        wanted="; ".join(plan.arch_list),
-        found="; ".join(sorted(targets)) or None,
-        ok=planned <= code and _family({target.split(":")[0] for target in code}) <= _family(planned),
-        where=where,
-    )
+    ok = planned <= code and _family({target.split(":")[0] for target in code}) <= _family(planned)
+    found = "; ".join(sorted(targets)) or None
+    return Fact(name=name, wanted="; ".join(plan.arch_list), found=found, ok=ok, where=where)

@@ -160,11 +160,9 @@ def _run_phases(work: Work, python: str) -> BuildResult:
     torch = pin = named = None
     if compiles_against_torch(plan.project) and not options.as_is:
         torch = companion.torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
+    digest = None if work.editable else work.tree.digest
     now = state.TreeState(
-        project=work.tree.project,
-        version=work.version,
-        settings=state.settings_of(plan),
-        source_digest=None if work.editable else work.tree.digest,
+        project=work.tree.project, version=work.version, settings=state.settings_of(plan), source_digest=digest
     )
     before = _earlier_state(work, now)
     state.refuse_few_files(build_tree)
@@ -224,7 +222,7 @@ def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> T
         folder = folder.with_name(f"{folder.name}-{work.plan.project}")
     if work.options.as_is:
         return take_as_is(work.host, interpreter, packages)
-    return prepare_target(work.host, interpreter, folder, packages, dict(work.host.env), work.log.write)
+    return prepare_target(work.host, interpreter, folder, packages, work.log.write)
 
 
 def _earlier_state(work: Work, now: state.TreeState) -> state.TreeState | None:

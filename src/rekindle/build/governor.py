@@ -158,14 +158,9 @@ class Governor:
             job = self._jobs.get(root.pid)
             if job is None:
                 match = _OUTPUT.search(" ".join(processes.command_line(root.pid)))
+                output = match[1].strip("\"'") if match else ""
                 job = self._jobs[root.pid] = FollowedJob(
-                    key=root.pid,
-                    started=root.started,
-                    rss=0,
-                    expected=0,
-                    output=match[1].strip("\"'") if match else "",
-                    begun=now,
-                    looked=now - 1.0,
+                    key=root.pid, started=root.started, rss=0, expected=0, output=output, begun=now, looked=now - 1.0
                 )
             job.waits = any(process.name == CLIENT_NAME for process in family)
             job.of_server = self.server is not None and root.parent == self.server

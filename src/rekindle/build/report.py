@@ -100,11 +100,9 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
     ends: dict[int, int] = {}
     for edge in edges:
         ends[edge.run] = max(ends.get(edge.run, 0), edge.end)
-    offsets, at = {}, 0
-    for run in sorted(ends):
-        offsets[run] = at
-        at += ends[run]
-    total = max(1, at)
+    begins = itertools.accumulate((ends[run] for run in sorted(ends)), initial=0)
+    offsets = dict(zip(sorted(ends), begins, strict=False))
+    total = max(1, sum(ends.values()))
     scale = WIDTH / total
     # Only what is wide enough to see, the longest first to survive the limit.
     longest = sorted(edges, key=lambda edge: edge.start - edge.end)[:MAX_BARS]
@@ -116,15 +114,9 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
             continue
         lane = take_row(free, begin, end)
         name = edge.outputs[0]
-        bars.append(
-            Bar(
-                x=round(begin * scale, 2),
-                width=round(max(0.3, (end - begin) * scale - 0.2), 2),
-                y=lane * LANE,
-                kind=kind_of(name),
-                title=f"{name.rsplit('/', 1)[-1]}: {edge.seconds:.1f} s",
-            )
-        )
+        width = round(max(0.3, (end - begin) * scale - 0.2), 2)
+        title = f"{name.rsplit('/', 1)[-1]}: {edge.seconds:.1f} s"
+        bars.append(Bar(x=round(begin * scale, 2), width=width, y=lane * LANE, kind=kind_of(name), title=title))
     return bars, len(free), total / 1000, [round(offsets[run] * scale, 1) for run in sorted(offsets)][1:]
 
 
@@ -153,15 +145,8 @@ def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
             for sample in shown
         )
 
-    return {
-        "used": line("used", top),
-        "running": line("running", most),
-        "paused": line("paused", most),
-        "peak": top,
-        "most": most,
-        "seconds": end,
-        "height": height,
-    }
+    lines = {name: line(name, largest) for name, largest in (("used", top), ("running", most), ("paused", most))}
+    return {**lines, "peak": top, "most": most, "seconds": end, "height": height}
 
 
 def quicker(edges: Sequence[Edge], result: BuildResult) -> list[str]:
@@ -195,13 +180,9 @@ def idle_tail(edges: Sequence[Edge], jobs: int) -> tuple[float, list[Edge]]:
     return (end - begin) / 1000, sorted(late, key=lambda edge: edge.start - edge.end)
 
 
-def _compilations(edges: Sequence[Edge]) -> list[Edge]:
-    return [edge for edge in edges if kind_of(edge.outputs[0]) in _COMPILED]
-
-
 def _giants(edges: Sequence[Edge]) -> Iterator[tuple[float, str]]:
     last = max((edge.run for edge in edges), default=0)
-    steps = [edge for edge in _compilations(edges) if edge.run == last]
+    steps = [edge for edge in edges if edge.run == last and kind_of(edge.outputs[0]) in _COMPILED]
     jobs = lanes(steps)
     if jobs < 2:
         return
@@ -217,7 +198,7 @@ def _giants(edges: Sequence[Edge]) -> Iterator[tuple[float, str]]:
 
 
 def _other_tips(edges: Sequence[Edge], result: BuildResult) -> Iterator[tuple[float, str]]:
-    steps = _compilations(edges)
+    steps = [edge for edge in edges if kind_of(edge.outputs[0]) in _COMPILED]
     if result.paused:
         most = max((edge.seconds for edge in steps), default=0.0)
         yield most, f"Compilers were paused {result.paused} times for want of memory: more memory, or less beside it."
@@ -244,11 +225,27 @@ class TimedSpan:
 def write_trace(
     path: Path, title: str, spans: Sequence[TimedSpan], ninja_tree: Path, where: Mapping[str, str] | None = None
 ) -> None:
-    """``where``: object's file name → who compiled it, for those that are known."""
-    first = min((span.begun for span in spans), default=0.0)
-    edges = this_builds_edges(read_ninja_log(ninja_tree / ".ninja_log"), ninja_tree, first)
-    phases = [_span_event(span.name, "phase", PHASES, 1, span.begun, span.seconds, {}) for span in spans]
-    events = [_process_event(PHASES, title), *phases, *step_events(edges, where or {})]
+    """One event for each phase, and for each step in the first row that is free. ``where``: object's file name → who
+    compiled it, for those that are known."""
+    events = [_process_event(PHASES, title)]
+    events += [_span_event(span.name, "phase", PHASES, 1, span.begun, span.seconds, {}) for span in spans]
+    edges = read_ninja_log(ninja_tree / ".ninja_log")
+    starts: dict[int, list[float]] = {}
+    for output, edge in latest(edges).items():
+        with contextlib.suppress(OSError):
+            made = (ninja_tree / output).stat().st_mtime
+            starts.setdefault(edge.run, []).append(made - edge.end / 1000)
+    # A file that was touched later says too much, one that a step left as it was too little: the middle counts.
+    began = {run: statistics.median(times) for run, times in starts.items()}
+    first = min((span.begun for span in spans), default=0.0) - _EARLIER_SECONDS
+    steps = [(began[edge.run] + edge.start / 1000, edge) for edge in edges if began.get(edge.run, first - 1) >= first]
+    events += [_process_event(STEPS, "Ninja")] if steps else []
+    free: list[float] = []
+    for begun, edge in sorted(steps, key=lambda step: step[0]):
+        row = take_row(free, begun, begun + edge.seconds)
+        name, short = edge.outputs[0], file_name(edge.outputs[0])
+        details = {"output": name} | ({"where": where[short]} if where and short in where else {})
+        events.append(_span_event(short, kind_of(name), STEPS, row + 1, begun, edge.seconds, details))
     write_atomically(path, encode({"displayTimeUnit": "ms", "traceEvents": events}))
 
 
@@ -268,30 +265,6 @@ def join_traces(path: Path, traces: Iterable[tuple[str, Path]]) -> None:
     write_atomically(path, encode({"displayTimeUnit": "ms", "traceEvents": joined}))
 
 
-def this_builds_edges(edges: Sequence[Edge], tree: Path, first: float) -> list[tuple[float, Edge]]:
-    """Steps of runs that began after ``first``, each with the time (since 1970) at which its run began."""
-    starts: dict[int, list[float]] = {}
-    for output, edge in latest(edges).items():
-        with contextlib.suppress(OSError):
-            starts.setdefault(edge.run, []).append((tree / output).stat().st_mtime - edge.end / 1000)
-    # A file that was touched later says too much, one that a step left as it was too little: the middle counts.
-    began = {run: statistics.median(times) for run, times in starts.items()}
-    return [(began[edge.run], edge) for edge in edges if began.get(edge.run, 0.0) >= first - _EARLIER_SECONDS]
-
-
-def step_events(edges: Sequence[tuple[float, Edge]], where: Mapping[str, str]) -> list[dict[str, Any]]:
-    """One complete event for each step, in the first row that is free."""
-    events = [_process_event(STEPS, "Ninja")] if edges else []
-    free: list[float] = []
-    for run, edge in sorted(edges, key=lambda pair: pair[0] + pair[1].start / 1000):
-        begun, name = run + edge.start / 1000, edge.outputs[0]
-        row = take_row(free, begun, begun + edge.seconds)
-        short = file_name(name)
-        details = {"output": name} | ({"where": where[short]} if short in where else {})
-        events.append(_span_event(short, kind_of(name), STEPS, row + 1, begun, edge.seconds, details))
-    return events
-
-
 def take_row(free: list[float], begin: float, end: float) -> int:
     """The first row that is free at ``begin``, taken until ``end``; ``free``: from when on each is."""
     row = next((number for number, until in enumerate(free) if until <= begin), len(free))
@@ -307,13 +280,5 @@ def _span_event(
     name: str, kind: str, process: int, row: int, begun: float, seconds: float, details: dict[str, str]
 ) -> dict[str, Any]:
     """Microseconds, as the format wants them."""
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": kind,
-        "pid": process,
-        "tid": row,
-        "ts": round(begun * 1e6),
-        "dur": round(seconds * 1e6),
-        "args": details,
-    }
+    event = {"ph": "X", "name": name, "cat": kind, "pid": process, "tid": row}
+    return {**event, "ts": round(begun * 1e6), "dur": round(seconds * 1e6), "args": details}

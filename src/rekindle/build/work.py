@@ -58,6 +58,7 @@ class Supervisor:
     cache: Callable[[], Mapping[str, str]] | None = None
     farm: FarmWork | None = None
     say: Callable[[str], None] = lambda text: None
+    watch: Callable[[str], None] = lambda line: None
     done: int = 0
     total: int = 0
     alone: set[str] = field(default_factory=set)
@@ -76,20 +77,19 @@ class Supervisor:
 
     def line(self, line: str) -> None:
         self.log.write(line)
-        match = _STATUS.match(line)
-        if not match:
-            return
-        self.done, self.total = int(match[1]), int(match[2])
-        if self._first_step is None:
-            self._first_step = time.monotonic()
-        self.stage = match[3]
-        named = _OBJECT.search(match[3])
-        if named and self.estimate is not None:
-            self.estimate.finished(named[1])
-        self.alone = {output for output in self.alone if output not in match[3]}
-        if self.governor is not None and self.governor.solo and not self.alone:
-            self.governor.solo = False
-        self._show()
+        if match := _STATUS.match(line):
+            self.done, self.total = int(match[1]), int(match[2])
+            if self._first_step is None:
+                self._first_step = time.monotonic()
+            self.stage = match[3]
+            named = _OBJECT.search(match[3])
+            if named and self.estimate is not None:
+                self.estimate.finished(named[1])
+            self.alone = {output for output in self.alone if output not in match[3]}
+            if self.governor is not None and self.governor.solo and not self.alone:
+                self.governor.solo = False
+            self._show()
+        self.watch(line)
 
     def tick(self, running: Running) -> float | None:
         wait = self.governor.look(running.pid) if self.governor is not None else None
@@ -122,14 +122,10 @@ class Supervisor:
             for output, seconds, size, paused in (self.governor.jobs() if self.governor is not None else ())
         )
         hits, misses = self._cache_now()
+        rate = 60 * self.done / elapsed if self.done and elapsed > 20 else None
+        left = self._time_left(jobs)
         view = BuildView(
-            done=self.done,
-            total=self.total,
-            per_minute=60 * self.done / elapsed if self.done and elapsed > 20 else None,
-            left=self._time_left(jobs),
-            jobs=jobs,
-            hits=hits,
-            misses=misses,
+            done=self.done, total=self.total, per_minute=rate, left=left, jobs=jobs, hits=hits, misses=misses
         )
         if self.farm is not None:
             counts, slots = self.farm.counts, self.farm.status.slots
@@ -175,24 +171,18 @@ def run_supervised(
     *,
     log: BuildLog,
     supervise: Callable[[], Supervisor],
-    watch: Callable[[str], None] = lambda line: None,
     on_retry: Callable[[list[str]], None] = lambda outputs: None,
 ) -> tuple[int, int]:
     """Run one command to its end, up to three times more where compilers were killed for memory; its exit code, and how
-    many steps it had. ``watch`` sees each line, ``on_retry`` hears what is made again."""
+    many steps it had. ``on_retry`` hears what is made again."""
     steps = 0
     killed: list[str] = []
     for tries_left in reversed(range(MAX_RETRIES + 1)):
         supervisor = supervise()
         if killed:
             supervisor.run_alone(killed)
-
-        def on_line(line: str, supervisor: Supervisor = supervisor) -> None:
-            supervisor.line(line)
-            watch(line)
-
         log.command(argv, cwd)
-        code = run_long(argv, cwd=cwd, env=env, on_line=on_line, tick=supervisor.tick)
+        code = run_long(argv, cwd=cwd, env=env, on_line=supervisor.line, tick=supervisor.tick)
         steps = max(steps, supervisor.total)
         by_us = supervisor.governor.killed if supervisor.governor is not None else []
         killed = killed_for_memory(log, by_us) if code else []
@@ -263,26 +253,21 @@ class Work:
             self.note(f"killed for memory: {', '.join(outputs)}; retrying alone")
 
         code, steps = run_supervised(
-            argv,
-            self.front.root,
-            env,
-            log=self.log,
-            supervise=lambda: self._supervisor(phase),
-            watch=watch,
-            on_retry=tell,
+            argv, self.front.root, env, log=self.log, supervise=lambda: self._supervisor(phase, watch), on_retry=tell
         )
         self.steps = max(self.steps, steps)
         if code:
             raise account_for(self.tree.project, phase, argv, code, self.log)
 
-    def _supervisor(self, phase: str) -> Supervisor:
+    def _supervisor(self, phase: str, watch: Callable[[str], None]) -> Supervisor:
         if self.jobs is None:
-            return Supervisor(self.log, self.progress, phase)
+            return Supervisor(self.log, self.progress, phase, watch=watch)
         cache = self.launcher
         return Supervisor(
             self.log,
             self.progress,
             phase,
+            watch=watch,
             governor=self.jobs.governor,
             estimate=make_estimate(self.front.ninja_tree, self.jobs.learnt),
             max_jobs=self.jobs.max_jobs,
@@ -294,12 +279,7 @@ class Work:
 
 
 def run_ninja(
-    folder: Path,
-    workspace: Workspace,
-    options: BuildOptions,
-    progress: Progress,
-    host: Host,
-    more: Mapping[str, str] | None = None,
+    folder: Path, workspace: Workspace, options: BuildOptions, progress: Progress, host: Host, more: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Run ``build.ninja`` in ``folder``; output -> why it failed. Cut short, the same call continues. ``more`` joins
     the environment of the jobs (a compiler cache's settings)."""
@@ -310,19 +290,14 @@ def run_ninja(
         contextlib.closing(BuildLog(workspace.new_log("graft"), keep=_REMEMBERED_LINES)) as log,
         elastic_jobs(options, ninja, history, str(folder)) as jobs,
     ):
-        env = {**host.env, **(more or {}), **jobs.env, "NINJA_STATUS": "[%f/%t] "}
+        env = {**host.env, **more, **jobs.env, "NINJA_STATUS": "[%f/%t] "}
         argv = [ninja.path, "-k", "0"]
         if "MAKEFLAGS" not in jobs.env:
             argv += ["-j", str(jobs.max_jobs)]
-        code, _ = run_supervised(
-            argv,
-            folder,
-            env,
-            log=log,
-            supervise=lambda: Supervisor(
-                log, progress, "compile", governor=jobs.governor, max_jobs=jobs.max_jobs, disk=folder
-            ),
+        supervise = functools.partial(
+            Supervisor, log, progress, "compile", governor=jobs.governor, max_jobs=jobs.max_jobs, disk=folder
         )
+        code, _ = run_supervised(argv, folder, env, log=log, supervise=supervise)
         if not code:
             return {}
         failures = failed_commands(log)

@@ -55,8 +55,8 @@ def _group_levels(fs: Path) -> tuple[tuple[int, str], ...]:
     return tuple(group for group in groups_of(read, "memory") if memory_limit(read, *group) is not None)
 
 
-def _limits(fs: Path) -> list[MemoryNow]:
-    read, limits = _reader(fs), []
+def _limits(fs: Path) -> Iterator[MemoryNow]:
+    read = _reader(fs)
     for version, place in _group_levels(fs):
         limit = memory_limit(read, version, place)
         if limit is None:
@@ -66,15 +66,8 @@ def _limits(fs: Path) -> list[MemoryNow]:
         inactive, active = (int(counts.get(f"{prefix}{kind}_file", 0)) for kind in ("inactive", "active"))
         # File pages can be dropped; of the recently used ones count half, since dropping them costs time.
         used = (int(count) if count.isdigit() else 0) - (inactive + active // 2)
-        limits.append(
-            MemoryNow(
-                total=limit,
-                available=max(0, limit - used),
-                limited_by=f"control group {fs / place.lstrip('/')}",
-                pressure=_pressure(read(f"{place}/memory.pressure")),
-            )
-        )
-    return limits
+        group, pressure = f"control group {fs / place.lstrip('/')}", _pressure(read(f"{place}/memory.pressure"))
+        yield MemoryNow(total=limit, available=max(0, limit - used), limited_by=group, pressure=pressure)
 
 
 def _reader(fs: Path) -> Read:

@@ -157,12 +157,7 @@ def take_as_is(host: Host, interpreter: Interpreter, packages: Sequence[str]) ->
 
 
 def prepare_target(
-    host: Host,
-    interpreter: Interpreter,
-    folder: Path,
-    packages: Sequence[str],
-    env: Mapping[str, str],
-    say: Callable[[str], None],
+    host: Host, interpreter: Interpreter, folder: Path, packages: Sequence[str], say: Callable[[str], None]
 ) -> TargetPython:
     """Make or complete the environment in ``folder``."""
     python, stamp = python_of(folder), folder / "rekindle-ready"
@@ -176,7 +171,7 @@ def prepare_target(
     folder.parent.mkdir(parents=True, exist_ok=True)
 
     def run(argv: Sequence[str]) -> InstallerRun:
-        return run_installer(argv, cwd=folder.parent, env=env, on_line=say)
+        return run_installer(argv, cwd=folder.parent, env=host.env, on_line=say)
 
     if not python.exists() and not (venv_run := make_environment(interpreter.path, folder, run)).ok:
         raise StageFailed(

@@ -82,12 +82,13 @@ def read_pip_settings(host: Host) -> PipSettings:
         index = reply.out.strip() or None if reply.ok else None
     if no_index := values.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         index, was_told = None, False
+    extra, links = (tuple(values.get(name, "").split()) for name in ("extra-index-url", "find-links"))
     return PipSettings(
         index=index,
         index_was_told=was_told,
         no_index=no_index,
-        extra=tuple(values.get("extra-index-url", "").split()),
-        links=tuple(values.get("find-links", "").split()),
+        extra=extra,
+        links=links,
         certificates=values.get("cert"),
     )
 

@@ -116,15 +116,10 @@ class KeptPlaces:
         """The change is whole: it stays until ``restore``, together with what a ``later`` one of the same places did,
         which is forgotten."""
         own, other = (kept.record or ChangeRecord(phase="changed") for kept in (self, later))
-        self.write(
-            ChangeRecord(
-                phase="changed",
-                files={**other.files, **own.files},
-                made=tuple(dict.fromkeys((*own.made, *other.made))),
-                moved=tuple(dict.fromkeys((*own.moved, *other.moved))),
-                notes=notes,
-            )
-        )
+        made = tuple(dict.fromkeys((*own.made, *other.made)))
+        moved = tuple(dict.fromkeys((*own.moved, *other.moved)))
+        files = {**other.files, **own.files}
+        self.write(ChangeRecord(phase="changed", files=files, made=made, moved=moved, notes=notes))
         later.forget()
 
     def put_files_back(self) -> None:

@@ -7,7 +7,7 @@ batch file gives is read as values instead of a shell.
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -232,7 +232,7 @@ def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
     return replace(compiler, note=f"{compiler.note}, Windows SDK {sdk or 'missing'}")
 
 
-def _list_toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
+def _list_toolsets(host: Asking, instance: dict[str, Any]) -> Iterator[Compiler]:
     root = str(instance.get("installationPath", ""))
     name = str(instance.get("displayName") or instance.get("productId") or "Visual Studio")
     if instance.get("isComplete") is False:
@@ -241,15 +241,12 @@ def _list_toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
     if not directories:
         host.gap(name, "it has no C++ toolset (the workload 'Desktop development with C++' is not installed)")
     default = text_of(host.read(rf"{root}\VC\Auxiliary\Build\Microsoft.VCToolsVersion.default.txt")).strip()
-    compilers = []
     for directory in directories:
         toolset = directory.rsplit("\\", 1)[-1]
-        if (version := cl_version(toolset)) is None:
-            continue
-        cl = rf"{directory}\bin\Hostx64\x64\cl.exe"
-        note = f"{name}, toolset {toolset}" + (" (default)" if toolset == default else "")
-        compilers.append(Compiler(kind="msvc", version=version, path=cl, note=note))
-    return compilers
+        if (version := cl_version(toolset)) is not None:
+            cl = rf"{directory}\bin\Hostx64\x64\cl.exe"
+            note = f"{name}, toolset {toolset}" + (" (default)" if toolset == default else "")
+            yield Compiler(kind="msvc", version=version, path=cl, note=note)
 
 
 def cl_version(toolset: str) -> str | None:

@@ -90,3 +90,10 @@ def test_several_builds_in_one(tmp_path: Path) -> None:
     events = validated(tmp_path / "all.json")
     assert {e["args"]["name"]: e["pid"] for e in events if e["ph"] == "M"} == {"a: torch": 1, "b: torch": 7}
     assert len(events) == 6 and {e["pid"] for e in events} == {1, 7}
+
+
+def test_a_build_that_ends_before_its_first_phase_leaves_a_trace_too(tmp_path: Path) -> None:
+    tree = ninja_tree(tmp_path, (0, 2000, "gone.o", BEGAN))
+    (tmp_path / "gone.o").unlink()
+    write_trace(tmp_path / "t.json", "x", [], tree)
+    assert [e["name"] for e in validated(tmp_path / "t.json")] == ["process_name"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -56,10 +57,11 @@ class Alone(Supervisor):
         super().run_alone(outputs)
 
 
-def supervised(tmp_path: Path, log: BuildLog, argv: list[str], **more: Any) -> Any:
+def supervised(tmp_path: Path, log: BuildLog, argv: list[str], watch: Any = str, **more: Any) -> Any:
     Alone.told = []
     env = dict(os.environ)
-    return run_supervised(argv, tmp_path, env, log=log, supervise=lambda: Alone(log, Silent(), "compile"), **more)
+    alone = functools.partial(Alone, log, Silent(), "compile", watch=watch)
+    return run_supervised(argv, tmp_path, env, log=log, supervise=alone, **more)
 
 
 def test_what_was_killed_for_memory_is_made_again_alone(tmp_path: Path, log: BuildLog) -> None:

@@ -34,14 +34,9 @@ def world(folder: Path, pip: str) -> Interpreter:
 
 def prepare(folder: Path, pip: str, **env: str) -> tuple[list[str], list[str]]:
     said: list[str] = []
-    prepare_target(
-        LiveHost(),
-        world(folder, pip),
-        folder / "env",
-        ["torch==2.6.0"],
-        {"PATH": os.environ["PATH"], **env},
-        said.append,
-    )
+    host = LiveHost()
+    host.env = {"PATH": os.environ["PATH"], **env}
+    prepare_target(host, world(folder, pip), folder / "env", ["torch==2.6.0"], said.append)
     return said, (folder / "calls").read_text(encoding="utf-8").splitlines()
 
 
@@ -57,7 +52,7 @@ def test_pins_win_over_the_tree_and_ninja_is_never_from_the_index() -> None:
 def _prepared(folder: Path, *wanted: str) -> int:
     """Prepare an environment for these; how often pip has been called so far."""
     interpreter = world(folder, "exit 0")
-    made = prepare_target(LiveHost(), interpreter, folder / "env", wanted, dict(os.environ), lambda line: None)
+    made = prepare_target(LiveHost(), interpreter, folder / "env", wanted, lambda line: None)
     assert (made.python, made.bin) == (str(folder / "env/bin/python"), folder / "env/bin")
     return len((folder / "calls").read_text(encoding="utf-8").splitlines())
 
@@ -84,7 +79,7 @@ def test_a_python_that_makes_no_environment_is_told(tmp_path: Path) -> None:
     (tmp_path / "python").chmod(0o755)
     broken = Interpreter(path=str(tmp_path / "python"), version="3.13.5")
     with pytest.raises(StageFailed, match=r"cannot make an environment for Python 3\.13\.5") as refused:
-        prepare_target(LiveHost(), broken, tmp_path / "env", ["numpy"], dict(os.environ), lambda line: None)
+        prepare_target(LiveHost(), broken, tmp_path / "env", ["numpy"], lambda line: None)
     assert refused.value.remedy
 
 
