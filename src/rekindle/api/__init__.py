@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from rekindle.model.document import Document, show_in_notebooks
+from rekindle.model.document import Document
 
 
 def _read_homes() -> dict[str, str]:
@@ -56,4 +56,4 @@ def _as_html(document: Document) -> str:
     return render_html(document)
 
 
-show_in_notebooks(_as_html)
+Document._repr_html_ = _as_html

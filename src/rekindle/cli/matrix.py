@@ -40,11 +40,9 @@ def run(session: Session) -> Answer:
     if args.step == "simulate":
         return Answer(session.call(api.matrix_simulate, table))
     if args.step == "watch":
-        from rekindle.render.matrix import Live
+        from rekindle.render.matrix import watch
 
-        live = Live(sys.stderr, quiet=session.quiet)
-        for status in api.matrix_watch(table):
-            live.show(status)
+        status = watch(api.matrix_watch(table), progress)
     elif args.step == "cancel":
         status = session.call(api.matrix_cancel, table)
     else:

@@ -31,7 +31,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rekindle.errors import Untrusted
-from rekindle.model.called import commands_as_called
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -264,6 +263,8 @@ class HelpText(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, **settings)
 
     def format_help(self) -> str:
+        from rekindle.render.screen import commands_as_called
+
         return commands_as_called(super().format_help())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:

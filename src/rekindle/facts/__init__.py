@@ -19,7 +19,7 @@ from rekindle.model.facts import (
     CompanionWheel,
     CudaToolkit,
     Flavour,
-    GenericTarget,
+    GfxRow,
     GfxSwitch,
     Hazard,
     Platform,
@@ -45,7 +45,7 @@ class GfxRule:
     ``covers``: generic target to chips. ``switches``: how features stand where a card does not tell.
     """
 
-    covers: Mapping[str, GenericTarget] = field(default_factory=dict)
+    covers: Mapping[str, GfxRow] = field(default_factory=dict)
     switches: Sequence[GfxSwitch] = ()
 
     def runs(self, targets: Iterable[str], device: Gfx) -> bool | None:

@@ -78,9 +78,9 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
     math_gap: tuple[facts.MathGap, ...]
     override: tuple[facts.GfxOverride, ...]
     span: tuple[facts.RocmSpan, ...]
-    generic: dict[str, facts.GenericTarget]
+    generic: dict[str, facts.GfxRow]
     switch: tuple[facts.GfxSwitch, ...]
-    integrated: tuple[facts.IntegratedGfx, ...]
+    integrated: tuple[facts.GfxRow, ...]
 
 
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):

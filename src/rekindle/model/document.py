@@ -5,9 +5,8 @@ base of the values inside one. Custom types (architectures, versions) are string
 """
 
 import codecs
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -64,19 +63,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A value that stands alone as JSON."""
 
     schema: int = SCHEMA
-
-    def _repr_html_(self) -> str | None:
-        """What a notebook shows; None (its plain form) where nobody said how."""
-        return _shown[0](self) if _shown else None
-
-
-# Rendering lies above this room; whoever knows it says so here.
-_shown: list[Callable[[Document], str]] = []
-
-
-def show_in_notebooks(render: Callable[[Document], str]) -> None:
-    """From now on notebooks show documents as ``render`` makes them."""
-    _shown[:] = [render]
+    # What a notebook shows: rendering lies above this room, and the api sets it. None: its plain form.
+    _repr_html_: ClassVar[Any] = None
 
 
 D = TypeVar("D")

@@ -203,17 +203,23 @@ class CompanionWheel(Row, frozen=True, kw_only=True):
     lacks: tuple[str, ...] = ()
 
 
-class Rocm(Row, frozen=True, kw_only=True):
-    """A ROCm release: targets AMD supports, and the torch releases AMD names for it."""
+class GfxRow(Row, frozen=True, kw_only=True):
+    """Targets of which something holds: that they exist only inside processors (beside a card they are not meant), or
+    that code for a generic target (``gfx11-generic``) runs on them. Generic code carries a version; in LLVM all are
+    still version 1, so none is kept here."""
 
     gfx: tuple[Gfx, ...]
+
+
+class Rocm(GfxRow, frozen=True, kw_only=True):
+    """A ROCm release: targets AMD supports, and the torch releases AMD names for it."""
+
     torch: tuple[str, ...] = ()
 
 
-class MathGap(Row, frozen=True, kw_only=True):
+class MathGap(GfxRow, frozen=True, kw_only=True):
     """Targets that ROCm's math libraries lack from one version on, though wheels list them."""
 
-    gfx: tuple[Gfx, ...]
     rocm_from: str
     rocm_below: str | None = None
     library: str
@@ -330,23 +336,9 @@ class RocmSpan(Row, frozen=True, kw_only=True):
     last: str | None = None
 
 
-class IntegratedGfx(Row, frozen=True, kw_only=True):
-    """Targets that exist only inside processors: beside a card they are not meant."""
-
-    gfx: tuple[Gfx, ...]
-
-
-class GenericTarget(Row, frozen=True, kw_only=True):
-    """The chips that code for a generic target (``gfx11-generic``) runs on. Generic code carries a version; in LLVM all
-    are still version 1, so none is kept here."""
-
-    gfx: tuple[Gfx, ...]
-
-
-class GfxSwitch(Row, frozen=True, kw_only=True):
+class GfxSwitch(GfxRow, frozen=True, kw_only=True):
     """How a feature of these chips stands unless somebody changes it; ``fixed`` where nobody can."""
 
-    gfx: tuple[Gfx, ...]
     usual: str
     fixed: bool = False
 

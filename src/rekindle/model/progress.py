@@ -81,15 +81,10 @@ class BuildView:
         return words
 
     @property
-    def headline(self) -> str:
-        """All of it in one line."""
-        return "  ".join(self.words)
-
-    @property
     def line(self) -> str:
-        """The headline with the slowest compilers, for a pipe or a log."""
+        """All of it with the slowest compilers, for a pipe or a log."""
         slow = [f"{job.name} {job.seconds:.0f} s" for job in self.jobs[:2] if job.seconds >= GIANT_SECONDS]
-        return self.headline + (f"  slow: {', '.join(slow)}" if slow else "")
+        return "  ".join(self.words) + (f"  slow: {', '.join(slow)}" if slow else "")
 
 
 class Progress(Protocol):

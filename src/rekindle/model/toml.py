@@ -60,23 +60,17 @@ def toml_value(value: Any, text: Callable[[str], str] = toml_text) -> str:
     raise TypeError(f"no TOML form for {type(value).__name__}")
 
 
-def render_text(text: str) -> str:
-    """Literal where it reads better: several lines, Windows paths."""
-    if _CONTROL.search(text) or "'''" in text or text.endswith("'"):
-        return toml_text(text)
-    return f"'''\n{text}'''" if "\n" in text else _on_one_line(text)
-
-
 def _on_one_line(text: str) -> str:
-    """Inside arrays and inline tables a text stays on its line."""
+    """Literal where it reads better: Windows paths, quoted words."""
     plain = "'" not in text and "\n" not in text and not _CONTROL.search(text)
     return f"'{text}'" if plain and ("\\" in text or '"' in text) else toml_text(text)
 
 
 def render_value(value: Any) -> str:
-    """A value; what is None inside it is left out."""
+    """A value; what is None inside it is left out. Several lines stand in a literal block where it can hold them."""
     if isinstance(value, str):
-        return render_text(value)
+        is_block = "\n" in value and not (_CONTROL.search(value) or "'''" in value or value.endswith("'"))
+        return f"'''\n{value}'''" if is_block else _on_one_line(value)
     whole = _without_none(value)
     if isinstance(whole, list):
         items = [toml_value(item, _on_one_line) for item in whole]

@@ -1,6 +1,6 @@
 """An application's torch for people: the verdict, what changes, what conflicts, what keeps it, how it is undone."""
 
-from rekindle.model.adopt import Adoption, AdoptionChange
+from rekindle.model.adopt import Adoption
 from rekindle.render.journey import show_card
 from rekindle.render.screen import Screen
 
@@ -11,23 +11,24 @@ def show_adoption(adoption: Adoption, screen: Screen) -> None:
     screen.verdict(_STATUS[adoption.state], adoption.verdict)
     if adoption.state == "undone" or adoption.plan is None:
         return
+    planned = adoption.state == "planned"
     rows = [("folder", adoption.folder), ("python", adoption.python), ("torch there", adoption.before or "none")]
-    screen.section("Where")
-    screen.labels(rows)
+    screen.labels(rows, title="Where")
     if adoption.changes:
-        screen.section("What changes" if adoption.state == "planned" else "What changed")
-        screen.rows([_row(change) for change in adoption.changes])
-    elif adoption.state in ("planned", "adopted"):
+        changes = []
+        for change in adoption.changes:
+            gone = f"{change.from_} is taken out: {change.why}"
+            changes.append((change.name, gone if change.to is None else f"{change.from_ or 'not there'} → {change.to}"))
+        screen.rows(changes, title="What changes" if planned else "What changed")
+    elif planned or adoption.state == "adopted":
         screen.paragraph("\nThe torch there is the right one: it is proved and kept.")
-    if adoption.state == "planned" and adoption.card is not None:
+    if planned and adoption.card is not None:
         screen.section("What a yes brings")
         show_card(adoption.card, screen)
     screen.bullets(adoption.conflicts, status="warn", title="Wants something else")
-    if adoption.env:
-        screen.section("Set whenever its Python starts")
-        screen.rows(adoption.env.items())
-    screen.bullets(adoption.files, title="Written to keep it so" if adoption.state != "planned" else "What keeps it so")
-    if adoption.state == "planned":
+    screen.rows(adoption.env.items(), title="Set whenever its Python starts")
+    screen.bullets(adoption.files, title="What keeps it so" if planned else "Written to keep it so")
+    if planned:
         screen.section("How it is undone")
         screen.paragraph(
             "The whole environment as it is now is kept beside it; rekindle adopt FOLDER --undo puts it back, byte for"
@@ -38,9 +39,3 @@ def show_adoption(adoption: Adoption, screen: Screen) -> None:
     reasons = adoption.plan.because[: 8 if screen.verbosity else 2]
     screen.bullets([reason.text for reason in reasons], title="Why this torch")
     screen.commands("Next", adoption.next)
-
-
-def _row(change: AdoptionChange) -> tuple[str, str]:
-    if change.to is None:
-        return change.name, f"{change.from_} is taken out: {change.why}"
-    return change.name, f"{change.from_ or 'not there'} → {change.to}"

@@ -64,11 +64,7 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
     wrong = [fact for fact in failure.facts if fact.ok is False]
     screen.bullets((f"{fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in wrong), status="fail")
     screen.commands("Command", filter(None, [failure.command]))
-    if failure.error:
-        screen.section("First error")
-        for line in failure.error[:12]:
-            screen.line("  " + printable(line))
-    screen.causes(failure.diagnosis.matches[:3])
+    show_error(failure, screen, lines=12, causes=3)
     screen.section("Next")
     for words, log in (("the whole log", failure.log), ("only the failed command", failure.failed_log)):
         if log:
@@ -76,17 +72,21 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
     screen.line("  after fixing it, the same command continues where this one stopped")
 
 
+def show_error(failure: BuildFailure, screen: Screen, *, lines: int, causes: int) -> None:
+    if failure.error:
+        screen.section("First error")
+    for line in failure.error[:lines]:
+        screen.line("  " + printable(line))
+    screen.causes(failure.diagnosis.matches[:causes])
+
+
 def render_foreign(account: object, screen: Screen) -> None:
     """What a plan from elsewhere would do, before it is asked about."""
     assert isinstance(account, ForeignPlan)
     screen.verdict("warn", f"a plan from elsewhere: {account.title}")
-    for label, lines in (
-        ("signed", (account.signed,) if account.signed else ()),
-        ("runs", account.runs),
-        ("fetches", account.fetches),
-        ("sets", account.sets),
-        ("not found here", account.unknown),
-    ):
+    signed = (account.signed,) if account.signed else ()
+    parts = {"signed": signed, "runs": account.runs, "fetches": account.fetches, "sets": account.sets}
+    for label, lines in (*parts.items(), ("not found here", account.unknown)):
         screen.rows([(label if number == 0 else "", line) for number, line in enumerate(lines)])
 
 

@@ -22,15 +22,12 @@ def view_diagnosis(document: Diagnosis, screen: Screen) -> None:
         screen.paragraph("This is the kind of failure, not its cause: no rule knows more about these words.")
         if screen.verbosity:
             _view_unexplained(document.unexplained, screen)
-    if others:
-        screen.section("Also found (consequences, or less likely)")
-        for match in others if screen.verbosity else others[:4]:
-            where = f" (line {match.line})" if match.line else ""
-            screen.bullet(f"{match.id}: {match.title}{where}")
-        if screen.verbosity:
-            for match in others:
-                screen.line()
-                _view_match(match, screen)
+    places = ((match, f" (line {match.line})" if match.line else "") for match in others)
+    texts = [f"{match.id}: {match.title}{where}" for match, where in places]
+    screen.bullets(texts if screen.verbosity else texts[:4], title="Also found (consequences, or less likely)")
+    for match in others if screen.verbosity else ():
+        screen.line()
+        _view_match(match, screen)
 
 
 def view_nothing(document: Diagnosis, screen: Screen) -> None:
@@ -77,9 +74,7 @@ def view_fixes(document: FixReport, screen: Screen) -> None:
         if document.attempts:
             screen.verdict("ok", "fixed: it passes now")
             screen.bullets((f"{trial.title}: {'; '.join(trial.shown)}" for trial in document.attempts), title="Done")
-        for line in document.keep:
-            screen.section("It passes with these settings; keep them")
-            screen.command(line)
+        screen.commands("It passes with these settings; keep them", document.keep)
         return
     screen.verdict("fail", f"it still fails (exit code {document.exit_code}); what was changed is undone")
     for trial in document.attempts:

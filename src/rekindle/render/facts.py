@@ -38,9 +38,7 @@ def _text(value: object) -> str:
 def sources_view(view: SourcesView, screen: Screen) -> None:
     counts = ", ".join(f"{count} {how}" for how, count in view.how.items())
     screen.verdict("ok", f"{sum(view.how.values())} rows: {counts}; read {view.oldest} to {view.newest}")
-    shown = view.sources if screen.verbosity else view.sources[:40]
-    screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in shown])
-    screen.rest(len(view.sources) - len(shown))
+    screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in view.sources], most=40)
 
 
 def check_view(check: FactsCheck, screen: Screen) -> None:

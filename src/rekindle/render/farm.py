@@ -1,6 +1,6 @@
 """A farm for people: what runs, the lines for others to paste, who compiled what, and what failed."""
 
-from rekindle.model.farm import FarmDown, FarmJoin, FarmMachine, FarmReport, FarmUp
+from rekindle.model.farm import FarmDown, FarmJoin, FarmReport, FarmUp
 from rekindle.render.screen import Screen, widest
 from rekindle.scripts.quoting import pasted
 from rekindle.toolkits.sccache import farm_at
@@ -26,15 +26,11 @@ def show_up(document: FarmUp, screen: Screen) -> None:
         who = f"On {invitation.address}" if invitation.address else "On a machine that builds"
         screen.section(f"{who} (a secret line: it lets in whoever has it)")
         screen.command(f"echo {invitation.line} | rekindle farm join")
-    if document.state != "planned":
-        screen.commands("Next", _next_of_up(document))
-
-
-def _next_of_up(document: FarmUp) -> list[str]:
     option = _farm_option(document.folder)
-    if not document.worker and not document.invitations and document.state == "started":
-        return [f"rekindle farm up{option} --invite ADDRESS", f"rekindle farm join{option} --ssh HOST"]
-    return [f"rekindle farm status{option}", f"rekindle up --build{option or ' --farm'}"]
+    lines = [f"rekindle farm status{option}", f"rekindle up --build{option or ' --farm'}"]
+    if document.state == "started" and not document.worker and not document.invitations:
+        lines = [f"rekindle farm up{option} --invite ADDRESS", f"rekindle farm join{option} --ssh HOST"]
+    screen.commands("Next", lines if document.state != "planned" else [])
 
 
 def _farm_option(folder: str) -> str:
@@ -81,11 +77,13 @@ def show_report(document: FarmReport, screen: Screen) -> None:
         state = "ok" if document.works else "warn"
         words = f"{status.servers} machines with {status.slots} slots, {status.in_progress} compilations now"
         screen.verdict(state, f"{status.scheduler}: {words}")
-    statuses = [_WORKER[machine.state] for machine in document.machines]
-    screen.rows(map(_machine_row, document.machines), title="Machines", statuses=statuses)
-    if document.cache:
-        screen.section("Cache")
-        screen.bullet(document.cache)
+    rows = []
+    for each in document.machines:
+        counts = f"{each.compiled} compiled, {each.running} now" + (f", {each.lost} lost" if each.lost else "")
+        slots = f"{each.slots} slot{'s' * (each.slots != 1)}" if each.slots else ""
+        rows.append((each.address, each.state, slots, counts, _MEANING.get(each.state, "")))
+    screen.rows(rows, title="Machines", statuses=[_WORKER[machine.state] for machine in document.machines])
+    screen.bullets(filter(None, [document.cache]), title="Cache")
     shown = document.failures if screen.verbosity else document.failures[:_SHOWN]
     if shown:
         screen.section("What failed")
@@ -96,12 +94,6 @@ def show_report(document: FarmReport, screen: Screen) -> None:
         if failure.fix:
             screen.paragraph(f"→ {failure.fix}", indent=4)
     screen.rest(len(document.failures) - len(shown))
-
-
-def _machine_row(machine: FarmMachine) -> tuple[str, ...]:
-    counts = f"{machine.compiled} compiled, {machine.running} now" + (f", {machine.lost} lost" if machine.lost else "")
-    slots = f"{machine.slots} slot{'s' if machine.slots != 1 else ''}" if machine.slots else ""
-    return machine.address, machine.state, slots, counts, _MEANING.get(machine.state, "")
 
 
 def show_down(document: FarmDown, screen: Screen) -> None:

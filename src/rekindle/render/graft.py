@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.model.graft import GraftReport, LibraryBeside, UnitOutcome, UnitProof
+from rekindle.model.graft import GraftReport, LibraryBeside, State
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
@@ -31,14 +31,19 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
         screen.verdict("ok", f"{name} has code for {document.card} already; there is nothing to do")
     else:
         screen.verdict("ok", f"{name} holds no device code of its own; there is nothing to do")
-    _proof(screen, document.proof)
-    _units(screen, "Refused", [unit for unit in document.units if unit.state == "refused"], "fail")
-    left = [unit for unit in document.units if unit.state == "left-out"]
-    _units(screen, f"Stay without code for {document.arch}", left, "warn")
+    if proof := document.proof:
+        functions, same = sum(row.functions for row in proof), sum(row.same for row in proof)
+        screen.section(
+            f"Compiled for {proof[0].arch}, which the wheel has: {same} of {functions} functions are the same"
+        )
+    for row in proof:
+        outcome = row.why or f"all {row.functions} functions have the wheel's very machine code"
+        screen.bullet(f"{row.unit}: {outcome}", status="warn" if row.why else "ok")
+    _show_units(document, screen, ("refused",), "Refused", "fail")
+    _show_units(document, screen, ("left-out",), f"Stay without code for {document.arch}", "warn")
     if screen.verbosity:
-        done = [unit for unit in document.units if unit.state in ("added", "planned")]
         title = "Compiled" if document.out or document.graft else "Would be compiled"
-        _units(screen, title, done, "ok", most=len(done))
+        _show_units(document, screen, ("added", "planned"), title, "ok")
     _libraries(screen, document.libraries)
     screen.bullets(document.notes, status="warn")
     _show_next(document, screen, refused=counts["refused"])
@@ -58,25 +63,13 @@ def _show_result(document: GraftReport, screen: Screen) -> None:
         screen.bullet(f"{spoken_seconds(document.seconds)}{compiled}")
 
 
-def _proof(screen: Screen, rows: Sequence[UnitProof]) -> None:
-    """What the recipe gave for an architecture the wheel has."""
-    if not rows:
-        return
-    functions, same = sum(row.functions for row in rows), sum(row.same for row in rows)
-    screen.section(f"Compiled for {rows[0].arch}, which the wheel has: {same} of {functions} functions are the same")
-    for row in rows:
-        outcome = row.why or f"all {row.functions} functions have the wheel's very machine code"
-        screen.bullet(f"{row.unit}: {outcome}", status="warn" if row.why else "ok")
-
-
-def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str, *, most: int = _SHOWN) -> None:
-    texts = [
-        f"{unit.unit or f'container {unit.container}'} in {Path(unit.library).name}"
-        + (f": {unit.why}" if unit.why else "")
-        for unit in units[:most]
-    ]
-    screen.bullets(texts, status=status, title=f"{title}: {len(units)}")
-    screen.rest(len(units) - most, "--json lists all")
+def _show_units(document: GraftReport, screen: Screen, states: Sequence[State], title: str, status: str) -> None:
+    texts = []
+    for unit in document.units:
+        if unit.state in states:
+            name = f"{unit.unit or f'container {unit.container}'} in {Path(unit.library).name}"
+            texts.append(f"{name}: {unit.why}" if unit.why else name)
+    screen.bullets(texts, status=status, title=f"{title}: {len(texts)}", most=_SHOWN)
 
 
 def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:

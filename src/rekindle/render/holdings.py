@@ -1,5 +1,7 @@
 """What we keep, for people: the largest first within each place, with ages; and what went."""
 
+from collections.abc import Iterable
+
 from rekindle.model.holdings import Cleaning, Holding, Holdings
 from rekindle.model.spoken import spoken_age, spoken_bytes
 from rekindle.render.screen import Screen
@@ -11,31 +13,24 @@ def show_holdings(document: Holdings, screen: Screen) -> None:
         screen.paragraph(f"(looked in {', '.join(document.places)})")
         return
     screen.verdict("ok", f"Rekindle keeps {spoken_bytes(document.total_bytes)} on this machine")
-    for title, items in _by_workspace(document.items):
-        total = spoken_bytes(sum(item.bytes for item in items))
-        screen.section(f"{title}  {total}")
-        screen.rows(holding_rows(items))
+    groups: dict[str, list[Holding]] = {}
+    for item in document.items:
+        place = item.workspace or (item.path if item.kind == "workspace" else "")
+        groups.setdefault(place or "elsewhere", []).append(item)
+    for place, items in sorted(groups.items(), key=lambda pair: (pair[0] == "elsewhere", pair[0])):
+        screen.rows(holding_rows(items), title=f"{place}  {spoken_bytes(sum(item.bytes for item in items))}")
     screen.section("To make room")
     screen.command("rekindle clean")
     screen.paragraph("removes build trees, caches and logs; 'rekindle clean --all' everything, after asking.")
 
 
-def holding_rows(items: tuple[Holding, ...] | list[Holding]) -> list[tuple[str, str, str, str]]:
+def holding_rows(items: Iterable[Holding]) -> list[tuple[str, ...]]:
     """Size, kind, age and name of each, the largest first."""
-    rows = sorted(items, key=lambda item: -item.bytes)
-    return [(spoken_bytes(row.bytes).rjust(8), row.kind, spoken_age(row.age_seconds), _full_name(row)) for row in rows]
-
-
-def _full_name(item: Holding) -> str:
-    return item.name + (f" ({item.note})" if item.note and item.kind in ("source", "wheels", "wheelhouse") else "")
-
-
-def _by_workspace(items: tuple[Holding, ...]) -> list[tuple[str, list[Holding]]]:
-    groups: dict[str, list[Holding]] = {}
-    for item in items:
-        title = item.workspace or (item.path if item.kind == "workspace" else "")
-        groups.setdefault(title or "elsewhere", []).append(item)
-    return sorted(groups.items(), key=lambda pair: (pair[0] == "elsewhere", pair[0]))
+    rows: list[tuple[str, ...]] = []
+    for item in sorted(items, key=lambda item: -item.bytes):
+        note = f" ({item.note})" if item.note and item.kind in ("source", "wheels", "wheelhouse") else ""
+        rows.append((spoken_bytes(item.bytes).rjust(8), item.kind, spoken_age(item.age_seconds), item.name + note))
+    return rows
 
 
 def show_cleaning(document: Cleaning, screen: Screen) -> None:

@@ -30,7 +30,8 @@ _PAGES = {
 
 
 def render_html(document: object) -> str:
-    """A ``<pre>`` that needs no stylesheet and no script."""
+    """A ``<pre>`` that needs no stylesheet; folded below it the page with tables and bars, where a document has one.
+    Neither runs a script."""
     view = find_view(type(document))
     if view is None:
         text = html.escape(encode(document).decode("utf-8"))
@@ -38,31 +39,20 @@ def render_html(document: object) -> str:
         stream = io.StringIO()
         view(document, Screen(stream, color="always"))
         text = _spans(stream.getvalue())
-    return f'<pre style="line-height:1.4">{text}</pre>{_page_of(document)}'
-
-
-def _page_of(document: object) -> str:
-    """The report with its tables and bars, folded under the text, where a document has one. It runs no script."""
+    shown = f'<pre style="line-height:1.4">{text}</pre>'
     name = _PAGES.get(type(document).__name__)
     if name is None:
-        return ""
+        return shown
     page = getattr(importlib.import_module("rekindle.render.pages"), name)(document)
     frame = f'<iframe sandbox srcdoc="{html.escape(page)}" style="width:100%;height:36rem;border:0"></iframe>'
-    return f"<details><summary>As a page</summary>{frame}</details>"
+    return f"{shown}<details><summary>As a page</summary>{frame}</details>"
 
 
 def _spans(text: str) -> str:
     """Terminal colours as spans; everything else escaped."""
-    out: list[str] = []
-    is_open = False
-    for number, piece in enumerate(_ESCAPE.split(text)):
-        if number % 2 == 0:
-            out.append(html.escape(piece))
-            continue
-        if is_open:
-            out.append("</span>")
-        styles = [_STYLES[code] for code in piece.split(";") if code in _STYLES]
-        is_open = bool(styles)
-        if is_open:
-            out.append(f'<span style="{";".join(styles)}">')
-    return "".join(out) + ("</span>" if is_open else "")
+    first, *rest = _ESCAPE.split(text)
+    out = [html.escape(first)]
+    for codes, piece in zip(rest[::2], rest[1::2], strict=True):
+        style = ";".join(_STYLES[code] for code in codes.split(";") if code in _STYLES)
+        out.append(f'<span style="{style}">{html.escape(piece)}</span>' if style else html.escape(piece))
+    return "".join(out)

@@ -1,8 +1,8 @@
 """A walk for people: verdict, the legs, where everything lies, what to do next."""
 
-from rekindle.model.build import BuildFailure
-from rekindle.model.journey import Card, Journey, Leg
+from rekindle.model.journey import Card, Journey
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
+from rekindle.render.build import show_error
 from rekindle.render.screen import Screen, printable, widest
 
 _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
@@ -11,18 +11,22 @@ _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
 def show_journey(journey: Journey, screen: Screen) -> None:
     screen.verdict("ok" if journey.arrived else "fail", journey.verdict)
     screen.section("The way")
-    width = widest(leg.name for leg in journey.legs)
-    longest = widest(map(_time_taken, journey.legs))
-    for leg in journey.legs:
-        screen.entry(f"{leg.name:<{width}}  {_time_taken(leg):>{longest}} ", leg.detail, status=_MARK[leg.status])
+    times = ["kept" if leg.status == "kept" else spoken_seconds(leg.seconds) for leg in journey.legs]
+    width, longest = widest(leg.name for leg in journey.legs), widest(times)
+    for leg, time in zip(journey.legs, times, strict=True):
+        screen.entry(f"{leg.name:<{width}}  {time:>{longest}} ", leg.detail, status=_MARK[leg.status])
     if journey.card is not None and journey.report is None:  # a dry run
         screen.section("What a yes brings")
         show_card(journey.card, screen)
-    if journey.failure is not None:
-        _show_failure(journey.failure, screen)
+    failure = journey.failure
+    if failure is not None:
+        show_error(failure, screen, lines=6, causes=1)
+        if failure.log:
+            screen.section("The whole log")
+            screen.line(f"  {printable(failure.log)}")
+        screen.paragraph("When the cause is removed, the same command goes on: what was compiled is kept.")
     if journey.report is None:
         return
-    screen.section("Where everything lies")
     places = [
         ("workspace", journey.workspace),
         ("wheel", journey.wheel),
@@ -31,25 +35,8 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
     ]
-    screen.places(places)
+    screen.places(places, title="Where everything lies")
     screen.commands("Next", journey.next)
-
-
-def _show_failure(failure: BuildFailure, screen: Screen) -> None:
-    """The first error, what it means, and where the rest stands."""
-    if failure.error:
-        screen.section("First error")
-    for line in failure.error[:6]:
-        screen.line("  " + printable(line))
-    screen.causes(failure.diagnosis.matches[:1])
-    if failure.log:
-        screen.section("The whole log")
-        screen.line(f"  {printable(failure.log)}")
-    screen.paragraph("When the cause is removed, the same command goes on: what was compiled is kept.")
-
-
-def _time_taken(leg: Leg) -> str:
-    return "kept" if leg.status == "kept" else spoken_seconds(leg.seconds)
 
 
 _LINE_BITS = 100e6  # a usual line at home; the card says that it is assumed

@@ -5,8 +5,8 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 
-from rekindle.host.redact import Redactor, redactor_for
-from rekindle.model.machine import Check, Compiler, Examination, Gpu, InstalledTorch, Machine, Ready
+from rekindle.host.redact import redactor_for
+from rekindle.model.machine import Check, Compiler, Examination, Gpu, InstalledTorch, Machine
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import sentence
 from rekindle.render.screen import Screen, widest
@@ -14,35 +14,27 @@ from rekindle.render.summary import summarise_plan
 
 
 def show_examination(document: Examination, screen: Screen) -> None:
-    screen.verdict(*readiness(document.ready))
+    screen.verdict(*_READINESS[document.ready.use, document.ready.build])
     screen.line()
-    screen.rows(machine_rows(document, all_of_it=screen.verbosity > 0))
+    rows: list[list[str]] = []
+    labelled = _labelled_lines(document) | {"features": [" ".join(document.cpu.features)] if screen.verbosity else []}
+    for label, lines in labelled.items():
+        rows += [[label if number == 0 else "", line] for number, line in enumerate(filter(None, lines))]
+    screen.rows(rows)
     _show_checks(document.checks, screen)
     screen.bullets((private(f"{gap.what}: {gap.why}") for gap in document.gaps), title="Could not learn")
     if screen.verbosity:
-        screen.section("Asked")
-        screen.rows([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
+        asked = ([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
+        screen.rows(asked, title="Asked")
 
 
-def readiness(ready: Ready) -> tuple[str, str]:
-    """The verdict: its mark and its words."""
-    if ready.build and ready.use:
-        return "ok", "Ready to use torch and to build it."
-    if ready.use:
-        return "warn", "Ready to use torch; not ready to build it."
-    if ready.build:
-        return "warn", "Ready to build torch; not ready to use it."
-    return "fail", "Not ready: neither to use torch nor to build it."
-
-
-def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]]:
-    """The machine as label and value."""
-    labelled = _labelled_lines(machine) | {"features": [" ".join(machine.cpu.features)] if all_of_it else []}
-    return [
-        [label if number == 0 else "", line]
-        for label, lines in labelled.items()
-        for number, line in enumerate(filter(None, lines))
-    ]
+# By what the machine is ready for: to use torch, to build it.
+_READINESS = {
+    (True, True): ("ok", "Ready to use torch and to build it."),
+    (True, False): ("warn", "Ready to use torch; not ready to build it."),
+    (False, True): ("warn", "Ready to build torch; not ready to use it."),
+    (False, False): ("fail", "Not ready: neither to use torch nor to build it."),
+}
 
 
 def _labelled_lines(machine: Machine) -> dict[str, list[str]]:
@@ -149,17 +141,13 @@ def private(text: str) -> str:
     return _redactor().text(text)
 
 
-@functools.cache
-def _redactor() -> Redactor:
-    return redactor_for(os.environ, platform.node())
-
-
+_redactor = functools.cache(lambda: redactor_for(os.environ, platform.node()))
 _SHORT = ("system", "processor", "memory", "disk", "gpu", "driver")
 _SHOWN_VERSIONS = 5
 
 
 def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> None:
-    screen.verdict(*readiness(document.ready))
+    screen.verdict(*_READINESS[document.ready.use, document.ready.build])
     screen.line()
     screen.labels(_glance_rows(document))
     wrong = [check for check in document.checks if check.status in ("warn", "fail")]

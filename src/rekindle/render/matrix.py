@@ -2,21 +2,12 @@
 
 import shutil
 import time
-from typing import TextIO
+from collections.abc import Iterable
 
-from rekindle.model.matrix import (
-    CellRow,
-    CellState,
-    MatrixLock,
-    MatrixRun,
-    MatrixScript,
-    MatrixStatus,
-    Proposal,
-    Published,
-    Simulation,
-)
+from rekindle.model import matrix
 from rekindle.model.spoken import spoken_seconds
 from rekindle.render.build import size
+from rekindle.render.progress import LineProgress
 from rekindle.render.screen import Screen, widest
 from rekindle.scripts.quoting import pasted
 
@@ -25,7 +16,7 @@ MAX_ROWS = 200
 _ALL = "--json lists all"
 
 
-def render_lock(lock: MatrixLock, screen: Screen) -> None:
+def render_lock(lock: matrix.MatrixLock, screen: Screen) -> None:
     count = len(lock.cells)
     screen.verdict("ok" if count else "fail", f"{count} cells planned, {len(lock.refused)} refused")
     cost = lock.cost
@@ -48,31 +39,25 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
         screen.commands("Next", [f"rekindle matrix {'run' if lock.written else 'plan'} {pasted(lock.table)}"])
 
 
-def render_status(status: MatrixStatus, screen: Screen) -> None:
-    words = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
-    screen.verdict("ok" if status.good else "warn", words)
+def count_stages(status: matrix.MatrixStatus) -> str:
+    return ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items()))
+
+
+def render_status(status: matrix.MatrixStatus, screen: Screen) -> None:
+    screen.verdict("ok" if status.good else "warn", count_stages(status) or "no cells")
     width = min(60, widest(row.name for row in status.rows))
     for row in status.rows[:MAX_ROWS]:
-        screen.entry(row.name.ljust(width), _describe_row(row), status=_MARKS[row.state.stage])
+        state, rebuild = row.state, "yes" if row.rebuild else "no"
+        phase = state.phase if state.stage == "running" else ""
+        parts = filter(None, (state.stage, phase, *cost_figures(state), " ".join(state.targets), state.proof))
+        text = f"{' · '.join(parts)}; rebuild: {rebuild}, because {row.because}"
+        screen.entry(row.name.ljust(width), text, status=_MARKS[state.stage])
     screen.rest(len(status.rows) - MAX_ROWS, _ALL)
     for cell in status.refused[:20]:
         screen.bullet(f"refused: {cell.name}: {cell.because[0].text if cell.because else ''}")
 
 
-def _describe_row(row: CellRow) -> str:
-    state = row.state
-    parts = (
-        state.stage,
-        state.phase if state.stage == "running" else "",
-        *cost_figures(state),
-        " ".join(state.targets),
-        state.proof,
-    )
-    rebuild = "yes" if row.rebuild else "no"
-    return f"{' · '.join(filter(None, parts))}; rebuild: {rebuild}, because {row.because}"
-
-
-def cost_figures(state: CellState) -> tuple[str, str, str]:
+def cost_figures(state: matrix.CellState) -> tuple[str, str, str]:
     """Time, memory and what the compiler cache gave, as far as they are known."""
     return (
         spoken_seconds(state.seconds) if state.seconds is not None else "",
@@ -81,7 +66,7 @@ def cost_figures(state: CellState) -> tuple[str, str, str]:
     )
 
 
-def render_run(run: MatrixRun, screen: Screen) -> None:
+def render_run(run: matrix.MatrixRun, screen: Screen) -> None:
     render_status(run.status, screen)
     screen.facts(
         [
@@ -96,14 +81,14 @@ def render_run(run: MatrixRun, screen: Screen) -> None:
     )
 
 
-def render_cell(state: CellState, screen: Screen) -> None:
+def render_cell(state: matrix.CellState, screen: Screen) -> None:
     good = state.stage in ("built", "proven")
     screen.verdict("ok" if good else "fail", f"cell {state.id}: {state.stage}{'' if good else ': ' + state.message}")
     if state.wheel:
         screen.rows([("wheel", state.wheel), ("proof", state.proof or "none")])
 
 
-def render_published(published: Published, screen: Screen) -> None:
+def render_published(published: matrix.Published, screen: Screen) -> None:
     screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
     screen.bullets((f"{name}: published as not proven" for name in published.unproven), status="warn")
     screen.bullets((f"{name}: there is no wheel" for name in published.missing), status="skip")
@@ -111,12 +96,12 @@ def render_published(published: Published, screen: Screen) -> None:
     screen.bullets((f"{name}: another cell {alike}" for name in published.same_name), status="warn")
 
 
-def render_script(script: MatrixScript, screen: Screen) -> None:
+def render_script(script: matrix.MatrixScript, screen: Screen) -> None:
     """The script itself, to be piped into a file."""
     screen.stream.write(script.text)
 
 
-def render_proposal(proposal: Proposal, screen: Screen) -> None:
+def render_proposal(proposal: matrix.Proposal, screen: Screen) -> None:
     count, machines = len(proposal.wheels), sum(len(wheel.serves) for wheel in proposal.wheels)
     text = f"{count} wheel{'s' * (count != 1)} to build for {machines} machine{'s' * (machines != 1)}"
     screen.verdict("warn" if proposal.unserved else "ok", f"{text}; official wheels serve {len(proposal.official)}")
@@ -136,7 +121,7 @@ def render_proposal(proposal: Proposal, screen: Screen) -> None:
         screen.stream.write(proposal.table)
 
 
-def render_simulation(simulation: Simulation, screen: Screen) -> None:
+def render_simulation(simulation: matrix.Simulation, screen: Screen) -> None:
     screen.verdict("ok" if not simulation.unbuilt else "warn", f"{simulation.built} of {simulation.cells} cells built")
     screen.rows(
         [
@@ -151,43 +136,32 @@ def render_simulation(simulation: Simulation, screen: Screen) -> None:
     )
 
 
-class Live:
-    """``watch``: the cells in place on a terminal; in a pipe a line for each change."""
+def watch(statuses: Iterable[matrix.MatrixStatus], progress: LineProgress) -> matrix.MatrixStatus:
+    """The cells in place on a terminal, in a pipe a line for each change; the last status in the end."""
+    before: dict[str, str] = {}
+    for status in statuses:
+        if progress.live:
+            progress.draw(_watched_lines(status, *shutil.get_terminal_size()))
+            continue
+        for row in status.rows:
+            now = f"{row.state.stage} {row.state.phase}".strip()
+            if before.get(row.cell) != now:
+                before[row.cell] = now
+                progress.say(f"{row.name}: {now}")
+    return status
 
-    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
-        self._stream = stream
-        self._live = stream.isatty() and not quiet
-        self._quiet = quiet
-        self._height = 0
-        self._before: dict[str, str] = {}
 
-    def show(self, status: MatrixStatus) -> None:
-        if self._live:
-            self._draw(status)
-        elif not self._quiet:
-            for row in status.rows:
-                now = f"{row.state.stage} {row.state.phase}".strip()
-                if self._before.get(row.cell) != now:
-                    self._before[row.cell] = now
-                    self._stream.write(f"{row.name}: {now}\n")
-            self._stream.flush()
-
-    def _draw(self, status: MatrixStatus) -> None:
-        columns, lines = shutil.get_terminal_size()
-        order = ("running", "failed", "waiting", "cancelled", "built", "proven")
-        rows = sorted(status.rows, key=lambda row: order.index(row.state.stage))[: max(3, lines - 4)]
-        text = [", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items()))]
-        for row in rows:
-            state = row.state
-            words: list[str] = [state.stage]
-            if state.stage == "running":
-                words += [state.phase, *(spoken_seconds(time.time() - last.started) for last in state.attempts[-1:])]
-            text.append(f"{row.name[:50]:<50}  {' '.join(filter(None, words))}")
-        up = f"\x1b[{self._height}A" if self._height else ""
-        body = "".join(f"\x1b[K{line[: columns - 1]}\n" for line in text)
-        self._stream.write(f"{up}{body}\x1b[J")
-        self._stream.flush()
-        self._height = len(text)
+def _watched_lines(status: matrix.MatrixStatus, columns: int, lines: int) -> list[str]:
+    """As many cells as fit, what runs first."""
+    order = ("running", "failed", "waiting", "cancelled", "built", "proven")
+    text = [count_stages(status)]
+    for row in sorted(status.rows, key=lambda row: order.index(row.state.stage))[: max(3, lines - 4)]:
+        state = row.state
+        words: list[str] = [state.stage]
+        if state.stage == "running":
+            words += [state.phase, *(spoken_seconds(time.time() - last.started) for last in state.attempts[-1:])]
+        text.append(f"{row.name[:50]:<50}  {' '.join(filter(None, words))}")
+    return [line[: columns - 1] for line in text]
 
 
 def _hours(hours: float) -> str:

@@ -17,12 +17,9 @@ def show_pack(pack: Pack, screen: Screen) -> None:
     if pack.card is not None and not is_written:
         screen.section("What a yes brings")
         show_pack_card(pack.card, screen)
-    shown = pack.packages if screen.verbosity else sorted(pack.packages, key=lambda item: -(item.bytes or 0))[:_SHOWN]
-    if shown:
-        screen.section(f"{len(pack.packages)} packages")
-        screen.rows([(item.name, item.version, spoken_bytes(item.bytes) if item.bytes else "") for item in shown])
-    if len(shown) < len(pack.packages):
-        screen.hint(f"and {len(pack.packages) - len(shown)} smaller (-v shows all)")
+    packages = pack.packages if screen.verbosity else sorted(pack.packages, key=lambda item: -(item.bytes or 0))
+    sizes = [(item.name, item.version, spoken_bytes(item.bytes) if item.bytes else "") for item in packages]
+    screen.rows(sizes, title=f"{len(sizes)} packages", most=_SHOWN)
     screen.bullets(pack.left_out, title="Not in it", status="warn")
     screen.bullets(pack.notes, title="Notes", status="warn")
     if is_written:

@@ -15,9 +15,9 @@ from rekindle.model.spoken import spoken_seconds
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import LibraryGpu, WheelReport
 from rekindle.render.build import size
-from rekindle.render.matrix import cost_figures
+from rekindle.render.matrix import cost_figures, count_stages
 from rekindle.render.summary import summarise_proof
-from rekindle.render.wheel import arch_table, headline, judged_headline
+from rekindle.render.wheel import arch_table, full_name, headline, judged_headline
 
 _TEMPLATES = Path(__file__).with_name("templates")
 
@@ -48,17 +48,22 @@ _STYLE = """
 
 
 def render_matrix_html(status: MatrixStatus) -> str:
+    """The cells as a grid: everything but the Python down, Pythons across."""
+    grid: dict[str, dict[str, CellRow]] = {}
+    for row in status.rows:
+        python = _python(row)
+        grid.setdefault(row.name.replace(f"-py{python}", ""), {})[python] = row
     body = fill_template(
         _TEMPLATES / "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),
         status=status,
         pythons=sorted(set(map(_python, status.rows)), key=lambda text: [int(p) for p in text.split(".") if p]),
-        grid=_grid(status),
+        grid=grid,
         duration=spoken_seconds,
         size=size,
         figures=_figures,
     )
-    verdict = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
+    verdict = count_stages(status) or "no cells"
     failed, proven = status.counts.get("failed", 0), status.counts.get("proven", 0)
     good = False if failed else True if proven == len(status.rows) and status.rows else None
     return page(verdict, f"{header(verdict, str(without_secrets(status.root)), good=good)}\n{body}", more_style=_STYLE)
@@ -78,15 +83,6 @@ def _python(row: CellRow) -> str:
     return next((part[2:] for part in row.name.split("-") if part.startswith("py")), "")
 
 
-def _grid(status: MatrixStatus) -> dict[str, dict[str, CellRow]]:
-    """Everything but the Python down, Pythons across."""
-    grid: dict[str, dict[str, CellRow]] = {}
-    for row in status.rows:
-        python = _python(row)
-        grid.setdefault(row.name.replace(f"-py{python}", ""), {})[python] = row
-    return grid
-
-
 def verify_page(report: VerifyReport) -> str:
     """A verification: what failed or is missing first, then every check."""
     good = True if report.good else False if report.verdict == "failed" else None
@@ -103,8 +99,7 @@ _LONG = 18  # characters; a longer value gets a row of its own
 
 def wheel_page(report: WheelReport) -> str:
     """What a wheel contains: for which cards and CPUs it has code, whose it is, and what it needs from elsewhere."""
-    title = " ".join(part for part in (report.name or report.target, report.version) if part)
-    judged = judged_headline(report)
+    title, judged = full_name(report), judged_headline(report)
     good = None if report.verdict is None else report.verdict.runs
     cpu = report.cpu
     harmful = (("would crash", cpu.unconditional), ("may crash", (*cpu.untold, *cpu.suspects)))

@@ -53,7 +53,11 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         _graft(plan.graft, screen)
     _warnings("Know this", [note for note in plan.warnings if not note.handled and note not in first], "warn", screen)
     _warnings("Known problems that this build's settings avoid", [w for w in plan.warnings if w.handled], None, screen)
-    _alternatives(plan, screen)
+    rows = []
+    for other in plan.alternatives:
+        kit = f" CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
+        rows.append((other.answer, f"{_name(other)}{kit}", other.why))
+    screen.rows(rows, title="What else was considered")
     if assumed:
         screen.section("Assumed, since nothing else was said")
         screen.paragraph(", ".join(assumed))
@@ -70,6 +74,7 @@ def _verdict(plan: Plan) -> tuple[str, str]:
     name = _name(plan)
     python = f" for Python {plan.python}" if plan.python else ""
     told = {warning.code for warning in plan.warnings}
+    has_gpu = any(reason.code == "wheel-has-code" for reason in plan.because)
     if plan.answer == "none":
         if any(reason.code == "gpu-unsupported" for reason in plan.because):
             return "fail", "No torch of our tables can use this GPU"
@@ -92,17 +97,13 @@ def _verdict(plan: Plan) -> tuple[str, str]:
     if plan.as_asked and "cpu-seen-crashing" in told:
         return "warn", f"Install {name}{python}: it starts, but not all of it works on this CPU"
     if plan.as_asked:
-        fits = "a published wheel with code for this GPU" if _has_gpu(plan) else "a published wheel for this system"
+        fits = "a published wheel with code for this GPU" if has_gpu else "a published wheel for this system"
         return "ok", f"Install {name}{python}: {fits}"
-    if not plan.changes and not _has_gpu(plan) and "gpu-unsupported" in told:
+    if not plan.changes and not has_gpu and "gpu-unsupported" in told:
         return "warn", f"Install {name}{python}: it runs on the CPU, since nothing can use this GPU"
     if "gpu-not-served" in told:
         return "warn", f"Install {name}{python}: it serves a part of the cards"
     return "warn", f"Install {name}{python}{'; not quite as asked' if plan.asked else ', with changes'}"
-
-
-def _has_gpu(plan: Plan) -> bool:
-    return any(reason.code == "wheel-has-code" for reason in plan.because)
 
 
 def _commands(plan: Plan, screen: Screen) -> None:
@@ -121,9 +122,8 @@ def _recipe(plan: Plan, screen: Screen) -> None:
     recipe = plan.build
     assert recipe is not None
     screen.section("Toolchain")
-    screen.rows(
-        [(name, text if screen.verbosity else text.split(": http")[0]) for name, text in recipe.toolchain.items()]
-    )
+    toolchain = recipe.toolchain.items()
+    screen.rows([(name, text if screen.verbosity else text.split(": http")[0]) for name, text in toolchain])
     if recipe.cmake:
         settings = " ".join(f"{name}={value}" for name, value in recipe.cmake.items())
         screen.paragraph(f"CMake cache (setup.py does not pass these on; CMAKE_PROJECT_INCLUDE does): {settings}")
@@ -158,14 +158,6 @@ def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen
             screen.paragraph(f"[{warning.source}]", indent=6)
     if not screen.verbosity:
         screen.rest(len(warnings) - _SHOWN_WARNINGS)
-
-
-def _alternatives(plan: Plan, screen: Screen) -> None:
-    rows = []
-    for other in plan.alternatives:
-        kit = f" CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
-        rows.append((other.answer, f"{_name(other)}{kit}", other.why))
-    screen.rows(rows, title="What else was considered")
 
 
 def why_not_view(answer: WhyNot, screen: Screen) -> None:

@@ -69,7 +69,7 @@ class LineProgress:
     def __init__(self, stream: TextIO, *, color: str = "auto", quiet: bool = False) -> None:
         self._stream = stream
         self._quiet = quiet
-        self._live = stream.isatty() and not quiet
+        self.live = stream.isatty() and not quiet
         self._color = wants_color(stream, color)
         self._last = float("-inf")
         self._height = 0  # lines that are drawn in place
@@ -78,24 +78,24 @@ class LineProgress:
     def stage(self, name: str, detail: str = "") -> None:
         self._name = name
         self._last = time.monotonic()
-        self._say(f"{name}{': ' + detail if detail else ''}", bold=len(name))
+        self.say(f"{name}{': ' + detail if detail else ''}", bold=len(name))
 
     def step(self, done: float, total: float | None, detail: str = "") -> None:
         """How far it is: in place on a terminal, elsewhere a line now and then."""
         now = time.monotonic()
-        if now - self._last < (LIVE_EVERY_SECONDS if self._live else PLAIN_EVERY_SECONDS):
+        if now - self._last < (LIVE_EVERY_SECONDS if self.live else PLAIN_EVERY_SECONDS):
             return
         self._last = now
         share = f"{100 * done / total:3.0f} %  " if total else f"{done:g}  " if done else ""
-        if self._live:
-            self._draw([f"  {share}{detail}"[: shutil.get_terminal_size().columns - 1]])
+        if self.live:
+            self.draw([f"  {share}{detail}"[: shutil.get_terminal_size().columns - 1]])
         else:
             name = "" if detail.startswith(self._name) else f"{self._name} " if share else f"{self._name}: "
-            self._say(f"  {name}{share}{detail}")
+            self.say(f"  {name}{share}{detail}")
 
     def panel(self, view: BuildView) -> None:
         """All compilers at once on a terminal; elsewhere a plain line now and then."""
-        if not self._live:
+        if not self.live:
             self.step(view.done, view.total, view.line)
             return
         now = time.monotonic()
@@ -103,36 +103,34 @@ class LineProgress:
             return
         self._last = now
         size = shutil.get_terminal_size()
-        self._draw(panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream)))
+        self.draw(panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream)))
 
     def note(self, text: str) -> None:
-        self._say(f"  {text}")
+        self.say(f"  {text}")
 
     def close(self) -> None:
         if self._height:
-            self._draw([])
+            self.draw([])
 
-    def _draw(self, lines: list[str]) -> None:
+    def draw(self, lines: list[str]) -> None:
         """Over what is drawn, in one write, so that nothing flickers; what is left of a taller one is cleared."""
         back = f"\r\x1b[{self._height - 1}A" if self._height > 1 else "\r"
         self._stream.write(back + "\n".join(f"{printable(line)}\x1b[K" for line in lines) + "\x1b[J")
         self._stream.flush()
         self._height = len(lines)
 
-    def _say(self, text: str, *, bold: int = 0) -> None:
+    def say(self, text: str, *, bold: int = 0) -> None:
         if self._quiet:
             return
         self.close()
         text = screen_text(text.rstrip())
-        rows = self._rows(text) if self._live else [text]
+        rows = [text]
+        if self.live:  # wrapped between words, the rest set in below its beginning
+            lead = " " * (len(text) - len(text.lstrip()))
+            width = shutil.get_terminal_size().columns
+            wrapper = textwrap.TextWrapper(width, lead, f"{lead}  ", break_long_words=False, break_on_hyphens=False)
+            rows = wrapper.wrap(text.lstrip()) or [""]
         if self._color and bold:
             rows[0] = f"\x1b[1m{rows[0][:bold]}\x1b[0m{rows[0][bold:]}"
         self._stream.write("\n".join(rows) + "\n")
         self._stream.flush()
-
-    def _rows(self, text: str) -> list[str]:
-        """Wrapped between words on a terminal, the rest set in below its beginning."""
-        width = shutil.get_terminal_size().columns
-        lead = " " * (len(text) - len(text.lstrip()))
-        wrapper = textwrap.TextWrapper(width, lead, f"{lead}  ", break_long_words=False, break_on_hyphens=False)
-        return wrapper.wrap(text.lstrip()) or [""]

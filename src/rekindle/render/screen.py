@@ -17,11 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rekindle.model.called import commands_as_called
-
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Match
 
+# The name by which Rekindle was called, set by the scripts of a clone, whose folder is on nobody's PATH. What is
+# written for other machines (scripts, documents, pages) says ``rekindle``.
+CALLED_AS = "REKINDLE_CALLED_AS"
+# The program's name in front of a verb or an option; where sentences speak of it, it is Rekindle.
+_COMMAND = re.compile(r"(?<![\w./\\-])(?<!-m )rekindle(?= (?:[a-z]|--|VERB))")
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 # Set by terminals that take OSC 8: GNOME's and its kin, Windows Terminal, kitty, Konsole, WezTerm, iTerm2.
@@ -91,6 +94,12 @@ _COUNTED = (
     "|records|requests|settings|signatures|slots|targets|units|wheels"
 )
 _ONE_OF_MANY = re.compile(rf"(?<![\d.,:_-])1 ((?:native |project )?)({_COUNTED})\b")
+
+
+def commands_as_called(text: str) -> str:
+    """``text`` with its commands as a person can paste them here (``./rekindle plan``)."""
+    called = os.environ.get(CALLED_AS)
+    return _COMMAND.sub(lambda _: called, text) if called else text
 
 
 def screen_text(text: str) -> str:
@@ -163,10 +172,6 @@ class Screen:
         """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
         self._hang_text(f"  {self.mark(status)} {head} ", text, len(head) + 5)
 
-    def hanging(self, head: str, text: str) -> None:
-        """A label (already padded) whose text hangs under its own beginning."""
-        self._hang_text(f"  {self.style(head, 'dim')}  ", text, len(head) + 4)
-
     def hint(self, text: str) -> None:
         """A last soft line about what else there is."""
         for row in self._wrapped(screen_text(text), self.width - 2):
@@ -190,28 +195,35 @@ class Screen:
             self.paragraph(match.cause)
             self.bullets(match.fix)
 
-    def labels(self, rows: Iterable[tuple[str, str | None]]) -> None:
+    def labels(self, rows: Iterable[tuple[str, str | None]], *, title: str = "") -> None:
         """Labels of one width, each with its text hanging beside it; what is not known is left out."""
-        table = [(name, text) for name, text in rows if text]
-        width = widest(name for name, _ in table)
-        for name, text in table:
-            self.hanging(name.ljust(width), text)
+        for name, text in self._known(rows, title):
+            self._hang_text(f"  {self.style(name, 'dim')}  ", text, len(name) + 4)
 
-    def places(self, rows: Iterable[tuple[str, str | None]]) -> None:
+    def places(self, rows: Iterable[tuple[str, str | None]], *, title: str = "") -> None:
         """Labels with whole paths, which can be copied, and clicked on terminals that are known to show links."""
-        table = [(name, place) for name, place in rows if place]
-        width = widest(name for name, _ in table)
         linked = self._live and self.color and any(os.environ.get(name) for name in _LINKING)
-        for name, place in table:
+        for name, place in self._known(rows, title):
             shown = printable(place)
             if linked and shown == place and Path(place).is_absolute():
                 shown = f"\x1b]8;;{Path(place).as_uri()}\x1b\\{shown}\x1b]8;;\x1b\\"
-            self.line(f"  {name.ljust(width)}  {shown}")
+            self.line(f"  {name}  {shown}")
 
-    def rows(self, rows: Iterable[Sequence[str]], *, title: str = "", statuses: Sequence[str] = ()) -> None:
+    def _known(self, rows: Iterable[tuple[str, str | None]], title: str) -> list[tuple[str, str]]:
+        """The rows that say something, their names of one width, below the title of a section where there are any."""
+        table = [(name, text) for name, text in rows if text]
+        if table and title:
+            self.section(title)
+        width = widest(name for name, _ in table)
+        return [(name.ljust(width), text) for name, text in table]
+
+    def rows(
+        self, rows: Iterable[Sequence[str]], *, title: str = "", statuses: Sequence[str] = (), most: int | None = None
+    ) -> None:
         """Aligned columns, below the title of a section where there are any; the last may be as long as it likes.
-        ``statuses`` put a mark before each row."""
-        table = [[screen_text(cell) for cell in row] for row in rows]
+        ``statuses`` put a mark before each row; without -v there are at ``most`` so many."""
+        every = list(rows)
+        table = [[screen_text(cell) for cell in row] for row in (every if self.verbosity else every[:most])]
         if not table:
             return
         if title:
@@ -224,6 +236,7 @@ class Screen:
             room = self.width - begin
             pieces = self._wrapped(row[-1], room) if self._live and room >= _NARROWEST else row[-1:]
             self._hang(f"  {mark}{lead}", pieces, begin)
+        self.rest(len(every) - len(table))
 
     def facts(self, rows: Iterable[tuple[str, str | None]], *, title: str = "") -> None:
         """Labels and what is known under each; what is not known is left out."""

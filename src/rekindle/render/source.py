@@ -16,15 +16,23 @@ _WORD = {
 
 def view_tree(tree: SourceTree, screen: Screen) -> None:
     """``status`` and what every step that changes a tree ends with."""
-    _head(tree, screen)
-    shown = [patch for patch in tree.patches if patch.state != "not-needed" or screen.verbosity]
-    if shown:
+    text = f"{tree.project} {tree.version} in {tree.root}"
+    if count := len(tree.conflicts):
+        text += f": {count} patch{'es do' if count > 1 else ' does'} not fit, nothing was changed"
+    elif tree.missing_submodules:
+        text += f": {len(tree.missing_submodules)} third parties are missing"
+    screen.verdict("fail" if count or tree.missing_submodules else "ok", text)
+    if tree.repaired:
+        screen.bullet(tree.repaired, status="warn")
+    screen.facts([("commit", tree.commit), ("from", tree.origin), ("hipified", "yes" if tree.hipified else "")])
+    idle = [patch for patch in tree.patches if patch.state == "not-needed" and not screen.verbosity]
+    if len(idle) < len(tree.patches):
         screen.section("Patches")
-        for patch in shown:
+    for patch in tree.patches:
+        if patch not in idle:
             _patch(patch, screen)
-    idle = sum(patch.state == "not-needed" for patch in tree.patches)
-    if idle and not screen.verbosity:
-        screen.line(f"  {screen.style(f'{idle} more not needed here (-v shows why)', 'dim')}")
+    if idle:
+        screen.line(f"  {screen.style(f'{len(idle)} more not needed here (-v shows why)', 'dim')}")
     _tail(tree, screen)
 
 
@@ -43,9 +51,8 @@ def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
     versions = f"{count} CMake version{'s' * (count != 1)}"
     screen.verdict("ok", f"{versions} {verb}, in {files} of {result.files_read} CMake files")
     screen.rows([f"{change.file}:{change.line}", f"{change.before} → {change.after}"] for change in result.changes)
-    shown = result.left if screen.verbosity else result.left[:8]
-    screen.rows(([f"{call.file}:{call.line}", call.before, call.why or ""] for call in shown), title="Left alone")
-    screen.rest(len(result.left) - len(shown))
+    left = ([f"{call.file}:{call.line}", call.before, call.why or ""] for call in result.left)
+    screen.rows(left, title="Left alone", most=8)
     if result.diff and screen.verbosity:
         screen.section("The change")
         _diff(result.diff, screen)
@@ -59,20 +66,6 @@ def view_saved(saved: SavedPatches, screen: Screen) -> None:
     screen.bullets(saved.skipped, status="warn")
     if count:
         screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
-
-
-def _head(tree: SourceTree, screen: Screen) -> None:
-    conflicts = tree.conflicts
-    status = "fail" if conflicts or tree.missing_submodules else "ok"
-    text = f"{tree.project} {tree.version} in {tree.root}"
-    if conflicts:
-        text += f": {len(conflicts)} patch{'es do' if len(conflicts) > 1 else ' does'} not fit, nothing was changed"
-    elif tree.missing_submodules:
-        text += f": {len(tree.missing_submodules)} third parties are missing"
-    screen.verdict(status, text)
-    if tree.repaired:
-        screen.bullet(tree.repaired, status="warn")
-    screen.facts([("commit", tree.commit), ("from", tree.origin), ("hipified", "yes" if tree.hipified else "")])
 
 
 def _patch(patch: AppliedPatch, screen: Screen) -> None:
@@ -109,8 +102,8 @@ def _parts(tree: SourceTree, screen: Screen) -> None:
     if screen.verbosity:
         screen.rows([part.path, part.way, part.origin or ""] for part in ready)
     else:
-        names = [part.name for part in ready if part.way == "system"]
-        screen.paragraph(f"from this system: {', '.join(names)} (-v shows all)", indent=2)
+        names = ", ".join(part.name for part in ready if part.way == "system")
+        screen.paragraph(f"from this system: {names} (-v shows all)")
     for part in ready:
         if part.detail:
             screen.bullet(f"{part.name}: {part.origin}; {part.detail}", status="warn")

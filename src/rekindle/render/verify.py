@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rekindle.compat.operators import describe_trials
 from rekindle.model.guard import GuardReport
 from rekindle.model.proof import RecordReview
-from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
+from rekindle.model.verify import VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.model.wheel import OperatorTrial
 from rekindle.render.screen import Screen
 
@@ -43,12 +43,8 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     screen.rows([(name, report.environment[name]) for name in shown if name in report.environment])
     if report.verdict == "not-proven":
         _show_missing(report, screen)
-    failed = [check for check in report.checks if check.status == "failed"]
-    if failed:
-        screen.section("failed")
-        _failures(failed, screen)
-    if report.operators:
-        _operators(report.operators, screen)
+    _show_failures([check for check in report.checks if check.status == "failed"], screen)
+    _show_operators(report.operators, screen)
     screen.causes(report.diagnosis.matches[:2], "cause")
     skipped = [check for check in report.checks if check.status == "skipped"]
     words = {"absent": "absent by plan", "foretold": "foretold"}
@@ -56,17 +52,22 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     screen.bullets(reasons, status="skip", title="skipped")
     better = [f"{check.id}: {check.detail}" for check in report.checks if check.foretold and check.status == "passed"]
     screen.bullets(better, status="warn", title="works, though a graft said it would not")
-    if report.since is not None:
-        _show_since(report.since, screen)
+    if since := report.since:
+        digest = f" (sha256 {since.wheel_sha256[:12]}…)" if since.wheel_sha256 else ""
+        screen.section(f"the last proof here was {since.subject}{digest}")
+        if since.worse:
+            screen.bullet(f"passed then: {', '.join(since.worse[:8])}", status="fail")
+        screen.bullets(f"{name}: {change}" for name, change in since.changed.items())
     screen.bullets(report.next, title="next")
     if screen.verbosity:
         passed = [check for check in report.checks if check.status == "passed"]
         screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed], title="passed")
 
 
-def _operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
+def _show_operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
     """What asks nothing of the CPU and was tried for it."""
-    screen.section("tried because their code uses what this CPU lacks")
+    if trials:
+        screen.section("tried because their code uses what this CPU lacks")
     for trial in trials:
         lacks = f" [{', '.join(trial.isa)}]" if trial.isa else ""
         detail = f": {trial.detail}" if trial.detail else ""
@@ -75,28 +76,20 @@ def _operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
             screen.paragraph(f"→ instead: {trial.avoid}", indent=4)
 
 
-def _show_since(since: SinceProof, screen: Screen) -> None:
-    digest = f" (sha256 {since.wheel_sha256[:12]}…)" if since.wheel_sha256 else ""
-    screen.section(f"the last proof here was {since.subject}{digest}")
-    if since.worse:
-        screen.bullet(f"passed then: {', '.join(since.worse[:8])}", status="fail")
-    screen.bullets(f"{name}: {change}" for name, change in since.changed.items())
-
-
 def _show_missing(report: VerifyReport, screen: Screen) -> None:
     """What the level requires and did not get; checks that never began are told in one line."""
     screen.section("a proof also needs")
     idle = [need.id for need in report.missing if need.why == "did not run"]
-    for need in report.missing:
-        if need.why != "did not run":
-            screen.bullet(f"{need.id}: {need.why}", status="warn")
+    screen.bullets((f"{need.id}: {need.why}" for need in report.missing if need.why != "did not run"), status="warn")
     if idle:
         more = f" and {len(idle) - 6} more" if len(idle) > 6 else ""
         screen.bullet(f"never ran: {', '.join(idle[:6])}{more}", status="warn")
 
 
-def _failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
+def _show_failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
     """Each, unless many died alike: then a few, and the names of the others."""
+    if failed:
+        screen.section("failed")
     shown: Counter[str] = Counter()
     alike: dict[str, list[str]] = {}
     for check in failed:
@@ -167,9 +160,8 @@ def show_records(review: RecordReview, screen: Screen) -> None:
         if entry.standing in ("doubtful", "unreadable"):
             screen.bullet(f"{entry.place}: {entry.standing}: {entry.why}", status="fail")
         elif entry.outlier and entry.record is not None:
-            screen.bullet(
-                f"{entry.place}: {entry.record.verdict} on {entry.record.where}, others say otherwise", status="warn"
-            )
+            said = f"{entry.record.verdict} on {entry.record.where}, others say otherwise"
+            screen.bullet(f"{entry.place}: {said}", status="warn")
         elif screen.verbosity and entry.record is not None:
             name = f"{entry.record.package} {entry.record.version}"
             by = f", signed by {entry.signer}" if entry.signer else ""

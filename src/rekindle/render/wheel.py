@@ -9,12 +9,11 @@ from rekindle.render.screen import Screen
 
 
 def render_wheel(report: WheelReport, screen: Screen) -> None:
-    name = " ".join(part for part in (report.name or report.target, report.version) if part)
     judged = judged_headline(report)
-    status = "ok" if report.verdict is None else {True: "ok", False: "fail", None: "warn"}[report.verdict.runs]
+    status = "ok" if report.verdict is None else _RUNS[report.verdict.runs][0]
     if status == "ok" and _runs_partly(report):
         status = "warn"  # a card that stays unused is no plain yes
-    screen.verdict(status, f"{name}: {judged or headline(report)}")
+    screen.verdict(status, f"{full_name(report)}: {judged or headline(report)}")
     if judged:
         screen.paragraph(headline(report))
     read = f", {report.read_bytes / 1e6:.1f} MB read" if report.read_bytes else ""
@@ -41,18 +40,24 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     if report.findings:
         screen.section("Worth knowing")
     for finding in report.findings:
-        screen.bullet(finding.text, status={"error": "fail", "warning": "warn", "note": "skip"}[finding.severity])
+        screen.bullet(finding.text, status=_SEVERITY[finding.severity])
 
 
 _FLOOR = ("glibc >= ", "GLIBCXX_", "C++ ABI ", "tag ")
+_SEVERITY = {"error": "fail", "warning": "warn", "note": "skip"}
+_RUNS = {True: ("ok", "runs on"), False: ("fail", "does not run on"), None: ("warn", "cannot be told for")}
 _STATUS = {"yes": "ok", "partly": "warn", "unknown": "skip", "no": "fail"}
+
+
+def full_name(report: WheelReport) -> str:
+    return " ".join(filter(None, (report.name or report.target, report.version)))
 
 
 def judged_headline(report: WheelReport) -> str | None:
     if report.verdict is None:
         return None
-    words = {True: "runs on", False: "does not run on", None: "cannot be told for"}[report.verdict.runs]
-    return f"{words} {report.verdict.machine}{', with exceptions' if _runs_partly(report) else ''}"
+    exceptions = ", with exceptions" if _runs_partly(report) else ""
+    return f"{_RUNS[report.verdict.runs][1]} {report.verdict.machine}{exceptions}"
 
 
 def _runs_partly(report: WheelReport) -> bool:
@@ -87,20 +92,18 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
     if gpu.declared:
         screen.section("Declared by the build")
         screen.paragraph(" ".join(gpu.declared))
-    if not gpu.libraries:
-        return
     for library in gpu.libraries:
         for target, count in library.sycl.items():
             content = "a module" if count == 1 else f"{count} modules"
             if target.endswith("_gen"):
                 content = f"code for {', '.join(library.ahead) or 'devices that are not told'}"
             screen.bullet(f"{Path(library.file).name}: SYCL ({target}), {content}")
-    if not any(library.sets for library in gpu.libraries):
+    filled = tuple(library for library in gpu.libraries if library.sets)
+    if not filled:
         return
-    screen.section("Containers with code for each architecture")
-    screen.rows(arch_table(tuple(library for library in gpu.libraries if library.sets)))
+    screen.rows(arch_table(filled), title="Containers with code for each architecture")
     screen.section("Kernels by origin")
-    for library in gpu.libraries:
+    for library in filled:
         for group in library.sets:
             who = f" ({', '.join(group.kernels)})" if group.kernels and group.origin != "own" else ""
             screen.bullet(f"{Path(library.file).name}: {group.count} × {group.origin}{who}: {' '.join(group.archs)}")
@@ -110,15 +113,11 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
     """Rows are libraries, columns architectures; a cell counts containers, a dot means none."""
     kinds = ("sass", "ptx", "lto", "gfx")
     columns = sorted({arch for kind in kinds for lib in libraries for arch in getattr(lib, kind)}, key=_arch_order)
-    rows = [["", *(short(arch) for arch in columns)]]
+    rows = [["", *(arch.replace("sm_", "").replace("compute_", "ptx") for arch in columns)]]
     for library in libraries:
         counts = Counter(arch for group in library.sets for arch in group.archs * group.count)
         rows.append([Path(library.file).name, *(str(counts[arch] or "·") for arch in columns)])
     return rows
-
-
-def short(arch: str) -> str:
-    return arch.replace("sm_", "").replace("compute_", "ptx")
 
 
 def _arch_order(arch: str) -> tuple[int, int, str]:
@@ -157,8 +156,7 @@ def _cpu(cpu: WheelCpu, screen: Screen) -> None:
     if screen.verbosity:
         for guard in cpu.guards:
             screen.bullet(f"{guard.functions} functions: {guard.guard}", indent=4)
-        for note in cpu.notes:
-            screen.bullet(note, status="skip")
+        screen.bullets(cpu.notes, status="skip")
 
 
 def _links(report: WheelReport, screen: Screen) -> None:
@@ -167,9 +165,8 @@ def _links(report: WheelReport, screen: Screen) -> None:
         return
     screen.section("Links")
     texts = (links.glibc, links.glibcxx, links.cxx_abi, links.manylinux_claim)
-    floor = [f"{name}{text}" for name, text in zip(_FLOOR, texts, strict=True) if text]
-    if floor:
-        screen.bullet(", ".join(floor))
+    floor = ", ".join(f"{name}{text}" for name, text in zip(_FLOOR, texts, strict=True) if text)
+    screen.bullets(filter(None, [floor]))
     if links.bundled:
         screen.bullet(f"brought along: {' '.join(links.bundled)}")
     groups: dict[str, list[str]] = {}
@@ -184,15 +181,13 @@ def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
     good = bool(shelf.wheels) and not shelf.findings
     screen.verdict("ok" if good else "warn", f"{shelf.place}: {len(shelf.wheels)} wheels")
     for report in shelf.wheels:
-        name = " ".join(part for part in (report.name or report.target, report.version) if part)
-        runs = report.verdict.runs if report.verdict else True
         parts = [judged_headline(report), headline(report)]
         if report.cpu.runs_from:
             parts.append(f"CPU from {report.cpu.runs_from}")
         elif report.cpu.untold:
             parts.append(f"CPU from {report.cpu.at_least} or newer, which cannot be told")
-        status = {True: "ok", False: "fail", None: "warn"}[runs]
-        screen.bullet(f"{name}: {'; '.join(filter(None, parts))}", status=status)
+        status = _RUNS[report.verdict.runs][0] if report.verdict else "ok"
+        screen.bullet(f"{full_name(report)}: {'; '.join(filter(None, parts))}", status=status)
     screen.bullets((finding.text for finding in shelf.findings), status="fail")
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rekindle.model.spoken import spoken_bytes
-from rekindle.model.wheelhouse import Added, Found, PageWritten, Served, SiteBuilt, Synced, WheelRow, Yanked
+from rekindle.model.wheelhouse import Added, Found, PageWritten, Served, SiteBuilt, Synced, Yanked
 from rekindle.model.words import UV_WITH_VARIANTS
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
@@ -68,7 +68,8 @@ def render_found(document: Found, screen: Screen) -> None:
         screen.verdict("fail", f"none of {document.looked_at} wheels here runs on {machine}")
     for match in document.matches[: 100 if screen.verbosity else 10]:
         screen.section(f"{match.wheel.project} {match.wheel.version}")
-        screen.bullet(f"{match.wheel.file}, {spoken_bytes(match.wheel.bytes)}{_gpu(match.wheel)}")
+        code = " ".join((*match.wheel.sass, *(f"PTX {arch}" for arch in match.wheel.ptx), *match.wheel.gfx))
+        screen.bullet(f"{match.wheel.file}, {spoken_bytes(match.wheel.bytes)}{f', {code}' if code else ''}")
         screen.bullets((each.text for each in match.verdict.because), status="ok" if match.verdict.runs else "warn")
         screen.command(match.command)
     if document.refused and (screen.verbosity or not document.matches):
@@ -85,8 +86,3 @@ def render_page(document: PageWritten, screen: Screen) -> None:
 def _address(place: str) -> str:
     """A file or folder as browsers and pip take it: absolute, with its odd letters escaped."""
     return Path(place).absolute().as_uri()
-
-
-def _gpu(row: WheelRow) -> str:
-    code = (*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx)
-    return f", {' '.join(code)}" if code else ""

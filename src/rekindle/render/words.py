@@ -4,10 +4,9 @@ import os
 import re
 from pathlib import Path
 
-from rekindle.model.called import commands_as_called
 from rekindle.model.plan import Step
 from rekindle.model.words import Exported, Text, VariantEnvironment, Versions
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, commands_as_called
 from rekindle.scripts.spell import spell
 
 

@@ -266,9 +266,7 @@ def test_a_matrix_that_ran_leaves_its_page(replace: Replace, monkeypatch: pytest
     assert [place for _, place in pages[1:]] == [tmp_path / "report.html"] * 2
     assert run("matrix status").document is status and len(pages) == 3
     replace("matrix_watch", iter([SimpleNamespace(good=False), status]))
-    monkeypatch.setattr(
-        "rekindle.render.matrix.Live", lambda *words, **named: SimpleNamespace(show=lambda status: None)
-    )
+    monkeypatch.setattr("rekindle.render.matrix.watch", lambda statuses, progress: [*statuses][-1])
     assert run("matrix watch").document is status
 
 

@@ -11,11 +11,10 @@ import pytest
 
 import rekindle
 from rekindle import api
-from rekindle.model.called import CALLED_AS
 from rekindle.model.plan import Answer
 from rekindle.model.wheel import IsaUse, WheelCpu
 from rekindle.render.plan import plan_view
-from rekindle.render.screen import Screen
+from rekindle.render.screen import CALLED_AS, Screen
 from rekindle.render.wheel import _cpu
 
 

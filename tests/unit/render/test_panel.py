@@ -118,7 +118,7 @@ def test_almost_done_is_not_said_of_a_giant_that_is_overdue(
 ) -> None:
     """Seen on a real build: "almost done" stood there for 25 s while one file of unknown length compiled."""
     job = JobView(name="heavy.cpp.o", seconds=seconds, expected=expected)
-    assert told in BuildView(done=24, total=28, left=left, jobs=(job,)).headline
+    assert told in BuildView(done=24, total=28, left=left, jobs=(job,)).words
 
 
 def test_a_long_note_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +193,6 @@ def test_a_build_is_seen_as_it_was_drawn(name: str) -> None:
 def test_no_word_of_the_head_is_cut_and_no_line_is_begun_too_early() -> None:
     for columns in range(65, 130):
         lines = panel_lines(dataclasses.replace(VIEW, jobs=()), columns=columns, rows=24)
-        assert "  ".join(line.strip() for line in lines).endswith(VIEW.headline), columns
+        assert "  ".join(line.strip() for line in lines).endswith("  ".join(VIEW.words)), columns
         for line, below in itertools.pairwise(lines):
             assert 4 + len(line.strip()) + len(below.strip().split("  ")[0]) >= columns, columns

@@ -21,7 +21,7 @@ from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
 from rekindle.model.wheel import IsaUse, Links, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render import progress
 from rekindle.render.machine import private
-from rekindle.render.matrix import Live
+from rekindle.render.matrix import watch
 from rekindle.render.pages import _instruction_sets, render_matrix_html, verify_page
 from rekindle.render.progress import LineProgress, panel_lines
 from rekindle.render.screen import Screen
@@ -261,27 +261,26 @@ def test_a_watched_matrix_is_drawn_in_place_with_what_runs_first(lines: int, mon
     tries = tuple(Attempt(number=n, started=n * 70.0) for n in (1, 2))
     rows = tuple(row(stage, stage=stage, phase="compile", attempts=tries) for stage in stages)
     out = Terminal()
-    live = Live(out, quiet=False)
-    live.show(MatrixStatus(root="/r", rows=rows, counts={"running": 1}))
-    drawn = [line.removeprefix("\x1b[K").split() for line in out.getvalue().splitlines()[:-1]]
+    progress, status = LineProgress(out), MatrixStatus(root="/r", rows=rows, counts={"running": 1})
+    assert watch([status], progress) is status
+    drawn = [line.removesuffix("\x1b[J").removesuffix("\x1b[K").split() for line in out.getvalue()[1:].split("\n")]
     assert drawn[0] == ["1", "running"] and drawn[1] == ["running", "running", "compile", "50", "s"]
     assert (
         drawn[2:]
         == [[stage] * 2 for stage in ("failed", "waiting", "cancelled", "built", "proven")][: max(2, lines - 5)]
     )
     first = out.getvalue()
-    live.show(MatrixStatus(root="/r", rows=rows, counts={"running": 1}))
-    assert out.getvalue()[len(first) :].startswith(f"\x1b[{len(drawn)}A")
+    watch([status], progress)
+    assert out.getvalue()[len(first) :].startswith(f"\r\x1b[{len(drawn) - 1}A")
 
 
 def test_elsewhere_a_watched_matrix_is_a_line_per_change() -> None:
     out = io.StringIO()
-    live = Live(out, quiet=False)
-    for stage in ("waiting", "waiting", "running"):
-        live.show(MatrixStatus(root="/r", rows=(row("a", stage=stage),)))
+    stages = ("waiting", "waiting", "running")
+    watch([MatrixStatus(root="/r", rows=(row("a", stage=stage),)) for stage in stages], LineProgress(out))
     assert out.getvalue() == "a: waiting\na: running\n"
     quiet = io.StringIO()
-    Live(quiet, quiet=True).show(MatrixStatus(root="/r", rows=(row("a"),)))
+    watch([MatrixStatus(root="/r", rows=(row("a"),))], LineProgress(quiet, quiet=True))
     assert quiet.getvalue() == ""
 
 

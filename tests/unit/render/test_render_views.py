@@ -251,7 +251,7 @@ def test_long_texts_hang_below_their_own_beginning() -> None:
     screen.bullet("four five six seven eight 1234")
     screen.paragraph(f"{text}\n\nlast", indent=4)
     screen.entry("head", text, status="fail")
-    screen.hanging("head", text)
+    screen.labels([("head", text)])
     screen.rows([("a", text), ("bb", "c")], title="Rows")
     screen.rows([], title="Nothing")
     screen.rest(0)
@@ -277,7 +277,7 @@ def test_every_row_is_as_wide_as_the_screen_and_no_wider() -> None:
             "paragraph": lambda screen: screen.paragraph(text),
             "bullet": lambda screen: screen.bullet(text, indent=3),
             "entry": lambda screen: screen.entry("head", text, status="ok"),
-            "hanging": lambda screen: screen.hanging("head", text),
+            "hanging": lambda screen: screen.labels([("head", text)]),
             "hint": lambda screen: screen.hint(text),
             "rows": lambda screen: screen.rows([("abcd", text)]),
         }
@@ -292,7 +292,7 @@ def test_beside_a_long_head_there_is_still_room_for_text() -> None:
     out = Terminal()
     screen = Screen(out, color="never", width=40)
     screen.entry("h" * 30, "y" * 20 + " abc d", status="ok")
-    screen.hanging("h" * 30, "y" * 20 + " abc d")
+    screen.labels([("h" * 30, "y" * 20 + " abc d")])
     screen.rows([("h" * 16, "a b c d e f g h i j k l"), ("odd",), ("x", "y")])
     screen.rows([("h" * 17, "a b c d e f g h i j k l")])
     assert out.getvalue() == (

@@ -26,7 +26,7 @@ from rekindle.model.wheel import (
     WheelGpu,
     WheelReport,
 )
-from rekindle.render.html import _page_of
+from rekindle.render.html import render_html
 from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page, wheel_page
 from views import expected_views
 
@@ -130,7 +130,7 @@ PAGES: dict[str, Document] = {
 
 def body(name: str) -> str:
     """What stands between the style and the document itself, as it is in the file."""
-    page = html.unescape(_page_of(PAGES[name])).partition("<header>\n")[2].partition("</main>")[0]
+    page = html.unescape(render_html(PAGES[name])).partition("<header>\n")[2].partition("</main>")[0]
     return page.partition("<details><summary>This report as JSON")[0].rstrip() + "\n"
 
 

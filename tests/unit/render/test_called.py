@@ -3,7 +3,7 @@
 import pytest
 
 from rekindle.cli.main import main
-from rekindle.model.called import CALLED_AS, commands_as_called
+from rekindle.render.screen import CALLED_AS, commands_as_called
 
 
 @pytest.mark.parametrize(
