@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.scripts.workflow import carried_program
+from rekindle.scripts.formats import carried_program
 
 pytestmark = pytest.mark.integration
 COMPONENTS = ("cuda_nvcc", "cuda_cudart", "libcublas", "libcufft", "libcurand", "libcusolver", "libcusparse")

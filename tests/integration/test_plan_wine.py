@@ -10,7 +10,7 @@ import pytest
 
 import needs
 from rekindle.model.plan import HERE, Step
-from rekindle.scripts.spell import spell
+from rekindle.scripts.quoting import spell
 
 pytestmark = [pytest.mark.integration, needs.tool("wine"), pytest.mark.flaky(reruns=1)]
 PREFIX = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci" / "wine"

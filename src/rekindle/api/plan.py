@@ -216,7 +216,7 @@ def _inputs_for(
 
 def _third_parties(origin: str, processor: str | None, release: str, cuda: str | None) -> tuple[ThirdParty, ...]:
     """For a release and its CUDA: the third parties that are no submodules in the tree of ``origin``."""
-    from rekindle.compat.supply import parts_for
+    from rekindle.compat.resources import parts_for
 
     if origin in ("git", "tarball"):
         return ()

@@ -10,8 +10,7 @@ import msgspec
 
 from rekindle.api.explain import proof_with_causes
 from rekindle.compat.cpu_names import find_cpu
-from rekindle.compat.operators import Suspicion, suspicions, usual_suspects
-from rekindle.compat.processor import features_of
+from rekindle.compat.processor import Suspicion, features_of, suspicions, usual_suspects
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.emulate.qemu import machine_of_cpu
 from rekindle.errors import BadInput, RekindleError

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.build.environment import build_names
 from rekindle.compat.companions import accepted_arch
-from rekindle.compat.supply import companion_downloads
+from rekindle.compat.resources import companion_downloads
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.files import read_head, sha256_of

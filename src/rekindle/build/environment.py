@@ -17,7 +17,7 @@ from rekindle.host.live import ask_python
 from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
 from rekindle.model.toml import read_beside
-from rekindle.scripts.spell import cache_line, is_forwarded
+from rekindle.scripts.quoting import cache_line, is_forwarded
 from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc
 from rekindle.toolkits.rocm import find_hip_clang, rocm_home
 

@@ -39,7 +39,7 @@ from rekindle.model.source import compiles_against_torch
 from rekindle.model.words import Text
 from rekindle.readiness.case import wheel_version
 from rekindle.readiness.programs import find_build_python
-from rekindle.scripts.spell import shell_script
+from rekindle.scripts.quoting import shell_script
 from rekindle.toolkits.programs import Tool
 
 MAX_BYTES = 256 << 20

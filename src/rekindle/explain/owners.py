@@ -16,8 +16,7 @@ from rekindle.explain.events import Event
 from rekindle.explain.rule import compiled, load_names
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
-from rekindle.facts.name_history import Span, find_module, find_name, find_parameter
-from rekindle.facts.names import NameOwner, owner_of
+from rekindle.facts.names import NameOwner, Span, find_module, find_name, find_parameter, owner_of
 from rekindle.model.version import compare
 
 _SUBMODULE_STEP = (

@@ -9,7 +9,7 @@ from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill, some
-from rekindle.facts.name_history import find_module
+from rekindle.facts.names import find_module
 from rekindle.model.companion import CompanionPackageWheel
 from rekindle.model.version import minor
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from rekindle.errors import BadInput
 from rekindle.facts import tables
@@ -28,10 +28,7 @@ from rekindle.model.facts import (
     XeGeneration,
 )
 from rekindle.model.spoken import capital
-from rekindle.model.supply import BuildCost
 from rekindle.model.version import compare, key, minor
-
-FileKind = TypeVar("FileKind", bound=tables.FactsFile)
 
 
 @dataclass(frozen=True)
@@ -88,53 +85,40 @@ def _settings(features: Iterable[str]) -> dict[str, str]:
     return {feature[:-1]: feature[-1] for feature in features}
 
 
-class FactsTable(Generic[FileKind]):
-    """One file of the tables, read when it is first asked for and kept from then on."""
-
-    def __init__(self, kind: type[FileKind]) -> None:
-        self.kind = kind
-
-    def __set_name__(self, owner: "type[Facts]", name: str) -> None:
-        self._name = name
-
-    def __get__(self, facts: "Facts", owner: "type[Facts]") -> FileKind:
-        table = tables.read_table(self._name, self.kind, facts.overlay)
-        vars(facts)[self._name] = table  # asked again, this descriptor is passed over
-        return table
-
-
 class Facts:
-    """All tables, each read once and only when needed. Immutable from the outside."""
+    """All tables, each read when it is first asked for and kept from then on. Immutable from the outside."""
 
-    cuda = FactsTable(tables.CudaFile)
-    cudnn = FactsTable(tables.CudnnFile)
-    torch = FactsTable(tables.TorchFile)
-    sources = FactsTable(tables.SourcesFile)
-    probes = FactsTable(tables.ProbesFile)
-    wheels = FactsTable(tables.WheelsFile)
-    companions = FactsTable(tables.CompanionsFile)
-    beside = FactsTable(tables.CompanionPackagesFile)
-    rocm = FactsTable(tables.RocmFile)
-    nvidia = FactsTable(tables.NvidiaFile)
-    amd = FactsTable(tables.AmdFile)
-    intel = FactsTable(tables.IntelFile)
-    cpu = FactsTable(tables.CpuFile)
-    distros = FactsTable(tables.DistrosFile)
-    hazards = FactsTable(tables.HazardsFile)
-    costs = FactsTable(tables.CostsFile)
-    machines = FactsTable(tables.MachinesFile)
-    supply = FactsTable(tables.SupplyFile)
-    images = FactsTable(tables.ImagesFile)
-    graft = FactsTable(tables.GraftRecipesFile)
-    apps = FactsTable(tables.AppsFile)
+    cuda: tables.CudaFile
+    cudnn: tables.CudnnFile
+    torch: tables.TorchFile
+    sources: tables.SourcesFile
+    probes: tables.ProbesFile
+    wheels: tables.WheelsFile
+    companions: tables.CompanionsFile
+    beside: tables.CompanionPackagesFile
+    rocm: tables.RocmFile
+    nvidia: tables.NvidiaFile
+    amd: tables.AmdFile
+    intel: tables.IntelFile
+    cpu: tables.CpuFile
+    distros: tables.DistrosFile
+    hazards: tables.HazardsFile
+    costs: tables.CostsFile
+    machines: tables.MachinesFile
+    supply: tables.SupplyFile
+    images: tables.ImagesFile
+    graft: tables.GraftRecipesFile
+    apps: tables.AppsFile
 
     def __init__(self, overlay: Path | None = None) -> None:
         self.overlay = overlay
 
-    def build_cost(self, torch: str, *, gpu: bool) -> BuildCost:
-        """The newest row that counts for this release."""
-        rows = [row for row in self.costs.build if (row.backend == "gpu") == gpu and compare(torch, row.since) >= 0]
-        return max(rows, key=lambda row: key(row.since))
+    if not TYPE_CHECKING:  # a name that is no table is a mistake that the type checker sees
+
+        def __getattr__(self, name: str) -> tables.FactsFile:
+            if name not in FILES:
+                raise AttributeError(f"there is no table {name!r}")
+            return vars(self).setdefault(name, tables.read_table(name, FILES[name], self.overlay))
 
     # --- derived views, made once
 
@@ -217,7 +201,7 @@ class Facts:
 
 
 # The names of the files with their shapes; `facts show` and the tests walk this.
-FILES = {name: table.kind for name, table in vars(Facts).items() if isinstance(table, FactsTable)}
+FILES: dict[str, type[tables.FactsFile]] = dict(Facts.__annotations__)
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,15 +1,24 @@
-"""Who owns a name: a header, a library, a Python module, a program, a CMake package, a symbol, a message.
+"""Who owns a name (a header, a library, a Python module, a program, a symbol, a message …), and since which release a
+Python package has one.
 
 Each table ``names/<kind>.toml`` is a list of rows tried from the top; ``match`` is a regular expression over the whole
 name. A row says whose it is, which package brings it per package manager, and what is special about it. The file's
 ``source``, ``date`` and ``how`` hold for all its rows unless a row has its own.
+
+``names/history/*.toml`` are read from the packages' own wheels by ``tools/measure_names.py``; what all releases have
+alike is not in them. They hold per release what came and what is gone: a line per module (or per function, ending in
+``()``), behind it the names; the modules themselves stand in the line that begins with a colon.
 """
 
 import functools
 import re
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import NamedTuple
 
 from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
+from rekindle.model.version import key
 
 
 class NameOwner(Part, frozen=True, kw_only=True):
@@ -64,3 +73,94 @@ def owner_of(kind: str, name: str) -> NameOwner | None:
     if len(name) > 400:
         return None
     return next((row for row in load_names(kind).row if _compiled(row.match).fullmatch(name)), None)
+
+
+class HistoryFile(Part, frozen=True, kw_only=True):
+    source: str
+    date: str
+    how: str
+    project: str
+    first: str
+    last: str
+    came: dict[str, str]
+    gone: dict[str, str]
+
+
+class Span(NamedTuple):
+    """The releases of a project that have a name: from ``came`` (None: since the first) until before ``gone``."""
+
+    project: str
+    came: str | None
+    gone: str | None
+
+
+def find_name(module: str, name: str) -> Span | None:
+    """Of a name in a module, or of a submodule; None where no table tells a difference."""
+    return _span(module, _in_module(module, name), _as_module([f"{module}.{name}"]))
+
+
+def find_module(module: str) -> Span | None:
+    return _span(module.rpartition(".")[0], _as_module([module]))
+
+
+def find_parameter(function: str, name: str) -> Span | None:
+    """``function`` as Python's TypeError writes it: ``Class.method`` or a function's bare name. Where several packages
+    changed that parameter of one of that name, torch's counts, or none."""
+    pattern = _in_module(f"{function}()", name)
+    owners = [package for package in _packages() if f"\n{function}() " in _text_of(package)]
+    spans = {package: span for package in owners if (span := _span(package, pattern))}
+    return spans.get("torch") if len(spans) > 1 else next(iter(spans.values()), None)
+
+
+def _in_module(module: str, name: str) -> re.Pattern[str]:
+    return re.compile(rf"^{re.escape(module)} (?:.* )?{re.escape(name)}(?: |$)", re.MULTILINE)
+
+
+def _as_module(names: list[str]) -> re.Pattern[str]:
+    return re.compile(rf"^: (?:.* )?(?:{'|'.join(map(re.escape, names))})(?: |$)", re.MULTILINE)
+
+
+def _span(module: str, *patterns: re.Pattern[str]) -> Span | None:
+    """Of what any of the patterns is, as long as the modules around it are there."""
+    parts = module.split(".")
+    history = _load(parts[0])
+    if history is None:
+        return None
+    modules = [".".join(parts[: at + 1]) for at in range(1, len(parts))]
+    around = _releases(history, _as_module(modules)) if modules else (None, None)
+    told = [span for pattern in patterns if any(span := _releases(history, pattern))]
+    came = min(_without_open(span[0] for span in told), key=key, default=None)
+    gone = max(_without_open(span[1] for span in told), key=key, default=None)
+    came = max(filter(None, (came, around[0])), key=key, default=None)
+    gone = min(filter(None, (gone, around[1])), key=key, default=None)
+    return Span(history.project, came, gone) if came or gone else None
+
+
+def _without_open(releases: Iterable[str | None]) -> list[str]:
+    """All of them, or none where one of them is open."""
+    known = list(releases)
+    return [] if None in known else [release for release in known if release]
+
+
+def _releases(history: HistoryFile, pattern: re.Pattern[str]) -> tuple[str | None, str | None]:
+    """The last release that something came with, and the first that it is gone from."""
+    came, gone = (
+        [release for release, names in table.items() if pattern.search(names)] for table in (history.came, history.gone)
+    )
+    return came[-1] if came else None, gone[0] if gone else None
+
+
+@functools.cache
+def _packages() -> tuple[str, ...]:
+    folder = files("rekindle.facts") / "names" / "history"
+    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+@functools.cache
+def _text_of(package: str) -> str:
+    return (files("rekindle.facts") / "names" / "history" / f"{package}.toml").read_text("utf-8")
+
+
+@functools.cache
+def _load(package: str) -> HistoryFile | None:
+    return read_own(__file__, f"names/history/{package}.toml", HistoryFile) if package in _packages() else None

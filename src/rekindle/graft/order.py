@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from rekindle.compat.closed_libraries import judge_closed_libraries
 from rekindle.compat.driver import toolkit_driver
-from rekindle.compat.graft import find_recipe, fits_wheel, graft_cost, graft_time, unit_seconds
+from rekindle.compat.graft import find_recipe, fits_wheel, graft_cost, graft_time, judge_closed_libraries, unit_seconds
 from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import Facts, load_facts

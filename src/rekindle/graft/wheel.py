@@ -4,7 +4,7 @@ The given wheel is only read. The new one has another local version (``2.12.1+cu
 people tell them apart; its RECORD is renewed, and ``rekindle-graft.json`` in its ``.dist-info`` says what was added.
 It appears under its name when it is complete.
 
-What it does about closed libraries (:mod:`rekindle.compat.closed_libraries` judges them): it asks for another version
+What it does about closed libraries (:mod:`rekindle.compat.graft` judges them): it asks for another version
 of their package, or switches off when CUDA starts what nothing serves.
 """
 

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from rekindle.compat.operators import SILENT
+from rekindle.compat.processor import SILENT
 from rekindle.formats.functions import GLOBAL, WEAK
 from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from rekindle.compat.backends import find_flavour
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
-from rekindle.compat.operators import describe_trials, suspicions
-from rekindle.compat.processor import code_starts, features_of, missing, wheel_starts
+from rekindle.compat.processor import code_starts, describe_trials, features_of, missing, suspicions, wheel_starts
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts, verdict
 from rekindle.model.machine import Machine, cpu_arch, platform_of

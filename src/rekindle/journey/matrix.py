@@ -17,8 +17,7 @@ from rekindle.host.made import mark_made
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.processes import cores as cores_here
 from rekindle.matrix.engine import DaskEngine, Engine, LocalEngine
-from rekindle.matrix.folder import CellFolder
-from rekindle.matrix.ledger import DirectoryLedger
+from rekindle.matrix.ledger import CellFolder, DirectoryLedger
 from rekindle.matrix.run import Loop, slurm_script
 from rekindle.matrix.simulate import simulate
 from rekindle.model.build_options import memory_budget

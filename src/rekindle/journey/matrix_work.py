@@ -17,8 +17,16 @@ from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, Work
 from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.matrix.folder import CellFolder, hold_cell, tree_place
-from rekindle.matrix.ledger import begin_attempt, classify, end_attempt, fail_attempt, is_done
+from rekindle.matrix.ledger import (
+    CellFolder,
+    begin_attempt,
+    classify,
+    end_attempt,
+    fail_attempt,
+    hold_cell,
+    is_done,
+    tree_place,
+)
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode

@@ -257,7 +257,7 @@ class AxisVerdict(Part, frozen=True, kw_only=True):
 
 class Verdict(Part, frozen=True, kw_only=True):
     """``runs`` is None where it cannot be told. ``axes`` has the worst first. ``operators`` are those that this CPU
-    may crash in, as :mod:`rekindle.compat.operators` names them, tried or not."""
+    may crash in, as :mod:`rekindle.compat.processor` names them, tried or not."""
 
     machine: str
     runs: bool | None

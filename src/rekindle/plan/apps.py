@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.companion import AppTorch, AppUse
+from rekindle.model.document import shared_fields
 from rekindle.model.plan import Alternative, Change, Plan, Reason, Wish
 from rekindle.model.version import compare, key, matches
 
@@ -97,7 +98,7 @@ def _plan_within(bounds: str, wish: Wish, planner: Callable[[Wish], Plan]) -> Pl
 
 
 def _drop_outsiders(plan: Plan, bounds: str) -> Plan:
-    """The plan without other choices that the application cannot use."""
+
     inside = tuple(other for other in plan.alternatives if other.torch is None or matches(other.torch, bounds))
     return replace(plan, alternatives=inside)
 
@@ -129,8 +130,7 @@ def _spoken_bounds(row: AppTorch) -> str:
 
 
 def _offer_plan(plan: Plan, why: str) -> Alternative:
-    same = ("answer", "torch", "variant", "cuda", "rocm", "python")
-    return Alternative(**{name: getattr(plan, name) for name in same}, why=why)
+    return Alternative(**shared_fields(plan, Alternative), why=why)
 
 
 def _add_app_reasons(plan: Plan, use: AppUse, age: AppAge | None, facts: Facts) -> Plan:

@@ -17,7 +17,7 @@ from rekindle.model.facts import Platform
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.version import compare, key, minor, reaches, same_prefix
-from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
+from rekindle.plan import rules_gpu, rules_toolchain, rules_wish
 from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, hazards_of, source_builds
 from rekindle.plan.evidence import evidence, weakest_build
 from rekindle.plan.grafts import decide_graft, graft_evidence
@@ -178,7 +178,7 @@ def _driver_is_late(candidate: Candidate, question: Question) -> bool:
 
 
 # They register themselves; those that nothing here names must be imported too.
-RULE_MODULES = (rules_gpu, rules_system, rules_toolchain, rules_wish)
+RULE_MODULES = (rules_gpu, rules_toolchain, rules_wish)
 # Looked at before a compiler is searched for: most candidates end here.
 _VERSION_CHECKS = (rules_gpu.sources_take_arch, rules_gpu.sources_still_compile)
 _KIT_CHECKS = (

@@ -25,7 +25,7 @@ from rekindle.model.plan import Companion, CompanionChoice, Plan, Request, Step,
 from rekindle.model.version import matches
 from rekindle.plan.question import Question
 from rekindle.plan.steps import interpreter_words
-from rekindle.scripts.spell import Shell, spell
+from rekindle.scripts.quoting import Shell, spell
 
 MAX_NAMES = 40
 # How many other torches are tried for one set that fits.

@@ -21,6 +21,7 @@ from rekindle.compat.graft import (
 from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.document import shared_fields
 from rekindle.model.facts import Platform
 from rekindle.model.graft import GraftRow
 from rekindle.model.plan import GraftOutline, Refusal, Request, Step
@@ -51,22 +52,18 @@ def graft_candidates(question: Question, grafts: Sequence[GraftRow] = ()) -> Ite
         lacking = lacking_archs(wheel, question)
         if not lacking:
             continue
-        file = _find_graft(wheel, lacking, grafts)
+        file = next((graft for graft in grafts if _serves(graft, wheel, lacking)), None)
         if file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None:
             yield replace(wheel, answer="graft", wheel=file.url if file else None)
 
 
-def _find_graft(candidate: Candidate, lacking: tuple[Sm, ...], grafts: Sequence[GraftRow]) -> GraftRow | None:
-    """A graft file for this release, flavour and Python that serves every card."""
-    assert candidate.flavour is not None
-    python = (candidate.python or "").replace(".", "")
-    for graft in grafts:
-        release, _, local = graft.version.partition("+")
-        archs = {part.replace("sm", "sm_") for part in local.split(".") if part.startswith("sm")}
-        same = release == candidate.torch and local.split(".")[0] == candidate.flavour.name
-        if same and f"-cp{python}-" in graft.wheel and all(str(arch) in archs for arch in lacking):
-            return graft
-    return None
+def _serves(graft: GraftRow, candidate: Candidate, lacking: tuple[Sm, ...]) -> bool:
+    """Is this graft file of the candidate's release, flavour and Python, with code for every card?"""
+    release, _, local = graft.version.partition("+")
+    flavour, *parts = local.split(".")
+    python = f"-cp{(candidate.python or '').replace('.', '')}-"
+    same = (release, flavour) == (candidate.torch, candidate.variant) and python in graft.wheel
+    return same and all(str(arch).replace("_", "") in parts for arch in lacking)
 
 
 @rule("R104", "graft")
@@ -174,10 +171,8 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
         file=candidate.wheel,
         toolkit=None if candidate.wheel else kit,
         toolkit_here=next(iter(folders), None),
-        units=time.units if time else None,
-        jobs=time.jobs if time else None,
         cpu_minutes=round(time.cpu_seconds / 60) if time else None,
-        minutes=time.minutes if time else None,
+        **shared_fields(time, GraftOutline),
         disk_gib=row.disk_gib if row else None,
         keeps=KEPT,
         losses=tuple(losses),

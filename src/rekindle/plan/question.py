@@ -348,7 +348,7 @@ class Question:
     @functools.cached_property
     def manager(self) -> Manager | None:
         """What installs packages there: apt where nobody says which Linux it is; None where it is not known."""
-        from rekindle.compat.supply import manager_of  # only builds ask, and most plans are of wheels
+        from rekindle.compat.resources import manager_of  # only builds ask, and most plans are of wheels
 
         row = self.distro
         name = self.machine.os.distro or (row.name if row else "debian")

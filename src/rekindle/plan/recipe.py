@@ -8,12 +8,11 @@ from msgspec.structs import replace
 from rekindle.compat import BACKENDS
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.hazards import lost_in_build
-from rekindle.compat.resources import build_cost, jobs_for
-from rekindle.compat.supply import is_planned_cudnn
+from rekindle.compat.resources import build_cost, is_planned_cudnn, jobs_for
 from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
 from rekindle.model.document import shared_fields
 from rekindle.model.plan import BuildRecipe, Plan, Reason
-from rekindle.model.supply import BuildCost, ThirdParty
+from rekindle.model.supply import ThirdParty
 from rekindle.model.version import compare, flavour_name, key, minor
 from rekindle.plan.candidates import Assessed, Candidate, hazards_met
 from rekindle.plan.question import Question
@@ -110,22 +109,21 @@ def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     memory = cost.memory_gib  # no more than that many jobs need
     if question.memory_gib is not None:
         memory = max(cost.largest_gib, min(memory, jobs * cost.job_gib))
-    archs = max(len(arch_list), 1) if candidate.backend != "cpu" else 0
+    cpu_minutes = cost.cpu_minutes
+    if candidate.backend != "cpu":
+        cpu_minutes += cost.arch_minutes * max(len(arch_list), 1)
+    if cost.unoptimised_minutes is not None and _is_unoptimised(by_hand):
+        cpu_minutes = cost.unoptimised_minutes
+    minutes = max(5, round(cpu_minutes / jobs))
     recipe = BuildRecipe(
+        **shared_fields(draft, BuildRecipe),
         source=SOURCE,
         origin=inputs.origin,
-        packages=draft.packages,
-        env=draft.env,
-        cmake=draft.cmake,
         patches=patches,
         compiler=candidate.compiler,
-        toolchain=draft.toolchain,
-        pins=draft.pins,
-        asserts=draft.asserts,
-        losses=tuple(draft.losses),
         disk_gib=cost.disk_gib,
         memory_gib=memory,
-        minutes=_estimate_minutes(cost, archs, jobs, by_hand),
+        minutes=(minutes, minutes * 2),
         arch_list=arch_list,
     )
     if inputs.taken:
@@ -154,8 +152,7 @@ def _leave_out_absent_cudnn(
     how = f" ({_cudnn_origin(candidate, cudnn, question)})" if cudnn else ""
     draft.env["USE_CUDNN"] = "0"
     draft.asserts = drop_names(draft.asserts, ("USE_CUDNN",))
-    loss = "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
-    draft.losses.append(loss)
+    draft.losses += ("cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels",)
     return say("no-cudnn-here", which=f"cuDNN {cudnn}{how}" if cudnn else "cuDNN")
 
 
@@ -213,18 +210,18 @@ def _settle_losses(candidate: Candidate, question: Question, draft: RecipeDraft)
     if candidate.backend == "cuda":
         if windows or question.tegra:
             draft.env["USE_NCCL"] = "0"
-            draft.losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
+            draft.losses += ("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo",)
         # What one card can use stays in; the others go without it at run time, as with official wheels.
         shared = dict(lost_in_build(max(question.sms), candidate.torch, question.facts)) if question.sms else {}
         for loss, off in lost_in_build(oldest, candidate.torch, question.facts) if oldest is not None else ():
             draft.env.update(off if loss in shared else {})
-            draft.losses.append(loss if loss in shared else f"{loss}, which {oldest} is not")
+            draft.losses += (loss if loss in shared else f"{loss}, which {oldest} is not",)
     if windows and candidate.backend == "rocm":
-        draft.losses.append("Triton: there is none for ROCm on Windows")
+        draft.losses += ("Triton: there is none for ROCm on Windows",)
     if question.cpu_lacks(("avx2", "fma")):
         draft.env["USE_FBGEMM"] = "0"
-        draft.losses.append("FBGEMM (quantised operators): it needs AVX2")
-        draft.losses.append("NNPACK: on x86 it needs AVX2 and steps aside by itself")
+        draft.losses += ("FBGEMM (quantised operators): it needs AVX2",)
+        draft.losses += ("NNPACK: on x86 it needs AVX2 and steps aside by itself",)
 
 
 def _choose_pins(candidate: Candidate, question: Question) -> dict[str, str]:
@@ -291,15 +288,6 @@ def _compiler_package(kind: str, version: str, question: Question) -> str:
         install = "apt install" if manager.name == "apt" else manager.install
         return f": {install} {manager.cxx.format(version=number)}"
     return f" ({row.name} itself has gcc {row.gcc})" if row and row.gcc else ""
-
-
-def _estimate_minutes(row: BuildCost, archs: int, jobs: int, settings: Mapping[str, str]) -> tuple[int, int]:
-    """What so many jobs take on this machine for so many architectures of cards."""
-    cpu_minutes = row.cpu_minutes + row.arch_minutes * archs
-    if row.unoptimised_minutes is not None and _is_unoptimised(settings):
-        cpu_minutes = row.unoptimised_minutes
-    low = max(5, round(cpu_minutes / jobs))
-    return low, low * 2
 
 
 def _is_unoptimised(settings: Mapping[str, str]) -> bool:

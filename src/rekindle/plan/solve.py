@@ -15,6 +15,7 @@ from rekindle.compat.driver import wanted_driver
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
+from rekindle.model.document import shared_fields
 from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
@@ -39,7 +40,7 @@ from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
 from rekindle.plan.rules_gpu import driver_answer
-from rekindle.plan.rules_system import find_obstacle
+from rekindle.plan.rules_toolchain import find_obstacle
 from rekindle.plan.wording.document import compose_plan
 
 _ENOUGH_BUILDS = 2
@@ -120,8 +121,12 @@ def _judge_question(
 ) -> PlanOutcome:
     """All that is known about every way, before any of it is put into words. It looks at the CPU for hazards only."""
     outcome = solve(question, wheelhouse, builds_only=builds_only)
-    if not builds_only and (outcome.best is None or _only_libc_is_old(outcome)):
-        outcome.nearest = find_nearest(question)[: _NEAR if outcome.best is None else 1]
+    best = outcome.best
+    if builds_only or (best is not None and (best.candidate.answer == "install" or question.wish.build)):
+        return outcome
+    # Without any way; or where it takes a build or a graft, and a newer system alone would give a wheel.
+    if best is None or any({no.code for no in wheel.refusals} == {"glibc-too-old"} for wheel in outcome.wheels):
+        outcome.nearest = find_nearest(question)[: _NEAR if best is None else 1]
     return outcome
 
 
@@ -155,8 +160,7 @@ def solve(
         if outcome.best is None and planned == {gpu.arch for gpu in question.gpus}:
             break
     chosen = outcome
-    held_back = _screen_holds_back(groups, outcome, question) or _may_not_compute(outcome, groups)
-    if outcome.best is None or question.wish.serve == "newest" or held_back:
+    if outcome.best is None or question.wish.serve == "newest" or _holds_others_back(groups, outcome):
         cards, chosen = _choose_group(groups, outcome, question)
         chosen.unserved = tuple(gpu for gpu in question.gpus if gpu not in cards)
     if chosen is not outcome and outcome.best is not None:
@@ -190,18 +194,17 @@ def _choose_group(groups: list[ServedCards], outcome: PlanOutcome, question: Que
     return max(mine, key=lambda group: _newness(group[1]), default=everyone)
 
 
-def _screen_holds_back(groups: list[ServedCards], outcome: PlanOutcome, question: Question) -> bool:
-    """Would the cards that compute have a newer torch without one that can only drive a screen?"""
-    large = tuple(gpu for gpu in question.gpus if gpu.memory_gib is None or gpu.memory_gib >= _SCREEN_GIB)
-    if question.wish.serve == "all" or question.torch is not None or len(large) == len(question.gpus):
+def _holds_others_back(groups: list[ServedCards], outcome: PlanOutcome) -> bool:
+    """Would most cards have a better torch without one? Without one that can only drive a screen, or where serving all
+    takes a build whose libraries may lack a card, and the others have a wheel."""
+    best, question = outcome.best, outcome.question
+    if question.wish.serve == "all":
         return False
-    return any(set(cards) == set(large) and _newness(alone) > _newness(outcome) for cards, alone in groups)
-
-
-def _may_not_compute(outcome: PlanOutcome, groups: list[ServedCards]) -> bool:
-    """Serving all cards takes a build whose libraries may lack one of them, and the others have a wheel."""
-    best, wish = outcome.best, outcome.question.wish
-    if best is None or best.candidate.answer != "build" or wish.build or wish.serve == "all":
+    large = {gpu for gpu in question.gpus if gpu.memory_gib is None or gpu.memory_gib >= _SCREEN_GIB}
+    without_small = [alone for cards, alone in groups if set(cards) == large] if question.torch is None else []
+    if any(_newness(alone) > _newness(outcome) for alone in without_small):
+        return True
+    if best is None or best.candidate.answer != "build" or question.wish.build:
         return False
     gap = any(doubt.code == "rocm-math-gap" for doubt in best.doubts)
     return gap and any(_newness(smaller)[0] for _, smaller in groups)
@@ -211,14 +214,6 @@ def _newness(outcome: PlanOutcome) -> tuple[bool, tuple[int, ...]]:
     """A wheel before a build, then the newer torch."""
     best = outcome.best
     return best is not None and best.candidate.answer == "install", key(best.candidate.torch) if best else ()
-
-
-def _only_libc_is_old(outcome: PlanOutcome) -> bool:
-    """It takes a build or a graft, and a newer system alone would give a wheel."""
-    best, wish = outcome.best, outcome.question.wish
-    if best is None or best.candidate.answer == "install" or wish.build:
-        return False
-    return any({no.code for no in wheel.refusals} == {"glibc-too-old"} for wheel in outcome.wheels)
 
 
 def find_nearest(question: Question) -> list[tuple[str, Assessed]]:
@@ -393,8 +388,7 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
         proposed=any(each.feasible and same(each.candidate) == same(plan) for each in assessed),
         considered=tuple(
             Considered(
-                name=each.candidate.name,
-                answer=each.candidate.answer,
+                **shared_fields(each.candidate, Considered),
                 feasible=each.feasible,
                 refusals=tuple(refusal for refusal in each.refusals if not refusal.departure),
             )

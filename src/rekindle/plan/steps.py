@@ -9,7 +9,7 @@ from rekindle.model.plan import CUDNN_SWITCH, HERE, BuildRecipe, Reason, Request
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
-from rekindle.scripts.spell import cache_line
+from rekindle.scripts.quoting import cache_line
 
 # From this release on each flavour has an index of its own; before, one page of files held all of them.
 FIRST_OWN_INDEX = "1.11"

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rekindle.compat.supply import from_index, install_line, losses_of, manager_of, needs_for, packages_of, settings_of
+from rekindle.compat.resources import (
+    from_index,
+    install_line,
+    losses_of,
+    manager_of,
+    needs_for,
+    packages_of,
+    settings_of,
+)
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason, Step, Wish
 from rekindle.model.supply import ThirdParty
@@ -15,14 +23,14 @@ from rekindle.plan.rules import say
 
 @dataclass(kw_only=True)
 class RecipeDraft:
-    """The settings of a build while they are decided, one after the other."""
+    """The settings of a build while they are decided, by their names in the recipe."""
 
     env: dict[str, str] = field(default_factory=dict)
     cmake: dict[str, str] = field(default_factory=dict)
     asserts: dict[str, str] = field(default_factory=dict)
     toolchain: dict[str, str] = field(default_factory=dict)
     pins: dict[str, str] = field(default_factory=dict)
-    losses: list[str] = field(default_factory=list)
+    losses: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
 
@@ -58,7 +66,7 @@ def settle_third_parties(
         # MKL comes by pip; a BLAS of the system makes that superfluous.
         draft.pins = drop_names(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
     draft.pins |= {name: pin for row in rows for name, pin in row.pins.items()}
-    draft.losses = list(dict.fromkeys((*draft.losses, *losses_of(rows, candidate.backend))))
+    draft.losses = tuple(dict.fromkeys((*draft.losses, *losses_of(rows, candidate.backend))))
 
 
 def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin: str) -> Reason:

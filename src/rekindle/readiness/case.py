@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from packaging.utils import parse_wheel_filename
 
-from rekindle.compat.supply import from_index, is_planned_cudnn, parts_for
+from rekindle.compat.resources import from_index, is_planned_cudnn, parts_for
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machine, Purpose

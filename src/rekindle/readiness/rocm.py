@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from rekindle.compat.supply import needs_for, rocm_packages
+from rekindle.compat.resources import needs_for, rocm_packages
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host

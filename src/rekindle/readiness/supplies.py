@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from rekindle.compat.supply import companion_downloads, companion_needs, from_index, needs_for, parts_for
+from rekindle.compat.resources import companion_downloads, companion_needs, from_index, needs_for, parts_for
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import telling_lines

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rekindle.compat.operators import describe_trials
+from rekindle.compat.processor import describe_trials
 from rekindle.model.guard import GuardReport
 from rekindle.model.proof import RecordReview
 from rekindle.model.verify import VerifyCheck, VerifyComparison, VerifyReport

@@ -7,7 +7,7 @@ from pathlib import Path
 from rekindle.model.plan import Step
 from rekindle.model.words import Exported, Text, VariantEnvironment, Versions
 from rekindle.render.screen import Screen, commands_as_called
-from rekindle.scripts.spell import spell
+from rekindle.scripts.quoting import spell
 
 
 def show_text(document: Text, screen: Screen) -> None:

@@ -17,8 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, pip_arguments
 from rekindle.model.version import pin_requirement
-from rekindle.scripts.quoting import comment, plain_word
-from rekindle.scripts.spell import cache_line, is_forwarded
+from rekindle.scripts.quoting import cache_line, comment, is_forwarded, plain_word
 
 REPOSITORIES = {
     "torch": "https://github.com/pytorch/pytorch.git",

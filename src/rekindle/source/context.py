@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rekindle.compat.supply import parts_for
+from rekindle.compat.resources import parts_for
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.host.text import version_in

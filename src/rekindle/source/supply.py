@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.compat.supply import parts_for, takes_from_index
+from rekindle.compat.resources import parts_for, takes_from_index
 from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.host.download import download
 from rekindle.host.files import sha256_of, whole_file, write_atomically

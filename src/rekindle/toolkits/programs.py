@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rekindle.compat.supply import how_to_install, install_line
+from rekindle.compat.resources import how_to_install, install_line
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking, ask_each

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rekindle.compat.operators import SILENT
+from rekindle.compat.processor import SILENT
 from rekindle.errors import has_package
 from rekindle.formats.elf import open_elf
 from rekindle.formats.view import Malformed

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.compat.operators import SILENT, Suspicion
-from rekindle.compat.processor import missing
+from rekindle.compat.processor import SILENT, Suspicion, missing
 from rekindle.host.files import write_atomically
 from rekindle.model.document import encode
 from rekindle.model.verify import VerifyCheck, VerifyReport

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rekindle.compat.companions import find_package, near_packages
-from rekindle.compat.operators import Suspicion
+from rekindle.compat.processor import Suspicion
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.sandbox import Sandbox

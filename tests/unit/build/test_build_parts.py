@@ -19,7 +19,7 @@ from rekindle.model.build_options import memory_budget
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import wheel_version
-from rekindle.scripts.spell import is_forwarded
+from rekindle.scripts.quoting import is_forwarded
 
 GIB = 1 << 30
 

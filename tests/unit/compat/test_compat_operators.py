@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from rekindle.compat.operators import describe_trials, load_operators, suspicions, usual_suspects
-from rekindle.compat.processor import FEATURES, features_of
+from rekindle.compat.processor import FEATURES, describe_trials, features_of, load_operators, suspicions, usual_suspects
 from rekindle.facts import load_facts
 from rekindle.model.machine import Cpu
 from rekindle.model.wheel import CodeEvidence, OperatorTrial

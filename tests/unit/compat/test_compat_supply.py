@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.compat.supply import (
+from rekindle.compat.resources import (
     from_index,
     how_to_install,
     install_line,

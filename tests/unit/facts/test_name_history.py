@@ -10,23 +10,23 @@ import pytest
 
 import measure_names as measuring
 from rekindle.explain.engine import diagnose
-from rekindle.facts import name_history
-from rekindle.facts.name_history import find_module, find_name, find_parameter
+from rekindle.facts import names
+from rekindle.facts.names import find_module, find_name, find_parameter
 from rekindle.model.version import key
 
-TABLES = sorted((Path(name_history.__file__).parent / "names/history").glob("*.toml"))
+TABLES = sorted((Path(names.__file__).parent / "names/history").glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_a_table_is_in_order_and_says_each_thing_once(path: Path) -> None:
-    history = name_history._load(path.stem)
+    history = names._load(path.stem)
     assert history is not None and history.how == "measured" and history.source.endswith(f"/{history.project}/")
     assert path.stat().st_size < 600_000
     for table in (history.came, history.gone):
         assert list(table) == sorted(table, key=key)
         assert all(key(history.first) < key(release) <= key(history.last) for release in table)
-        for names in table.values():
-            lines = [line.split() for line in names.splitlines() if line]
+        for listed in table.values():
+            lines = [line.split() for line in listed.splitlines() if line]
             assert len({line[0] for line in lines}) == len(lines)
             assert all(len(line) > 1 and len(set(line)) == len(line) for line in lines)
 
@@ -79,18 +79,18 @@ def test_parameters() -> None:
 
 def test_a_parameter_of_several_packages_is_torchs_or_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {name: f"\nstep() fast\nLoader.step() {name} fast\n" for name in ("torch", "lightning", "peft")}
-    monkeypatch.setattr(name_history, "_packages", lambda: tuple(texts))
-    monkeypatch.setattr(name_history, "_text_of", texts.__getitem__)
+    monkeypatch.setattr(names, "_packages", lambda: tuple(texts))
+    monkeypatch.setattr(names, "_text_of", texts.__getitem__)
     table = {
-        name: name_history.HistoryFile(
+        name: names.HistoryFile(
             source="", date="", how="measured", project=name, first="1", last="3", came={"2": text}, gone={}
         )
         for name, text in texts.items()
     }
-    monkeypatch.setattr(name_history, "_load", table.get)
+    monkeypatch.setattr(names, "_load", table.get)
     assert find_parameter("step", "fast") == ("torch", "2", None)
     assert find_parameter("Loader.step", "peft") == ("peft", "2", None)
-    monkeypatch.setattr(name_history, "_packages", lambda: ("lightning", "peft"))
+    monkeypatch.setattr(names, "_packages", lambda: ("lightning", "peft"))
     assert find_parameter("step", "fast") is None
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.compat.closed_libraries import judge_closed_libraries
-from rekindle.compat.graft import stays_without
+from rekindle.compat.graft import judge_closed_libraries, stays_without
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.graft.wheel import exchange_requirement, exchanged_packages, start_hook, switched_off

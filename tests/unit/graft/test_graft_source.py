@@ -17,7 +17,7 @@ from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, write_library
 from rekindle import api
 from rekindle.compat.graft import find_recipe
-from rekindle.compat.supply import parts_for
+from rekindle.compat.resources import parts_for
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.formats.cubin import other_arch

@@ -14,7 +14,7 @@ from rekindle.api import machine_from_flags, plan
 from rekindle.errors import BadInput
 from rekindle.journey.matrix import load_lock, lock_file, matrix_plan, this_worker
 from rekindle.journey.matrix_work import matrix_cell
-from rekindle.matrix.folder import CellFolder
+from rekindle.matrix.ledger import CellFolder
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import load

@@ -15,8 +15,20 @@ from matrix_mini import cell
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.matrix.engine import Ending
-from rekindle.matrix.folder import DEAD_AFTER_SECONDS, CellFolder, Owner, hold_cell, is_held, read_owner
-from rekindle.matrix.ledger import Decision, DirectoryLedger, begin_attempt, end_attempt, fail_attempt, wheel_is_good
+from rekindle.matrix.ledger import (
+    DEAD_AFTER_SECONDS,
+    CellFolder,
+    Decision,
+    DirectoryLedger,
+    Owner,
+    begin_attempt,
+    end_attempt,
+    fail_attempt,
+    hold_cell,
+    is_held,
+    read_owner,
+    wheel_is_good,
+)
 from rekindle.model.document import encode
 from rekindle.model.matrix import CellState, Defaults
 
@@ -70,8 +82,8 @@ def test_one_owner_at_a_time(folder: CellFolder) -> None:
     assert read_owner(folder) is None
 
 
-HOLD = "import sys,time;from pathlib import Path;from rekindle.matrix.folder import CellFolder as F;\
-from rekindle.matrix.folder import hold_cell;\
+HOLD = "import sys,time;from pathlib import Path;from rekindle.matrix.ledger import CellFolder as F;\
+from rekindle.matrix.ledger import hold_cell;\
 c=hold_cell(F(Path(sys.argv[1]),sys.argv[2]));c.__enter__();print('held',flush=True);time.sleep(60)"
 
 

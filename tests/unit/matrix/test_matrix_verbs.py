@@ -25,7 +25,7 @@ from rekindle.journey.matrix import (
     matrix_status,
     matrix_watch,
 )
-from rekindle.matrix.folder import CellFolder, hold_cell
+from rekindle.matrix.ledger import CellFolder, hold_cell
 from rekindle.model.matrix import Attempt, CellState, MatrixLock, RunOptions, Worker
 from tiny_wheels import make_wheel
 

@@ -14,7 +14,7 @@ from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.journey import matrix_work
 from rekindle.journey.matrix_work import matrix_cell
-from rekindle.matrix.folder import CellFolder, tree_place
+from rekindle.matrix.ledger import CellFolder, tree_place
 from rekindle.model.build import BuildFailure, BuildResult, Phase
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.diagnosis import Diagnosis, Match

@@ -14,7 +14,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.version import matches
 from rekindle.plan.evidence import anybody_built, evidence, sources_parse, weakest_build
 from rekindle.plan.question import OTHER_ARCHS
-from rekindle.plan.rules_system import find_obstacle
+from rekindle.plan.rules_toolchain import find_obstacle
 from rekindle.plan.solve import why_not
 from rekindle.source.patches.header import Context, load_patches
 

@@ -17,8 +17,7 @@ from rekindle.model.machine import Compiler, Python, Toolkit
 from rekindle.plan.candidates import buildable_releases, choose_python, source_builds
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
-from rekindle.plan.rules_system import find_obstacle
-from rekindle.plan.rules_toolchain import choose_compiler, visual_studio
+from rekindle.plan.rules_toolchain import choose_compiler, find_obstacle, visual_studio
 from rekindle.plan.solve import make_plan
 
 

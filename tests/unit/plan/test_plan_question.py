@@ -11,7 +11,7 @@ from rekindle.errors import BadInput
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Wish
 from rekindle.plan.question import Question, check_wish
-from rekindle.plan.rules_system import find_obstacle
+from rekindle.plan.rules_toolchain import find_obstacle
 
 
 def test_an_unknown_release_is_told_the_newest() -> None:

@@ -11,7 +11,7 @@ from rekindle.model.plan import Step
 from rekindle.plan.question import BuildInputs
 from rekindle.plan.solve import make_plan
 from rekindle.plan.steps import front_end, interpreter_words, toolkit_folder
-from rekindle.scripts.spell import spell
+from rekindle.scripts.quoting import spell
 
 NEWEST = FACTS.releases[0]
 

@@ -6,7 +6,7 @@ import pytest
 from planning import FACTS, ask, kits
 from planning import plan as planned
 
-from rekindle.compat.supply import parts_for
+from rekindle.compat.resources import parts_for
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.supply import FromIndex, ThirdParty
@@ -37,7 +37,7 @@ def settled(*rows: ThirdParty, candidate: Candidate = BUILD, machine: Machine = 
         asserts=dict(ASSERTS),
         toolchain=dict(TOOLCHAIN),
         pins=dict(PINS),
-        losses=["lost before"],
+        losses=("lost before",),
     )
     settle_third_parties(draft, rows, candidate, machine)
     return draft
@@ -106,7 +106,7 @@ def test_settings_of_a_gpu_only_with_one() -> None:
 
 def test_losses_add_up_once() -> None:
     rows = (part("a", "off", loss="no a"), part("b", "off", loss="lost before"), part("c"))
-    assert settled(*rows).losses == ["lost before", "no a"]
+    assert settled(*rows).losses == ("lost before", "no a")
 
 
 def test_packages_by_the_system_s_own_manager() -> None:

@@ -16,7 +16,7 @@ import needs
 from rekindle.build import tree as state
 from rekindle.build.assertwanted import check_configuration
 from rekindle.build.launchers import behind_one_name
-from rekindle.compat.supply import parts_for
+from rekindle.compat.resources import parts_for
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.formats.ninja import has_objects
 from rekindle.host.live import LiveHost

@@ -9,7 +9,7 @@ import pytest
 
 from needs import tool
 from rekindle.errors import BadInput
-from rekindle.scripts.spell import cache_line, is_forwarded
+from rekindle.scripts.quoting import cache_line, is_forwarded
 
 VALUES = ("OFF", "a b", "a;b", "${x}", 'a "b"', "]]", "]=]", "]===]", "]==", "a\\b", "", "#x", "$ENV{HOME}")
 

@@ -18,11 +18,10 @@ from rekindle.cli.verb import add_arguments
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.scripts.formats import encode, render
+from rekindle.scripts.formats import cuda_release, encode, fit_runner, render
 from rekindle.scripts.quoting import ps_word
 from rekindle.scripts.recipe import make_recipe
 from rekindle.scripts.templates import FORMATS
-from rekindle.scripts.workflow import cuda_release, fit_runner
 
 KEPLER = make_recipe(plans.KEPLER_WINDOWS, {})
 assert plans.KEPLER_WINDOWS.build is not None
@@ -141,20 +140,20 @@ def test_a_mac_gets_what_runs_on_it() -> None:
 
 def test_a_long_build_is_split_and_an_endless_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from rekindle.compat.resources import build_cost as real
-    from rekindle.scripts import workflow
+    from rekindle.scripts import formats
 
     def cost(minutes: int):  # type: ignore[no-untyped-def]
         return lambda *given: msgspec.structs.replace(real(*given), cpu_minutes=minutes, job_gib=4.0)
 
     recipe = make_recipe(build_of(), {})
     for minutes, rounds in ((4 * 300, 1), (4 * 300 + 4, 2), (4 * 1200, 4)):
-        monkeypatch.setattr(workflow, "build_cost", cost(minutes))
-        assert workflow.fit_runner(recipe, "linux").rounds == rounds
+        monkeypatch.setattr(formats, "build_cost", cost(minutes))
+        assert formats.fit_runner(recipe, "linux").rounds == rounds
     text = render(recipe, "github")
     assert 'needs: "build-3"' in text and text.count("continue-on-error") == 3 and text.count("attest-build") == 1
-    monkeypatch.setattr(workflow, "build_cost", cost(4 * 1200 + 4))
+    monkeypatch.setattr(formats, "build_cost", cost(4 * 1200 + 4))
     with pytest.raises(BadInput, match="1201 minutes"):
-        workflow.fit_runner(recipe, "linux")
+        formats.fit_runner(recipe, "linux")
 
 
 def test_the_windows_workflow_brings_cuda_and_cudnn() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from needs import tool
 from rekindle.model.plan import HERE, Step
-from rekindle.scripts.spell import Shell, shell_script, spell
+from rekindle.scripts.quoting import Shell, shell_script, spell
 
 AWKWARD = "a b;c 'd' $HOME %PATH% <2"
 SETTINGS = Step(kind="write", folder="x.cmake", argv=('set(A OFF CACHE STRING "from the plan" FORCE)', "set(B 1)"))

@@ -16,7 +16,7 @@ import pytest
 
 import needs
 import source_mini as mini
-from rekindle.compat.supply import parts_for
+from rekindle.compat.resources import parts_for
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed

@@ -12,7 +12,7 @@ import pytest
 import needs
 import rekindle.source.supply
 import source_mini as mini
-from rekindle.compat.supply import parts_for
+from rekindle.compat.resources import parts_for
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.compat.operators import OperatorCall, Suspicion, describe_trials
+from rekindle.compat.processor import OperatorCall, Suspicion, describe_trials
 from rekindle.inspect.verdict import verdict_for
 from rekindle.model.document import load_kept
 from rekindle.model.machine import Cpu, Machine, Os

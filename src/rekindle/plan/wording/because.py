@@ -17,7 +17,7 @@ from rekindle.plan.grafts import lacking_archs
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES, refuse, say
 from rekindle.plan.rules_gpu import card, driver_answer
-from rekindle.plan.rules_system import files_page
+from rekindle.plan.rules_toolchain import files_page
 from rekindle.plan.steps import FIRST_OWN_INDEX
 
 _KITS = ("cuda", "rocm", "variant")

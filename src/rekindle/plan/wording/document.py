@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rekindle.model.document import shared_fields
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.version import minor
 from rekindle.plan.assess import ANCIENT_RELEASES, GroupPlan, PlanOutcome, is_guess, with_hazards
@@ -26,7 +27,7 @@ from rekindle.plan.wording.because import (
     why_no_wheel,
 )
 from rekindle.plan.wording.warnings import hopeless_cards, warnings_for
-from rekindle.scripts.spell import spell
+from rekindle.scripts.quoting import spell
 
 _WAYS = {
     "install": "an official wheel",
@@ -84,14 +85,9 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     # Is a card left out that nobody said may be?
     leaves_out = bool(outcome.unserved) and (outcome.whole is None or question.wish.serve != "newest")
     return Plan(
-        answer=candidate.answer,
+        **shared_fields(candidate, Plan),
         as_asked=not (changes or leaves_out or question.bought_in_vain or is_guess(best)),
-        torch=candidate.torch,
-        variant=candidate.variant,
-        cuda=candidate.cuda,
-        rocm=candidate.rocm,
         cudnn=cudnn,
-        python=candidate.python,
         numpy=numpy_limit(candidate, question) or ">=1.26",
         arch_list=recipe.arch_list if recipe else (),
         requests=requests,
@@ -232,6 +228,5 @@ def alternative(assessed: Assessed, lead: str = "", beside: str | None = None) -
         why += f", evidence: {assessed.evidence.grade}"
     if notes or doubts:
         why += " (" + " ".join((notes or doubts)[:1]) + ")"
-    same = ("answer", "torch", "variant", "cuda", "rocm", "python", "compiler")
     driver = next((change.to for change in changes if change.what == "driver"), None)
-    return Alternative(**{name: getattr(candidate, name) for name in same}, driver=driver, why=lead + why)
+    return Alternative(**shared_fields(candidate, Alternative), driver=driver, why=lead + why)
