@@ -104,6 +104,7 @@ class PlatformName(Part, frozen=True, kw_only=True):
     arch: str
     short: str
     exact: str
+    pixi: str | None = None
 
 
 PLATFORM_NAMES = read_own(__file__, "platforms.toml", dict[Platform, PlatformName])

@@ -100,35 +100,30 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
     refused: list[RefusedRow] = []
     away: list[RefusedRow] = []
 
-    def finding(
-        kind: FindingKind, row: ChosenRow | None, name: str | None, notes: tuple[str, ...] = ()
-    ) -> CompanionFinding:
+    def finding(kind: FindingKind, row: ChosenRow | None) -> CompanionFinding:
+        name, notes = (chosen_version(row, version), tuple(_notes(row, at, facts))) if row else (None, ())
         # Torch conditions of rows that only the torch (or its CUDA, or its Python) keeps away.
         free = {"torch", "python", "cuda"}
         pulls = dict.fromkeys(row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= free)
         return CompanionFinding(package, kind, name, row, _main_refusals(refused), notes, tuple(pulls), stand_ins)
 
-    fit = _first_fitting(wheels, at, facts, version, refused)
-    if fit is not None:
-        chosen, notes = fit
-        last = chosen.version != about.last and _is_dropped(chosen, refused)
-        return finding("last" if last else "runs", chosen, chosen_version(chosen, version), notes)
+    if wheel := _first_fitting(wheels, at, facts, version, refused):
+        last = wheel.version != about.last and _is_dropped(wheel, refused)
+        return finding("last" if last else "runs", wheel)
     ready = [row for row in forks if not row.stands_in]
     early = _first_fitting([row for row in ready if row.first], at, facts, "", away)
     if early is not None and not version:
-        return finding("alternative", early[0], early[0].version, early[1])
-    compiled = _first_fitting(sources, at, facts, version, refused)
-    if compiled is not None:
-        source, notes = compiled
+        return finding("alternative", early)
+    if source := _first_fitting(sources, at, facts, version, refused):
         newest = chosen_version(source, version) == about.last or not _is_dropped(source, refused)
-        return finding("build" if newest else "last", source, chosen_version(source, version), notes)
+        return finding("build" if newest else "last", source)
     late = _first_fitting([row for row in ready if not row.first], at, facts, "", away)
     if late is not None and not version:
-        return finding("alternative", late[0], late[0].version, late[1])
+        return finding("alternative", late)
     if not version:
         refused += away
     unknown = not refused or all(no.axis == "unknown" for no in _main_refusals(refused))
-    return finding("unknown" if unknown else "none", None, None)
+    return finding("unknown" if unknown else "none", None)
 
 
 def _missing_version(package: str, about: CompanionPackage, version: str) -> No | None:
@@ -156,11 +151,11 @@ def _newest_first(package: str, facts: Facts) -> tuple[list[CompanionPackageWhee
 
 def _first_fitting(
     rows: Sequence[_Some], at: TorchSurroundings, facts: Facts, version: str, refused: list[RefusedRow]
-) -> tuple[_Some, tuple[str, ...]] | None:
+) -> _Some | None:
     for row in rows:
         nos = refusals(row, at, facts, version)
         if not nos:
-            return row, tuple(_notes(row, at, facts))
+            return row
         refused.append((row, nos))
     return None
 

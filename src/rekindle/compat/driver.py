@@ -9,7 +9,7 @@ driver comes with JetPack.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import CompatAnswer
@@ -109,14 +109,11 @@ class CommonDriver(NamedTuple):
 
 def common_driver(cards: Iterable[Sm], side: Side, facts: Facts) -> CommonDriver:
     """The drivers that all these cards share: none for a K40c beside an H200."""
-    first = newest = last = below = oldest = source = None
-    for sm in cards:
-        span = card_drivers(sm, side, facts)
-        if span.first and (first is None or key(span.first) > key(first)):
-            first, newest = span.first, sm
-        if span.below is not None and (below is None or span.below < below):
-            last, below, oldest, source = span.last, span.below, sm, span.source
-    return CommonDriver(first, last, below, newest, oldest, source)
+    spans = {sm: card_drivers(sm, side, facts) for sm in cards}
+    newest = max((sm for sm in spans if spans[sm].first), key=lambda sm: key(spans[sm].first or ""), default=None)
+    oldest = min((sm for sm in spans if spans[sm].below), key=lambda sm: spans[sm].below or 0, default=None)
+    end = spans[oldest] if oldest else CardDrivers()
+    return CommonDriver(spans[newest].first if newest else None, end.last, end.below, newest, oldest, end.source)
 
 
 def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Facts, *, ptx: bool = False) -> str | None:
@@ -210,7 +207,10 @@ def intel_driver(row: XeGeneration, side: Side) -> str | None:
 
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:
     """The newest CUDA whose own driver is no newer than this one; None for a driver older than our tables."""
-    return _newest_fitting(side, facts, lambda own: reaches(driver, own))
+    drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
+    return max(
+        (minor(cuda) for cuda, own in drivers if own is not None and reaches(driver, own)), key=key, default=None
+    )
 
 
 def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
@@ -225,14 +225,7 @@ def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
     if drivers.last is None:
         return None
     # On Windows a branch goes by higher numbers too (R470 up to 475): it ends where the next one begins.
-    below = drivers.below or drivers.last + 1
-    return _newest_fitting(side, facts, lambda own: branch(own) < below)
-
-
-def _newest_fitting(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None:
-    """The newest CUDA whose own driver fits."""
-    drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
-    return max((minor(cuda) for cuda, own in drivers if own is not None and fits(own)), key=key, default=None)
+    return newest_cuda(str((drivers.below or drivers.last + 1) - 1), side, facts)
 
 
 @functools.lru_cache(maxsize=128)

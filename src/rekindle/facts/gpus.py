@@ -89,7 +89,7 @@ def product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
     for vendor, chips in _chips(facts).items():
         for chip_name, chip in chips.items():
             for name in chip.products:
-                spellings = {name, *alternatives(name)} if " / " in name else (name,)
+                spellings = dict.fromkeys((name, *alternatives(name))) if " / " in name else (name,)
                 names += [(spelling, Product(vendor, name, chip_name, chip)) for spelling in spellings]
             names.append((chip_name, Product(vendor, chip_name, chip_name, chip)))
     return tuple(names)

@@ -243,13 +243,14 @@ class Loop:
         if ending.why or ending.code < 0:
             self.ledger.ended(cell, ending)
         self._warm[cell.tree] = worker
+        self._settle(cell, "done")
+
+    def _settle(self, cell: Cell, done: str) -> None:
+        """It was built, in the words ``done``; else it waits for another try, or is left."""
         if self.ledger.done(cell):
             self._finished.add(cell.id)
-            self.say(f"{cell.name}: done")
+            self.say(f"{cell.name}: {done}")
             return
-        self._try_again(cell)
-
-    def _try_again(self, cell: Cell) -> None:
         decision = self.ledger.decide(cell, fresh_run=False)
         if decision.build:
             self.tally.retried += 1
@@ -262,8 +263,4 @@ class Loop:
             if self.ledger.held(cell):
                 continue
             self._elsewhere.discard(cell_id)
-            if self.ledger.done(cell):
-                self._finished.add(cell_id)
-                self.say(f"{cell.name}: done by another run")
-            else:
-                self._try_again(cell)
+            self._settle(cell, "done by another run")

@@ -139,13 +139,16 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
         takes = [v for v in reversed(question.facts.toolkits) if takes_compiler(rows[v], kind, version) is True]
         newer = f", or CUDA {takes[0]} or newer" if takes and compare(takes[0], candidate.cuda or "0") > 0 else ""
         best = f"{kind}-{newest_compiler(row, kind)}"
-        best = f"the Visual Studio {row.visual_studio} toolset" if kind == "msvc" else best
+        spoken = compiler.replace("-", " ", 1)
+        if kind == "msvc":
+            best = f"the Visual Studio {row.visual_studio} toolset"
+            spoken = f"MSVC {version} (Visual Studio {visual_studio(version)})"
         yield refuse(
             "host-compiler-rejected",
             candidate,
             rule="R202",
             compiler=compiler,
-            spoken=_spoken_compiler(compiler),
+            spoken=spoken,
             span=compiler_span(row, kind),
             remedy=f"use {best}{newer}",
             source=row.host_source or row.source[0],
@@ -156,13 +159,6 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
     for hazard in hazards_met(replace(candidate, compiler=compiler), question):
         if hazard.compiler is not None and hazard.effect == "breaks" and not is_cured(hazard):
             yield hazard_refusal(hazard, compiler, rule="R204")
-
-
-def _spoken_compiler(compiler: str) -> str:
-    kind, _, version = compiler.partition("-")
-    if kind == "msvc" and version:
-        return f"MSVC {version} (Visual Studio {visual_studio(version)})"
-    return compiler.replace("-", " ", 1)
 
 
 def compiler_fits(compiler: str, candidate: Candidate, question: Question) -> bool:
@@ -184,8 +180,7 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
             of_kind = [name for name in installed if name.startswith(kind)]
             if (choice := _first_fitting(of_kind, candidate, question)) is not None:
                 return choice
-    windows = question.machine.os.system == "windows"
-    proposals = _usual_msvc(candidate, question) if windows else (*_distro_gcc(candidate, question), *GCC)
+    proposals = _proposed_compilers(candidate, question)
     if wish is None:
         return _first_fitting(proposals, candidate, question)
     if wish.startswith("clang"):
@@ -199,17 +194,15 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
     return fitting[0] if fitting else None
 
 
-def _usual_msvc(candidate: Candidate, question: Question) -> tuple[str, ...]:
-    """First those of the Visual Studio that official builds of this release are made with, newest first."""
-    year = question.facts.era(candidate.torch).visual_studio
-    same = [name for name in reversed(MSVC) if year and visual_studio(name.partition("-")[2]) == year]
-    return (*same, *(name for name in MSVC if name not in same))
-
-
-def _distro_gcc(candidate: Candidate, question: Question) -> tuple[str, ...]:
-    """The distribution's own, which its package manager has and whose libstdc++ every program there loads."""
+def _proposed_compilers(candidate: Candidate, question: Question) -> tuple[str, ...]:
+    """On Windows those of the Visual Studio that official builds of this release are made with first, newest first;
+    else the distribution's own, which its package manager has and whose libstdc++ every program there loads."""
+    if question.machine.os.system == "windows":
+        year = question.facts.era(candidate.torch).visual_studio
+        same = [name for name in reversed(MSVC) if year and visual_studio(name.partition("-")[2]) == year]
+        return (*same, *(name for name in MSVC if name not in same))
     row = question.distro_of(candidate.cuda)
-    return (f"gcc-{row.gcc}",) if row is not None and row.gcc is not None and row.gcc >= 5 else ()
+    return (f"gcc-{row.gcc}", *GCC) if row is not None and row.gcc is not None and row.gcc >= 5 else GCC
 
 
 def _first_fitting(names: Iterable[str], candidate: Candidate, question: Question) -> str | None:

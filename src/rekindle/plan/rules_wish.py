@@ -1,6 +1,6 @@
 """R0xx: where a candidate departs from what was asked for. Each is a change, not an obstacle."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -9,7 +9,7 @@ from rekindle.model.plan import Refusal
 from rekindle.model.version import flavour_name, key, minor, same_prefix
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.rules import passes_all, refuse, rule
+from rekindle.plan.rules import Check, passes_all, refuse, rule
 from rekindle.plan.rules_gpu import (
     card,
     driver_serves,
@@ -47,17 +47,11 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
         yield _departure("variant", asked, offered or "built from source")
 
 
-def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> bool:
-    """Could the asked toolkit itself build this torch for these cards? Then a wheel beside it disturbs nothing."""
-    built = replace(candidate, answer="build", flavour=None, cuda=cuda)
-    checks = (toolkit_targets_cards, sources_take_arch, toolkit_is_new_enough, driver_serves, jetpack_offers_cuda)
-    return passes_all(checks, built, question)
-
-
 def _toolkit_is_kept(
-    kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, would_do: Callable[[str], bool]
+    kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, checks: Iterable[Check]
 ) -> Iterator[Refusal]:
-    """The toolkit is the asked one; or a wheel brings one of its major version, where the asked ``would_do`` too."""
+    """The toolkit is the asked one; or a wheel brings one of its major version, where the asked one could itself build
+    this torch for these cards (it passes the ``checks``): then a wheel beside it disturbs nothing."""
     asked: str = getattr(question.wish, kind)
     if question.backend != kind:
         cards = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
@@ -69,15 +63,18 @@ def _toolkit_is_kept(
     if offered is not None and (same_prefix(offered, asked) or same_prefix(asked, offered)):
         return
     brings_own = candidate.answer != "build" and question.flavour is None
-    if brings_own and offered and key(offered)[0] == key(asked)[0] and would_do(asked):
-        return
+    if brings_own and offered and key(offered)[0] == key(asked)[0]:
+        built = replace(candidate, answer="build", flavour=None, **{kind: asked})
+        if passes_all(checks, built, question):
+            return
     yield _departure(kind, asked, offered)
 
 
 @rule("R003", when=lambda question: question.wish.cuda is not None)
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
-    yield from _toolkit_is_kept("cuda", candidate, question, lambda asked: toolkit_would_do(candidate, question, asked))
+    checks = (toolkit_targets_cards, sources_take_arch, toolkit_is_new_enough, driver_serves, jetpack_offers_cuda)
+    yield from _toolkit_is_kept("cuda", candidate, question, checks)
 
 
 @rule("R004", when=lambda question: question.wish.cudnn is not None)
@@ -107,8 +104,4 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
 def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
 
-    def knows_cards(asked: str) -> bool:
-        build = replace(candidate, answer="build", flavour=None, rocm=asked)
-        return passes_all((rocm_knows_target,), build, question)
-
-    yield from _toolkit_is_kept("rocm", candidate, question, knows_cards)
+    yield from _toolkit_is_kept("rocm", candidate, question, (rocm_knows_target,))

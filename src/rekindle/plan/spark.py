@@ -34,7 +34,13 @@ def plan_spark(
     (default: the machine's own cards). ``settings`` by hand win over what is planned; ``patches`` are what the tools
     here need."""
     archs = (archs or choose_archs(machine, emits)) if cuda else ()
-    reasons = [say("spark-source-only", version=version), _cuda_reason(machine, cuda, archs, why_no_cuda)]
+    if cuda and archs:
+        has_card = any(isinstance(gpu.arch, Sm) for gpu in machine.gpus)
+        whose = "this machine's GPU" if has_card else "no GPU is here, so the oldest and newest it can emit"
+        about_cuda = say("spark-with-cuda", cuda=cuda.version, archs=", ".join(archs), whose=whose)
+    else:
+        why = why_no_cuda or "No CUDA toolkit with nvcc was found: CPU only."
+        about_cuda = Reason(code="spark-cpu-only", text=why)
     env = {"USE_CUDA": "1" if archs else "0"}
     used = cuda.version if archs and cuda else None
     if archs:
@@ -51,7 +57,7 @@ def plan_spark(
         python=python,
         arch_list=archs,
         commands=("rekindle demo",),
-        because=tuple(reasons),
+        because=(say("spark-source-only", version=version), about_cuda),
         build=BuildRecipe(
             source="spark",
             env=env,
@@ -74,11 +80,3 @@ def choose_archs(machine: Machine, emits: Sequence[Sm]) -> tuple[str, ...]:
     if cards:
         return tuple(arch.dotted for arch in cards)
     return tuple(dict.fromkeys((plain[0].dotted, f"{plain[-1].dotted}+PTX")))
-
-
-def _cuda_reason(machine: Machine, cuda: Toolkit | None, archs: tuple[str, ...], why_no_cuda: str | None) -> Reason:
-    if not cuda or not archs:
-        return Reason(code="spark-cpu-only", text=why_no_cuda or "No CUDA toolkit with nvcc was found: CPU only.")
-    has_card = any(isinstance(gpu.arch, Sm) for gpu in machine.gpus)
-    whose = "this machine's GPU" if has_card else "no GPU is here, so the oldest and newest it can emit"
-    return say("spark-with-cuda", cuda=cuda.version, archs=", ".join(archs), whose=whose)

@@ -179,7 +179,7 @@ def render_devcontainer(recipe: Recipe, image: str | None, *, arch: str, distro:
         described["image"] = plain_text(choose_images(plan, image, arch, distro).build)
         # The script travels inside the file: whoever opens the folder needs nothing else.
         packed = base64.b64encode(render_script(recipe, "sh").encode()).decode("ascii")
-        path = f"/usr/local/bin/build-{plain_word(recipe.package)}"
+        path = f"/usr/local/bin/build-{plain_word(plan.project)}"
         install = f"apt-get install -y --no-install-recommends {shlex.join(linux_packages(recipe))}"
         unpack = f"printf %s {packed} | base64 -d >{path} && chmod 755 {path}"
         described["onCreateCommand"] = f"apt-get update && {install} && {unpack}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from rekindle.compat.backends import PLATFORM_NAMES, PLATFORMS
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -26,13 +27,6 @@ from rekindle.scripts.quoting import Quoted, pasted, plain_word
 from rekindle.scripts.recipe import Recipe
 from rekindle.scripts.templates import FORMATS, find_template, linux_packages, render_script, shared_values
 
-_PIXI_PLATFORMS = {
-    ("linux", "x86_64"): "linux-64",
-    ("linux", "aarch64"): "linux-aarch64",
-    ("windows", "x86_64"): "win-64",
-    ("macos", "aarch64"): "osx-arm64",
-    ("macos", "x86_64"): "osx-64",
-}
 _SYSTEM_NAMES = {"linux": "Linux", "windows": "Windows", "macos": "macOS"}
 _ALSO_RUN = {".cmd": "bat"}
 # By its first letters a file tells its form: "#!/bin/sh", "@echo off", "# syntax=".
@@ -150,7 +144,8 @@ def _pixi(recipe: Recipe, system: str, arch: str) -> str:
         remedy = "export it as sh, bat or dockerfile; the wheel it makes can stand in pixi.toml by its path"
         raise BadInput("pixi describes an environment, and this plan is a build", remedy=remedy)
     plan = recipe.plan
-    platform = _PIXI_PLATFORMS.get((system, arch))
+    named = PLATFORMS.get((system, arch))
+    platform = PLATFORM_NAMES[named].pixi if named else None
     if platform is None:
         raise BadInput(f"pixi has no torch for {system} on {arch}")
     cuda = plan.cuda and plan.cuda.split(".")[0]

@@ -10,7 +10,7 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 
-from rekindle.compat.driver import Side, toolkit_driver
+from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.resources import build_cost
 from rekindle.compat.toolkit import find_visual_studio
 from rekindle.errors import BadInput
@@ -93,22 +93,18 @@ class Recipe:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
     @property
-    def package(self) -> str:
-        return self.plan.project
-
-    @property
     def proof_on_cpu(self) -> str:
         """A line of Python that computes with it; without double quotes and percent signs, which cmd and PowerShell
         would read."""
-        if self.package != "torch":
-            return f"import {plain_word(self.package)}"
+        if self.plan.project != "torch":
+            return f"import {plain_word(self.plan.project)}"
         return f"import torch; a = torch.ones(64, 64); {_PRODUCT} 'the CPU computes wrongly'; print(torch.__version__)"
 
     @property
     def device(self) -> str | None:
         """What torch calls the cards that the plan is for; None where it is for none."""
         devices = {"cuda": "cuda", "rocm": "cuda", "xpu": "xpu"}
-        return devices.get(self.plan.backend) if self.package == "torch" else None
+        return devices.get(self.plan.backend) if self.plan.project == "torch" else None
 
     @property
     def proof_on_card(self) -> str | None:
@@ -157,7 +153,9 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         commands = tuple(("python", "-m", "pip", "install", *words) for words in pip_arguments(plan.requests))
         lasting = tuple(f"{name}={value} must be set whenever {plan.project} is used." for name, value in env.items())
         cautions = tuple(_add_source(reason.text, reason.source) for reason in plan.warnings)
-        return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions), driver=_least_driver(plan))
+        windows = (plan.os and plan.os.system == "windows") or plan.powershell
+        driver = toolkit_driver(plan.cuda, "windows" if windows else "linux", load_facts()).floor if plan.cuda else None
+        return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions), driver=driver)
     return _build_recipe(plan, patches, base)
 
 
@@ -170,11 +168,13 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
     forwarded = {name: value for name, value in build.cmake.items() if is_forwarded(name)}
     match = _TAG.search(build.source) or _TAG.search(plan.torch or "")
+    tools = {name: name for name in ("setuptools", "wheel", "cmake", "ninja")}
+    pins = {name.lower(): pin_requirement(name, pin) for name, pin in build.pins.items() if name != "python"}
     return replace(
         base,
         repository=REPOSITORIES.get(plan.project),
         tag=f"v{match[1]}" if match and plan.project in REPOSITORIES else None,
-        requirements=_requirements(build.pins),
+        requirements=tuple((tools | pins).values()),
         env={**forwarded, **build.env},
         settings={name: value for name, value in build.cmake.items() if name not in forwarded},
         asserts={name: _TRUTH.get(value.upper(), value) for name, value in build.asserts.items()},
@@ -185,22 +185,6 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         # Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
         gib_per_job=math.ceil(build_cost(plan.torch, plan.backend, load_facts()).job_gib),
     )
-
-
-def _least_driver(plan: Plan) -> str | None:
-    """The oldest driver that runs the wheel's machine code."""
-    if plan.cuda is None:
-        return None
-    side: Side = "windows" if (plan.os and plan.os.system == "windows") or plan.powershell else "linux"
-    return toolkit_driver(plan.cuda, side, load_facts()).floor
-
-
-def _requirements(pins: dict[str, str]) -> tuple[str, ...]:
-    wanted = {"setuptools": "setuptools", "wheel": "wheel", "cmake": "cmake", "ninja": "ninja"}
-    for name, pin in pins.items():
-        if name != "python":
-            wanted[name.lower()] = pin_requirement(name, pin)
-    return tuple(wanted.values())
 
 
 def _add_source(text: str, source: str | None) -> str:
