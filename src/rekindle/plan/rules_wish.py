@@ -48,10 +48,10 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
 
 
 def _toolkit_is_kept(
-    kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, checks: Iterable[Check]
+    kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, built: Candidate, checks: Iterable[Check]
 ) -> Iterator[Refusal]:
     """The toolkit is the asked one; or a wheel brings one of its major version, where the asked one could itself build
-    this torch for these cards (it passes the ``checks``): then a wheel beside it disturbs nothing."""
+    this torch for these cards (``built`` passes the ``checks``): then a wheel beside it disturbs nothing."""
     asked: str = getattr(question.wish, kind)
     if question.backend != kind:
         cards = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
@@ -63,10 +63,8 @@ def _toolkit_is_kept(
     if offered is not None and (same_prefix(offered, asked) or same_prefix(asked, offered)):
         return
     brings_own = candidate.answer != "build" and question.flavour is None
-    if brings_own and offered and key(offered)[0] == key(asked)[0]:
-        built = replace(candidate, answer="build", flavour=None, **{kind: asked})
-        if passes_all(checks, built, question):
-            return
+    if brings_own and offered and key(offered)[0] == key(asked)[0] and passes_all(checks, built, question):
+        return
     yield _departure(kind, asked, offered)
 
 
@@ -74,7 +72,8 @@ def _toolkit_is_kept(
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
     checks = (toolkit_targets_cards, sources_take_arch, toolkit_is_new_enough, driver_serves, jetpack_offers_cuda)
-    yield from _toolkit_is_kept("cuda", candidate, question, checks)
+    built = replace(candidate, answer="build", flavour=None, cuda=question.wish.cuda)
+    yield from _toolkit_is_kept("cuda", candidate, question, built, checks)
 
 
 @rule("R004", when=lambda question: question.wish.cudnn is not None)
@@ -104,4 +103,5 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
 def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
 
-    yield from _toolkit_is_kept("rocm", candidate, question, (rocm_knows_target,))
+    built = replace(candidate, answer="build", flavour=None, rocm=question.wish.rocm)
+    yield from _toolkit_is_kept("rocm", candidate, question, built, (rocm_knows_target,))
