@@ -45,17 +45,13 @@ def take_apart(text: str) -> CpuText:
         if match := _VERSION.fullmatch(token):
             token, version = match[1] or "", match[2]
         match = _MODEL.fullmatch(token)
-        if match and not _ORDINAL.fullmatch(token) and _is_model(match):
+        # ``x6``, ``i7``, a bare ``64`` or ``2`` are words; ``n95``, ``e-350`` and ``920`` are models.
+        digits = sum(char.isdigit() for char in match[3]) if match and not _ORDINAL.fullmatch(token) else 0
+        if match and digits >= (2 if match[1] or match[2] else 3):
             line, model = match[2] or match[1] or "", match[3]
         elif token:
             words.add(token)
     return CpuText(frozenset(words), line, model, version)
-
-
-def _is_model(match: re.Match[str]) -> bool:
-    """``x6``, ``i7``, a bare ``64`` or ``2`` are words; ``n95``, ``e-350`` and ``920`` are models."""
-    digits = sum(char.isdigit() for char in str(match[3]))
-    return digits >= (2 if match[1] or match[2] else 3)
 
 
 def fits(row: CpuName, name: CpuText) -> bool:

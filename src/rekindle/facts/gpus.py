@@ -188,7 +188,9 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
         if len({hit.vendor for hit in hits}) > 1:
             both = " or ".join(repr(name) for name in dict.fromkeys(hit.name for hit in hits))
             raise BadInput(f"{text!r} is the name of products of both makers", remedy=f"did you mean {both}?")
-        return _join_products(query, hits)
+        archs = tuple(sorted({parse_gpu_arch(hit.chip.arch) for hit in hits}, reverse=True, key=sort_key))
+        name = hits[0].name if len({hit.name for hit in hits}) == 1 else query
+        return FoundGpu(hits[0].vendor, name, archs, tuple(dict.fromkeys(hit.chip_name for hit in hits)))
     if _INTEL.search(lowered):
         return FoundGpu("intel", query, (), ())
     if not spell(query).full:
@@ -287,17 +289,13 @@ def _device_ids(ids: str) -> set[str]:
 
 def _find_jetson(text: str, facts: Facts) -> FoundGpu | None:
     """A board, also as its device tree prints it: ``NVIDIA Jetson Orin NX Engineering Reference Developer Kit``."""
-    key = _board_tokens(text)
+    # Without its memory and what kind of kit it is.
+    key = spell(_KIT.sub(" ", text)).full
     for row in facts.nvidia.jetson:
-        boards = {_board_tokens(name) for name in (row.name, *row.aliases)}
+        boards = {spell(_KIT.sub(" ", name)).full for name in (row.name, *row.aliases)}
         if key in boards or (("jetson", *key) in boards and len(key) > 1):
             return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,))
     return None
-
-
-def _board_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a board's name without its memory and what kind of kit it is."""
-    return spell(_KIT.sub(" ", text)).full
 
 
 def jetson_cuda(arch: Sm, facts: Facts) -> tuple[str, ...]:
@@ -313,11 +311,3 @@ def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:
         number, suffix = arch.order
         return number, 0, suffix
     return -1, 0, ""
-
-
-def _join_products(text: str, hits: list[Product]) -> FoundGpu:
-    vendor: Vendor = hits[0].vendor
-    archs = tuple(sorted({parse_gpu_arch(hit.chip.arch) for hit in hits}, reverse=True, key=sort_key))
-    names = {hit.name for hit in hits}
-    name = next(iter(names)) if len(names) == 1 else text
-    return FoundGpu(vendor, name, archs, tuple(dict.fromkeys(hit.chip_name for hit in hits)))

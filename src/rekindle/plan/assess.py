@@ -150,9 +150,12 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
     rare = not question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform)
     flawed = any(hazard.flavour for hazard in hazards_met(candidate, question))
     foreign, trial = flavour.publisher != "pytorch", flavour.status != "stable"
+    # Is its CUDA older than a card, so that only a sibling's code runs there?
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    predates_card = row is not None and any(sm > row.sass[-1] for sm in question.sms)
     return (
         *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question)),
-        *(_predates_card(candidate, question), trial, rare),
+        *(predates_card, trial, rare),
         *toolkit_order(kit),
     )
 
@@ -161,12 +164,6 @@ def toolkit_order(version: str | None) -> tuple[int, int]:
     """Newest toolkit first."""
     parts = key(version) if version else (0,)
     return -parts[0], -(parts[1] if len(parts) > 1 else 0)
-
-
-def _predates_card(candidate: Candidate, question: Question) -> bool:
-    """Is the CUDA of a wheel older than a card, so that only a sibling's code runs there?"""
-    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    return row is not None and any(sm > row.sass[-1] for sm in question.sms)
 
 
 def _driver_is_late(candidate: Candidate, question: Question) -> bool:

@@ -93,14 +93,18 @@ def _align_versions(
     asked = {name: (text.removeprefix("=="), "the wish") for name, text in wanted.items() if text.startswith("==")}
     fitting: list[CompanionFinding] = []
     for finding in findings:
-        brings = _required_versions(finding, facts)
+        # Sources ask for what the wheel made of them does.
+        row, same = finding.row, (finding.package, finding.version)
+        wheels = facts.beside.wheel if isinstance(row, CompanionSource) else ()
+        of_sources = next((wheel.brings for wheel in wheels if (wheel.package, wheel.version) == same), {})
+        brings = row.brings if isinstance(row, CompanionPackageWheel) else of_sources
         clash = next((name for name, version in brings.items() if asked.get(name, (version,))[0] != version), None)
-        if clash is None or finding.row is None:
+        if clash is None or row is None:
             asked |= {name: (version, finding.package) for name, version in brings.items()}
         else:
             text = f"{finding.package} {finding.version} asks for {clash} {brings[clash]}, and {asked[clash][1]} for"
             text += f" {asked[clash][0]}: no environment holds both, so make one for each."
-            finding = CompanionFinding(finding.package, "none", nos=(No("version", text, finding.row.source[0]),))
+            finding = CompanionFinding(finding.package, "none", nos=(No("version", text, row.source[0]),))
         fitting.append(finding)
     return tuple(
         finding._replace(version=version, notes=(*finding.notes, f"In the version that {who} asks for."))
@@ -109,14 +113,6 @@ def _align_versions(
         for finding in fitting
         for version, who in [asked.get(finding.package, ("", "the wish"))]
     )
-
-
-def _required_versions(finding: CompanionFinding, facts: Facts) -> dict[str, str]:
-    """What it asks for in one version; its sources ask for what the wheel made of them does."""
-    if isinstance(finding.row, CompanionPackageWheel):
-        return finding.row.brings
-    wheels = facts.beside.wheel if isinstance(finding.row, CompanionSource) else ()
-    return next((row.brings for row in wheels if (row.package, row.version) == (finding.package, finding.version)), {})
 
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
@@ -223,6 +219,11 @@ def describe(finding: CompanionFinding, plan: Plan, machine: Machine, facts: Fac
     stand_in = finding.stand_ins[0] if finding.stand_ins else None
     fork = row if isinstance(row, CompanionFork) else None
     instead = fork or (stand_in if finding.kind in ("none", "unknown") else None)
+    notes = finding.notes
+    if isinstance(row, CompanionPackageWheel) and row.toolkit and not row.torch and not machine.drivers.nvidia:
+        # A package with a toolkit of its own wants a driver of its own.
+        driver = toolkit_driver(row.toolkit, "windows" if machine.os.system == "windows" else "linux", facts).floor
+        notes += (f"It brings CUDA {row.toolkit}: driver {driver} or newer.",) if driver else ()
     return Companion(
         name=finding.package,
         answer=finding.kind,
@@ -237,16 +238,8 @@ def describe(finding: CompanionFinding, plan: Plan, machine: Machine, facts: Fac
         state=instead.state if instead else None,
         url=instead.url if instead else None,
         wants=finding.pulls[0] if finding.pulls and finding.kind != "runs" else None,
-        notes=(*finding.notes, *_driver_note(row, machine, facts)),
+        notes=notes,
     )
-
-
-def _driver_note(row: object, machine: Machine, facts: Facts) -> tuple[str, ...]:
-    """A package with a toolkit of its own wants a driver of its own."""
-    if not isinstance(row, CompanionPackageWheel) or row.toolkit is None or row.torch or machine.drivers.nvidia:
-        return ()
-    driver = toolkit_driver(row.toolkit, "windows" if machine.os.system == "windows" else "linux", facts)
-    return (f"It brings CUDA {row.toolkit}: driver {driver.floor} or newer.",) if driver.floor else ()
 
 
 def _index_or_page(row: CompanionPackageWheel, plan: Plan) -> str | None:
@@ -311,14 +304,6 @@ def _spoken_cost(row: CompanionSource) -> str | None:
     return ", ".join(parts) or None
 
 
-def _fork_words(row: CompanionFork, plan: Plan) -> tuple[str, ...]:
-    """What pip is told to install; the name of a ready wheel takes the torch, CUDA and Python of the plan."""
-    abi = (plan.python or "").replace(".", "")
-    torch = ".".join((plan.torch or "").split(".")[:2])
-    cuda = (plan.cuda or "").replace(".", "")
-    return tuple(word.format(torch=torch, cuda=cuda, python=abi.removesuffix("t"), abi=abi) for word in row.install)
-
-
 def _install_commands(finding: CompanionFinding, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
     """Lines to paste; torch is named by a file of constraints, so that no dependency can replace it."""
     row = finding.row
@@ -329,7 +314,10 @@ def _install_commands(finding: CompanionFinding, plan: Plan, machine: Machine, e
     python = (*interpreter_words(plan.python, system), "-m", "pip", "install")
     words: tuple[str, ...]
     if isinstance(row, CompanionFork):
-        words = _fork_words(row, plan)
+        # The name of a ready wheel takes the torch, CUDA and Python of the plan.
+        abi, cuda = (plan.python or "").replace(".", ""), (plan.cuda or "").replace(".", "")
+        values = {"torch": ".".join((plan.torch or "").split(".")[:2]), "cuda": cuda, "abi": abi}
+        words = tuple(word.format(python=abi.removesuffix("t"), **values) for word in row.install)
     elif isinstance(row, CompanionPackageWheel):
         name = row.name or finding.package
         where = _index_or_page(row, plan)

@@ -421,15 +421,21 @@ def check_wish(question: Question) -> None:
     if wish.python is not None and len(key(wish.python)) < 2:
         raise BadInput(f"--python {wish.python} says no minor release", remedy="write it as 3.12")
     if wish.cuda is not None and facts.toolkit(wish.cuda) is None:
-        _unknown_cuda(wish.cuda, question)
+        kits = facts.toolkits
+        if compare(wish.cuda, kits[0]) > 0:
+            remedy = "update rekindle, or add the toolkit in a directory named by REKINDLE_FACTS"
+            raise BadInput(f"CUDA {wish.cuda} is newer than the facts know ({kits[0]} is the newest)", remedy=remedy)
+        major, second = key(f"{wish.cuda}.0")[:2]
+        near = min(kits, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - major * 100 - second))
+        raise BadInput(f"there is no CUDA {minor(wish.cuda)}", remedy=f"the nearest is {near}")
     if wish.cuda and wish.rocm:
         raise BadInput("--cuda and --rocm contradict each other", remedy="a torch is built for one of them")
     flavour = question.flavour
     if flavour and flavour != "cpu":
         flavours = {row.name for row in facts.wheels.flavour}
         if flavour not in flavours and not any(flavour.startswith(kind) for kind in ("cu", "rocm", "amd", "xpu")):
-            near = difflib.get_close_matches(flavour, flavours, n=1)
-            hint = f"did you mean {near[0]}?" if near else "flavours look like cu126, rocm6.4 or cpu"
+            likest = difflib.get_close_matches(flavour, flavours, n=1)
+            hint = f"did you mean {likest[0]}?" if likest else "flavours look like cu126, rocm6.4 or cpu"
             raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
     if wish.compiler is not None:
         check_compiler(wish.compiler)
@@ -440,13 +446,3 @@ def check_compiler(text: str) -> None:
     kind, _, version = text.partition("-")
     if kind not in ("gcc", "clang", "msvc") or not is_version(version or "x"):
         raise BadInput(f"--compiler {text!r} is not understood", remedy="write gcc-13, clang-17 or msvc-19.40")
-
-
-def _unknown_cuda(version: str, question: Question) -> None:
-    kits = question.facts.toolkits
-    if compare(version, kits[0]) > 0:
-        remedy = "update rekindle, or add the toolkit in a directory named by REKINDLE_FACTS"
-        raise BadInput(f"CUDA {version} is newer than the facts know ({kits[0]} is the newest)", remedy=remedy)
-    major, second = key(f"{version}.0")[:2] if version.isdigit() else key(version)[:2]
-    near = min(kits, key=lambda kit: abs(key(kit)[0] * 100 + key(kit)[1] - major * 100 - second))
-    raise BadInput(f"there is no CUDA {minor(version)}", remedy=f"the nearest is {near}")

@@ -178,7 +178,10 @@ def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, 
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "gcc":
         number = version.split(".")[0] if key(version)[0] >= 5 else version
-        end = "" if _is_plain_gcc(number, question) else f"-{number}"
+        # Only Debian and its kin name a compiler with its number; elsewhere the distribution's own is just ``gcc``.
+        row, manager = question.distro, question.manager
+        own = row is not None and number == str(row.gcc) and not question.machine.compilers
+        end = "" if own and manager is not None and "{version}" not in (manager.cxx or "") else f"-{number}"
         env |= {"CC": f"gcc{end}", "CXX": f"g++{end}"}
         if candidate.cuda:
             env["CUDAHOSTCXX"] = f"g++{end}"
@@ -267,14 +270,6 @@ def _list_toolchain(candidate: Candidate, question: Question, cudnn: str | None)
 def _cudnn_origin(candidate: Candidate, cudnn: str, question: Question) -> str:
     package = cudnn_package(candidate, cudnn, question)
     return f"pip install --no-deps {package}" if package else "https://developer.nvidia.com/cudnn-archive"
-
-
-def _is_plain_gcc(number: str, question: Question) -> bool:
-    """Only Debian and its kin name a compiler with its number; elsewhere the distribution's own is just ``gcc``."""
-    row, manager = question.distro, question.manager
-    if row is None or number != str(row.gcc) or question.machine.compilers:
-        return False
-    return manager is not None and "{version}" not in (manager.cxx or "")
 
 
 def _compiler_package(kind: str, version: str, question: Question) -> str:

@@ -57,10 +57,6 @@ def sh_words(texts: Iterable[str]) -> Quoted:
     return Quoted(" ".join(map(sh_word, texts)))
 
 
-def batch_words(texts: Iterable[str]) -> Quoted:
-    return Quoted(" ".join(map(batch_word, texts)))
-
-
 def batch_set(name: str, value: str) -> Quoted:
     """A whole ``set`` line for cmd, with delayed expansion off.
 

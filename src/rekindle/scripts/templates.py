@@ -84,7 +84,7 @@ def _environment() -> Environment:
         plain=plain_word,
         sh=quoting.sh_word,
         sh_words=quoting.sh_words,
-        bat_words=quoting.batch_words,
+        bat_words=lambda texts: Quoted(" ".join(map(quoting.batch_word, texts))),
         sh_name=quoting.variable_name,
         bat=quoting.batch_word,
         ps=quoting.ps_word,

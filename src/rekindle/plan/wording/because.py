@@ -61,22 +61,17 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         if drives.kind == "yes":
             yield Reason(code="driver-fits", text=sentence(drives.text), source=drives.source)
     if question.wish.cuda and candidate.cuda:
-        yield _brings_cuda(candidate, question)
+        # A wheel needs no toolkit; what the asked one is still good for.
+        asked, newest = question.wish.cuda, max(question.sms, default=None)
+        able = toolkits_for(newest, question.facts) if newest else ()
+        too_old = able and compare(asked, able[0]) < 0
+        more = f", and for {newest} those take CUDA {able[0]} or newer" if too_old else ""
+        yield say("wheel-brings-cuda", candidate, asked=asked, more=more)
     if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:
         yield say("wheel-brings-rocm", candidate, asked=question.wish.rocm)
     libc = libc_runs(flavour_libc(flavour, candidate.torch, question.platform, question.facts), question.libc)
     if libc.kind == "yes" and libc.code:
         yield say("glibc-fits", need=libc.text, source=libc.source)
-
-
-def _brings_cuda(candidate: Candidate, question: Question) -> Reason:
-    """A wheel needs no toolkit; what the asked one is still good for."""
-    asked = question.wish.cuda
-    newest = max(question.sms, default=None)
-    able = toolkits_for(newest, question.facts) if newest else ()
-    too_old = able and asked and compare(asked, able[0]) < 0
-    more = f", and for {newest} those take CUDA {able[0]} or newer" if too_old else ""
-    return say("wheel-brings-cuda", candidate, asked=asked, more=more)
 
 
 def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:

@@ -47,8 +47,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
         handled = candidate.answer == "build" and bool(hazard.env or hazard.cmake or hazard.patch)
         text = f"{hazard.text} {hazard.remedy}"
         yield Reason(code=hazard.id, text=text, source=hazard.source[0], handled=handled)
-    yield from _without_card(question)
-    yield from _on_this_cpu(candidate, question)
+    yield from _on_the_processor(candidate, question)
 
 
 def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
@@ -134,16 +133,13 @@ def _code_in_doubt(assessed: Assessed, question: Question) -> Iterator[Reason]:
             yield say("gpu-unknown")
 
 
-def _without_card(question: Question) -> Iterator[Reason]:
+def _on_the_processor(candidate: Candidate, question: Question) -> Iterator[Reason]:
     mac = question.platform.startswith("macos")
     if mac and question.arch == "aarch64":
         yield say("mps")
     named = question.machine.gpus or question.flavour is not None or question.no_gpu or mac
     if question.backend == "cpu" and not named:
         yield say("no-gpu-named")
-
-
-def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
     start = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     cpu, wheel = question.machine.cpu, candidate.answer != "build"
     if cpu.name and question.cpu_features is None and question.arch in ("x86_64", "aarch64"):
