@@ -39,14 +39,6 @@ def render_journey_html(journey: Journey) -> str:
     return page(verdict, f"{top}\n{body}")
 
 
-_STYLE = """
-.proven { color: var(--ok); font-weight: 600; } .built { color: var(--ok); }
-.failed { color: var(--no); font-weight: 600; }
-.running { color: var(--accent); } .waiting, .cancelled { color: var(--soft); } td a { color: inherit; }
-.cells th:first-child { overflow-wrap: anywhere; min-width: 9rem; }
-"""
-
-
 def render_matrix_html(status: MatrixStatus) -> str:
     """The cells as a grid: everything but the Python down, Pythons across."""
     grid: dict[str, dict[str, CellRow]] = {}
@@ -66,7 +58,9 @@ def render_matrix_html(status: MatrixStatus) -> str:
     verdict = count_stages(status) or "no cells"
     failed, proven = status.counts.get("failed", 0), status.counts.get("proven", 0)
     good = False if failed else True if proven == len(status.rows) and status.rows else None
-    return page(verdict, f"{header(verdict, str(without_secrets(status.root)), good=good)}\n{body}", more_style=_STYLE)
+    top = header(verdict, str(without_secrets(status.root)), good=good)
+    style = (_TEMPLATES / "matrix.css").read_text(encoding="utf-8")
+    return page(verdict, f"{top}\n{body}", more_style=f"\n{style}")
 
 
 def write_report(status: MatrixStatus, out: Path) -> None:
