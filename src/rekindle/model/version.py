@@ -10,13 +10,11 @@ What a wheel, an index page or a requirement says about a *package* follows PEP 
 
 import functools
 import re
-from operator import eq, ge, gt, le, lt, ne
 
 from rekindle.errors import BadInput
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _CLAUSE = re.compile(r"\s*(==|!=|>=|<=|>|<|~=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*")
-_ORDERS = {"==": eq, "!=": ne, ">=": ge, "<=": le, ">": gt, "<": lt}
 
 Key = tuple[int, ...]
 
@@ -93,14 +91,17 @@ def matches(version: str, spec: str) -> bool:
     return all(_clause_holds(version, *clause) for clause in _clauses(spec))
 
 
-def _clause_holds(version: str, sign: str, number: str, star: bool) -> bool:
-    if sign == "" or (sign == "==" and star):
+def _clause_holds(version: str, operator: str, number: str, star: bool) -> bool:
+    if operator == "" or (operator == "==" and star):
         return same_prefix(version, number)
-    if sign == "!=" and star:
+    if operator == "!=" and star:
         return not same_prefix(version, number)
-    if sign == "~=":
+    if operator == "~=":
         return compare(version, number) >= 0 and same_prefix(version, ".".join(number.split(".")[:-1]) or number)
-    return _ORDERS[sign](compare(version, number), 0)
+    order = compare(version, number)
+    return {"==": order == 0, "!=": order != 0, ">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0}[
+        operator
+    ]
 
 
 def pin_requirement(name: str, pin: str) -> str:

@@ -1,8 +1,8 @@
 """One line about a document: what ``up`` and ``demo`` say of each leg."""
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rekindle.model.build import BuildResult, spoken_targets
 from rekindle.model.bundle import BundleReport
@@ -16,12 +16,6 @@ from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 
 
-@functools.singledispatch
-def summarise(document: object) -> str:
-    raise TypeError(f"no line says what a {type(document).__name__} is")
-
-
-@summarise.register
 def summarise_machine(examined: Examination) -> str:
     """System, CPU, memory and cards."""
     machine = examined.machine
@@ -31,14 +25,12 @@ def summarise_machine(examined: Examination) -> str:
     return f"{machine.os.distro or machine.os.system}, {cpu}{memory}, {gpus}"
 
 
-@summarise.register
 def summarise_graft(report: GraftReport) -> str:
     without = report.count("left-out") + report.count("refused")
     stay = f"; {without} stay without" if without else ""
     return f"{report.count('added')} of {len(report.units)} units got code for {report.arch}{stay}"
 
 
-@summarise.register
 def summarise_plan(plan: Plan) -> str:
     if plan.project == "spark":
         return " ".join(reason.text for reason in plan.because)
@@ -61,7 +53,6 @@ def summarise_plan(plan: Plan) -> str:
     return f"build {name}{python} from source{cost}"
 
 
-@summarise.register
 def summarise_tree(tree: SourceTree) -> str:
     return f"{tree.project} {tree.version}{' at ' + tree.commit[:12] if tree.commit else ''} in {tree.root}"
 
@@ -73,14 +64,12 @@ def summarise_patches(tree: SourceTree) -> str:
     return "; ".join(f"{patch.id} ({patch.title})" if patch.title else patch.id for patch in ours)
 
 
-@summarise.register
 def summarise_build(built: BuildResult) -> str:
     if not built.wheel:
         return f"{spoken_targets(built.target or '') or 'the target'}: {built.steps or 0} steps, no wheel"
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
 
 
-@summarise.register
 def summarise_bundle(report: BundleReport) -> str:
     left = f"; not found here: {', '.join(library.name for library in report.missing)}" if report.missing else ""
     if not report.out:
@@ -90,7 +79,6 @@ def summarise_bundle(report: BundleReport) -> str:
     return f"{', '.join(names[:4])}{more} now inside {Path(report.out).name}{left}"
 
 
-@summarise.register
 def summarise_inspection(report: WheelReport) -> str:
     gpu = [*report.gpu.kernels.sass, *report.gpu.kernels.ptx, *report.gpu.kernels.gfx]
     dispatched = [use.isa for use in report.cpu.dispatched]
@@ -104,7 +92,6 @@ def summarise_inspection(report: WheelReport) -> str:
     return "; ".join(part for part in parts if part)
 
 
-@summarise.register
 def summarise_proof(proof: VerifyReport) -> str:
     names = [check.id for check in proof.checks if check.status == "failed"]
     which = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
@@ -117,7 +104,6 @@ def summarise_proof(proof: VerifyReport) -> str:
     return f"not proven: {count}; {way[0]}"
 
 
-@summarise.register
 def summarise_installation(done: Installation) -> str:
     torch = done.packages.get("torch", "?")
     return f"torch {torch} and {max(0, len(done.packages) - 1)} other packages in {done.python}"
@@ -129,3 +115,20 @@ def summarise_checks(checks: Sequence[Check]) -> str:
         return f"{len(failed)} of {len(checks)} are missing: {', '.join(check.id for check in failed)}"
     warned = [check for check in checks if check.status == "warn"]
     return f"{len(checks)} asked, all there" + "".join(f"; note: {check.found}" for check in warned)
+
+
+_BY_KIND: dict[type, Callable[[Any], str]] = {
+    BuildResult: summarise_build,
+    BundleReport: summarise_bundle,
+    Examination: summarise_machine,
+    GraftReport: summarise_graft,
+    Installation: summarise_installation,
+    Plan: summarise_plan,
+    SourceTree: summarise_tree,
+    VerifyReport: summarise_proof,
+    WheelReport: summarise_inspection,
+}
+
+
+def summarise(document: object) -> str:
+    return _BY_KIND[type(document)](document)
