@@ -15,10 +15,9 @@ from rekindle.formats import x86
 from rekindle.formats.code_scan import Bytes, Ints, displacements
 from rekindle.formats.elf import SHF_WRITE
 from rekindle.formats.pe import WRITE, Pe
-from rekindle.inspect.askers import FIELDS, SMALL
 from rekindle.inspect.guards import QuestionNames
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import Edges
+from rekindle.inspect.reach import FIELDS, SMALL, Edges
 
 CPUID = b"\x0f\xa2"
 MOST_BETWEEN = 8 << 20

@@ -15,12 +15,23 @@ import numpy as np
 
 from rekindle.formats.code_scan import Flags, Ints
 from rekindle.formats.functions import WEAK
-from rekindle.inspect.askers import SMALL, find_state, readers_of
 from rekindle.inspect.baseline import FEW, SECOND, Spread, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import UNREACHED, Edges, Judgement, Route, chain_to, climb, pointer_edges, way_to
+from rekindle.inspect.reach import (
+    SMALL,
+    UNREACHED,
+    Edges,
+    Judgement,
+    Route,
+    chain_to,
+    climb,
+    find_state,
+    pointer_edges,
+    readers_of,
+    way_to,
+)
 
 # Copies of one function have about the same size.
 MOST_RATIO = 8

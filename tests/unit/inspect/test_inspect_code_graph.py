@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rekindle.formats.functions import Code
-from rekindle.inspect.askers import FIELDS, SMALL
 from rekindle.inspect.code_graph import MOST_BETWEEN, CodeGraph
 from rekindle.inspect.guards import QuestionNames
+from rekindle.inspect.reach import FIELDS, SMALL
 from small_code import DATA, FIRST, PAGE, Made, section
 
 RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"

@@ -8,10 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rekindle.inspect.askers import FIELDS, MOST_KEPT, SMALL, WIDE, find_state, readers_of
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import QuestionNames
-from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to, pointer_edges
+from rekindle.inspect.reach import (
+    FIELDS,
+    MOST_KEPT,
+    ROOT,
+    SMALL,
+    UNREACHED,
+    WIDE,
+    Edges,
+    chain_to,
+    find_state,
+    pointer_edges,
+    readers_of,
+)
 from small_code import DATA, FIRST, PAGE, Made, section
 
 CHECK = QuestionNames(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))

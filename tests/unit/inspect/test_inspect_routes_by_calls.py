@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from rekindle.inspect import routes_by_calls as rules
-from rekindle.inspect.askers import SMALL
 from rekindle.inspect.baseline import FEWEST_WINDOWS, LEAST_BYTES, PER_WINDOW, Spread
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import QuestionNames
-from rekindle.inspect.reach import Judgement
+from rekindle.inspect.reach import SMALL, Judgement
 from rekindle.inspect.routes_by_calls import MOST_RATIO, RoutesByCalls
 from small_code import DATA, Made
 
