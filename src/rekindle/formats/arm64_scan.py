@@ -11,6 +11,7 @@ from rekindle.model.toml import read_beside
 _TABLE = read_beside(__file__, "arm64.toml", dict[str, Any])
 CLASSES = tuple(_TABLE["classes"].split())
 ID = {name: number for number, name in enumerate(CLASSES)}
+BRANCHES: list[tuple[str, int, int, int, int]] = _TABLE["branches"]
 # Where an instruction stands, and the address it makes.
 Pairs = tuple[Ints, Ints]
 # (class, mask, value)

@@ -37,8 +37,7 @@ class _NameReader:
     """The names of one table. Together they cannot be longer than the file, unless one is named over and over."""
 
     def __init__(self, view: View) -> None:
-        self._view = view
-        self._left = view.size
+        self._view, self._left = view, view.size
 
     def text(self, offset: int) -> str:
         name = self._view.text(offset)

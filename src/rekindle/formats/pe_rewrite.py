@@ -71,7 +71,11 @@ class ImageLayout:
         self.section_alignment, self.file_alignment = view.unpack("<II", header + 32)
         self.headers = view.number("<I", header + 60)
         self.checksum_at = header + 64
-        self._check_layout(count)
+        for value in (self.section_alignment, self.file_alignment):
+            if not 1 <= value <= 1 << 20 or value & (value - 1):
+                raise Malformed(f"{view.what}: its sections are aligned to {value}, which Windows does not load")
+        if not count or count >= MAX_SECTIONS:
+            raise Malformed(f"{view.what} has {count} sections; one more does not fit")
         filled = [s for s in pe.sections if s.size and s.offset]
         self.first = min((s.offset for s in filled), default=view.size)
         self.end = min(max((s.offset + s.size for s in filled), default=self.headers), view.size)
@@ -87,14 +91,6 @@ class ImageLayout:
         offset, length = pe.directories[CERTIFICATE] if len(pe.directories) > CERTIFICATE else (0, 0)
         is_last = offset and offset >= self.end and offset + length >= view.size - 8
         self.kept = offset if is_last else view.size
-
-    def _check_layout(self, count: int) -> None:
-        what = self.pe.view.what
-        for value in (self.section_alignment, self.file_alignment):
-            if not 1 <= value <= 1 << 20 or value & (value - 1):
-                raise Malformed(f"{what}: its sections are aligned to {value}, which Windows does not load")
-        if not count or count >= MAX_SECTIONS:
-            raise Malformed(f"{what} has {count} sections; one more does not fit")
 
     def _has_room(self) -> bool:
         """Is there a place for one more section header? Bound imports often lie there, and go anyway."""

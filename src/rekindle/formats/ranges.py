@@ -190,8 +190,7 @@ class RangeStream(io.RawIOBase):
     """One position in a :class:`RangeFile`; closing it leaves the file open."""
 
     def __init__(self, file: RangeFile) -> None:
-        self._file = file
-        self._position = 0
+        self._file, self._position = file, 0
 
     def readable(self) -> bool:
         return True

@@ -227,6 +227,11 @@ class WheelZip:
         folders = sorted(top for top in tops if top.endswith(".dist-info"))
         return folders[0] if folders else None
 
+    @functools.cached_property
+    def unlisted(self) -> frozenset[str]:
+        """What RECORD need not give a hash of: itself, and signatures over it."""
+        return frozenset(f"{self.dist_info}/RECORD{ending}" for ending in ("", ".jws", ".p7s"))
+
     def headers(self, file: str) -> list[tuple[str, str]]:
         """The header fields of METADATA or WHEEL; empty where the file is missing."""
         raw = self.find(f"{self.dist_info}/{file}", MAX_HEADERS) if self.dist_info else None
@@ -259,15 +264,14 @@ class WheelZip:
 
     def check_listed(self) -> None:
         """Refuse a wheel whose RECORD leaves files out: nothing would notice if they were exchanged."""
-        rows, own = self.record, self.dist_info
-        metadata = self.find(f"{own}/METADATA", MAX_HEADERS)
+        rows, exempt = self.record, self.unlisted
+        metadata = self.find(f"{self.dist_info}/METADATA", MAX_HEADERS)
         try:
             (metadata or b"").decode("utf-8")
         except UnicodeDecodeError as error:
             raise BadInput(f"{self.what}: METADATA is no UTF-8 text, which it must be") from error
         if rows is None:
             raise BadInput(f"{self.what} has no RECORD, so nothing says what belongs to it")
-        exempt = {f"{own}/RECORD", f"{own}/RECORD.jws", f"{own}/RECORD.p7s"}
         unlisted = [name for name in self.members if name not in rows and name not in exempt and name[-1] != "/"]
         if unlisted:
             raise BadInput(f"{self.what}: {unlisted[0]!r} is not listed in RECORD")

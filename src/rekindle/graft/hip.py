@@ -57,7 +57,6 @@ class HipLibrary(DeviceLibrary):
 
     @functools.cached_property
     def units(self) -> tuple[HipUnit, ...]:
-        """All bundles in the order of the section; empty where the library has none."""
         if isinstance(self.headers, Pe):
             if any(section.name.startswith(".hip_fat") for section in self.headers.sections):
                 raise Malformed(f"{self.name} is Windows' library, whose AMD code is not written")
@@ -92,7 +91,6 @@ class HipLibrary(DeviceLibrary):
         return offload.read_object_face(image, "the new code object")
 
     def official_face(self, candidate: Any) -> Face:
-        """That of the bundle's smallest code object."""
         return self.face(candidate.unit)
 
     def _piece(self, number: int, more: Sequence[bytes]) -> SectionPiece:

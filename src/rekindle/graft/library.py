@@ -230,7 +230,6 @@ class GpuLibrary(DeviceLibrary):
 
     @functools.cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All containers in the order of the section; empty where the library has none."""
         offset, size, address = self._place()
         rows = enumerate(read_containers(self._data, offset, size, self.name)) if size else ()
         return tuple(

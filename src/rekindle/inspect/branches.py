@@ -10,6 +10,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from rekindle.formats.arm64_scan import BRANCHES
 from rekindle.formats.code_scan import Bytes, Ints
 
 MOST_INSTRUCTIONS = 20_000
@@ -110,23 +111,11 @@ def x86_roads(code: Bytes, at: Ints, start: int, end: int) -> Roads:
     return Roads(at, branches, start, end)
 
 
-# What it is, the bits that say so, and where the distance stands: its lowest bit and its width.
-_ARM64 = (
-    ("jump", 0xFC000000, 0x14000000, 0, 26),
-    ("call", 0xFC000000, 0x94000000, 0, 26),
-    ("test", 0xFF000010, 0x54000000, 5, 19),
-    ("test", 0x7E000000, 0x34000000, 5, 19),
-    ("test", 0x7E000000, 0x36000000, 5, 14),
-    # br and ret, also the signed ones; blr comes back.
-    ("return", 0xFE200000, 0xD6000000, 0, 0),
-)
-
-
 def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
     """The same for AArch64."""
     words = np.frombuffer(code[: (end - start) // 4 * 4].tobytes(), "<u4").astype(np.int64)
     branches: dict[int, tuple[str, int]] = {}
-    for kind, mask, value, low, width in _ARM64:
+    for kind, mask, value, low, width in BRANCHES:
         at = np.flatnonzero((words[:MOST_INSTRUCTIONS] & mask) == value)
         sign = 1 << width >> 1
         step = ((words[at] >> low & ((1 << width) - 1)) ^ sign) - sign

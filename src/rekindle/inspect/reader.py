@@ -28,9 +28,7 @@ class WheelSource:
     ) -> None:
         from rekindle.formats.wheel import WheelZip  # a library alone needs nothing of what reads archives
 
-        self.label = label
-        self.size = size
-        self.fetched = fetched
+        self.label, self.size, self.fetched = label, size, fetched
         self.zip = WheelZip(opener, label)
         self.read, self.heads = self.zip.find, self.zip.heads
         self.files = {name: member.size for name, member in self.zip.members.items() if not name.endswith("/")}

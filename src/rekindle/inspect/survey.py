@@ -201,11 +201,11 @@ def check_record(source: WheelSource) -> list[WheelFinding]:
             WheelFinding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")
         ]
     source.add_digests(name for name in source.files if name not in source.digests)
-    info = source.zip.dist_info or ""
-    free = {f"{info}/RECORD", f"{info}/RECORD.jws", f"{info}/RECORD.p7s"}
     wrong, unlisted, unverified = [], [], []
-    for name in (name for name in source.files if name not in free):
+    for name in source.files:
         row = record.get(name)
+        if name in source.zip.unlisted:
+            continue
         if row is None:
             unlisted.append(name)
         elif row.algorithm != "sha256" or row.digest is None:

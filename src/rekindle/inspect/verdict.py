@@ -106,10 +106,11 @@ def _judge_cpu(
         return [verdict("cpu", "unknown", answer.code, f"the code runs from {_oldest_cpu(cpu)}; {answer.text}")]
     if answer.kind == "yes":
         return [verdict("cpu", "yes", answer.code, f"{answer.text} ({_oldest_cpu(cpu)})")]
+    rebuild = "build from source for this CPU: rekindle plan --build"
     short = f"{who} lacks {answer.want}: {describe_trials(operators)}" if describe_trials(operators) else answer.text
     if kept is not None and kept.crash:
         text = f"{who} lacks {answer.want}: {kept.crash} (tried by verify on {kept.date})"
-        return [verdict("cpu", "no", "cpu-tried", text, "build from source for this CPU: rekindle plan --build")]
+        return [verdict("cpu", "no", "cpu-tried", text, rebuild)]
     if kept is not None and kept.verdict == "proven":
         harmed = [trial for trial in operators if trial.outcome not in ("runs", "refuses")]
         remedy = next((trial.avoid for trial in harmed if trial.outcome == "crashes" and trial.avoid), None)
@@ -136,9 +137,8 @@ def _judge_cpu(
             named = describe_trials([trial for trial in operators if trial.operator]).partition("; ")[2]
             text = "; ".join([text, *([named] if named else []), f"as a whole: {reported.text}"])
             return [verdict("cpu", "partly", "cpu-places", text, remedy)]
-    if report.name not in (None, "torch"):
-        return [verdict("cpu", "no", answer.code, text, "take an older release, or build it on this machine")]
-    return [verdict("cpu", "no", answer.code, text, "build from source for this CPU: rekindle plan --build")]
+    other = "take an older release, or build it on this machine"
+    return [verdict("cpu", "no", answer.code, text, rebuild if report.name in (None, "torch") else other)]
 
 
 def _is_official(report: WheelReport) -> bool:

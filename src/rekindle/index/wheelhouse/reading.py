@@ -63,7 +63,7 @@ def _check_content(wheel: WheelZip, name: WheelName, progress: Progress) -> Read
     inside = {str(tag).strip() for tag in tags}
     if inside and not inside & set(name.tag_strings):
         warnings.append(f"the file name says {name.tag_strings[0]}, its WHEEL file {sorted(inside)[0][:80]}")
-    _check_record(wheel, folder, members, progress)
+    _check_record(wheel, members, progress)
     return ReadWheel(name=name, metadata=metadata, requires_python=requires_python, warnings=tuple(warnings))
 
 
@@ -142,13 +142,12 @@ def _check_metadata(raw: bytes, name: WheelName) -> str | None:
         raise BadInput(f"{name.file}: Requires-Python is not readable: {error}") from error
 
 
-def _check_record(wheel: WheelZip, folder: str, members: dict[str, Member], progress: Progress) -> None:
+def _check_record(wheel: WheelZip, members: dict[str, Member], progress: Progress) -> None:
     """Every member against its hash; that each of them has one was checked before it was opened."""
     rows = wheel.record or {}
-    exempt = {f"{folder}/RECORD", f"{folder}/RECORD.jws", f"{folder}/RECORD.p7s"}
     total, done = sum(member.size for member in members.values()) or 1, 0
     for name, member in members.items():
-        if name in exempt:
+        if name in wheel.unlisted:
             continue
         kind = rows[name].algorithm
         if kind not in ("sha256", "sha384", "sha512"):
