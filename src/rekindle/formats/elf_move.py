@@ -211,10 +211,7 @@ class _Plan:
         return [*row[:4], self._new_offset(row[4]), *row[5:]]
 
     def _header_edits(self) -> Mapping[int, bytes]:
-        edits = {
-            32: struct.pack("<QQ", self.start, self.table_at),
-            56: struct.pack("<H", len(self.new_segments)),
-        }
+        edits = {32: struct.pack("<QQ", self.start, self.table_at), 56: struct.pack("<H", len(self.new_segments))}
         for pointer in self.pointers:
             new = struct.pack("<Q", self.moved[pointer.target])
             edits[self._new_offset(pointer.slot)] = new

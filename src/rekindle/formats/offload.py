@@ -246,17 +246,12 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
     elf = Elf(image, what)
     try:
         metadata = msgspec.msgpack.decode(_find_metadata(elf))
-        kernels = {
-            kernel[".name"]: Kernel(
-                kernel[".kernarg_segment_size"],
-                tuple(
-                    Parameter(number, row[".offset"], row[".size"])
-                    for number, row in enumerate(kernel.get(".args", ()))
-                    if not row[".value_kind"].startswith("hidden_")
-                ),
-            )
-            for kernel in metadata["amdhsa.kernels"]
-        }
+        kernels: dict[str, Kernel] = {}
+        for kernel in metadata["amdhsa.kernels"]:
+            rows = enumerate(kernel.get(".args", ()))
+            passed = [(number, row) for number, row in rows if not row[".value_kind"].startswith("hidden_")]
+            parameters = tuple(Parameter(number, row[".offset"], row[".size"]) for number, row in passed)
+            kernels[kernel[".name"]] = Kernel(kernel[".kernarg_segment_size"], parameters)
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
         raise Malformed(f"{what}: its list of kernels cannot be read ({error})") from error
     symbols = list(read_symbols(elf, _DYNAMIC_SYMBOLS))

@@ -85,18 +85,14 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
     """Every link of a page, whatever it leads to; one that cannot be an address has none."""
     if page.lstrip()[:1] == b"{":
         try:
-            rows = json.loads(page)["files"]
-            return [
-                IndexFile(
-                    str(row["filename"]),
-                    _absolute_url(url, str(row["url"])),
-                    bool(row.get("yanked")),
-                    _check_digest(row.get("hashes")),
-                    _check_digest(row.get("core-metadata", row.get("dist-info-metadata"))),
-                    str(row["requires-python"]) if row.get("requires-python") else None,
-                )
-                for row in rows
-            ]
+            out = []
+            for row in json.loads(page)["files"]:
+                name, address = str(row["filename"]), _absolute_url(url, str(row["url"]))
+                metadata = _check_digest(row.get("core-metadata", row.get("dist-info-metadata")))
+                python = str(row["requires-python"]) if row.get("requires-python") else None
+                yanked, digest = bool(row.get("yanked")), _check_digest(row.get("hashes"))
+                out.append(IndexFile(name, address, yanked, digest, metadata, python))
+            return out
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadInput(f"{url} answers with JSON that is no project page: {error}") from error
     parser = _Anchors()
@@ -112,18 +108,11 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
         if href := attrs.get("href"):
             address = _absolute_url(base, href)
             name = urllib.parse.unquote(urllib.parse.urlsplit(address).path.rsplit("/", 1)[-1]) or text.strip()
-            kind, _, digest = urllib.parse.urldefrag(href)[1].partition("=")
-            metadata = attrs.get("data-core-metadata", attrs.get("data-dist-info-metadata"))
-            out.append(
-                IndexFile(
-                    name,
-                    address,
-                    "data-yanked" in attrs,
-                    _check_digest(digest) if kind == "sha256" else None,
-                    _check_digest((metadata or "").removeprefix("sha256=")),
-                    attrs.get("data-requires-python"),
-                )
-            )
+            kind, _, text = urllib.parse.urldefrag(href)[1].partition("=")
+            digest = _check_digest(text) if kind == "sha256" else None
+            metadata = attrs.get("data-core-metadata", attrs.get("data-dist-info-metadata")) or ""
+            metadata, python = _check_digest(metadata.removeprefix("sha256=")), attrs.get("data-requires-python")
+            out.append(IndexFile(name, address, "data-yanked" in attrs, digest, metadata, python))
     return out
 
 

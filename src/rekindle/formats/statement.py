@@ -46,12 +46,8 @@ def pre_authentication(payload_type: str, payload: bytes) -> bytes:
 
 
 def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes], bytes]) -> bytes:
-    signature = sign(pre_authentication(payload_type, payload))
-    made = {
-        "payload": _to_base64(payload),
-        "payloadType": payload_type,
-        "signatures": [{"keyid": key_id, "sig": _to_base64(signature)}],
-    }
+    signatures = [{"keyid": key_id, "sig": _to_base64(sign(pre_authentication(payload_type, payload)))}]
+    made = {"payload": _to_base64(payload), "payloadType": payload_type, "signatures": signatures}
     return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode("ascii")
 
 
@@ -220,13 +216,9 @@ def write_statement(
 def render_bill(product: Mapping[str, Any], components: Sequence[Mapping[str, Any]], *, tool_version: str) -> bytes:
     """``product`` is what it is about, ``components`` what is inside it or made it; equal bytes for equal content."""
     tool = {"type": "application", "name": "rekindle", "version": tool_version}
-    body = {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": {"component": dict(product), "tools": {"components": [tool]}},
-        "components": [dict(each) for each in components],
-    }
+    metadata = {"component": dict(product), "tools": {"components": [tool]}}
+    body: dict[str, Any] = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": metadata}
+    body["components"] = [dict(each) for each in components]
     serial = uuid.uuid5(_BILLS, json.dumps(body, sort_keys=True))
     whole = {**body, "serialNumber": f"urn:uuid:{serial}"}
     return (json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -19,11 +19,8 @@ def scan(stretch: Stretch) -> Scan:
     # Some look a few bytes ahead: with room behind it the last instruction is not lost.
     code = np.concatenate([stretch.code, np.zeros(AHEAD, np.uint8)])
     head, address = code[:-AHEAD], stretch.address
-    near, lea, escape = (
-        np.flatnonzero((head & 0xFE) == 0xE8),
-        np.flatnonzero(head == 0x8D),
-        np.flatnonzero(head == 0x0F),
-    )
+    near = np.flatnonzero((head & 0xFE) == 0xE8)
+    lea, escape = np.flatnonzero(head == 0x8D), np.flatnonzero(head == 0x0F)
     second = code[escape + 1]
     # CPUID is 0F A2, XGETBV 0F 01 D0; SSE2 in its old encoding has 66, F2 or F3 before 0F and the opcode.
     asks = escape[(second == 0xA2) | ((second == 0x01) & (code[escape + 2] == 0xD0))]

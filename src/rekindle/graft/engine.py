@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -351,17 +352,15 @@ def _tell_written(report: GraftReport, applied: Applied, graft: Path, making: Ma
 def write_beside(wheel: Path, sha256: str, report: GraftReport, making: Making) -> Path:
     """The provenance statement and the digest beside a grafted wheel: enough to repeat it."""
     unwanted = sorted({str(outcome.unit).removesuffix("_cu") for outcome in report.units if outcome.why == UNWANTED})
-    statement = write_statement(
-        [(wheel.name, sha256)],
-        kind=BUILD_TYPE,
-        asked={"wheel": Path(report.wheel).name, "archs": list(making.archs), "without": unwanted},
-        settings={"way": making.way, "flags": list(making.flags), "tools": making.tools},
-        materials=[
-            {"uri": f"pkg:pypi/{Path(report.wheel).name}", "digest": {"sha256": report.wheel_sha256}},
-            *({"uri": source} for source in making.sources),
-        ],
-        tools=making.tools,
-    )
+    official, tools = Path(report.wheel).name, making.tools
+    asked = {"wheel": official, "archs": list(making.archs), "without": unwanted}
+    settings = {"way": making.way, "flags": list(making.flags), "tools": tools}
+    materials: list[dict[str, Any]] = [
+        {"uri": f"pkg:pypi/{official}", "digest": {"sha256": report.wheel_sha256}},
+        *({"uri": source} for source in making.sources),
+    ]
+    made = [(wheel.name, sha256)]
+    statement = write_statement(made, kind=BUILD_TYPE, asked=asked, settings=settings, materials=materials, tools=tools)
     path = wheel.with_name(wheel.name + ".intoto.json")
     write_atomically(path, statement)
     write_atomically(wheel.with_name(wheel.name + ".sha256"), f"{sha256}  {wheel.name}\n")

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from rekindle.compat.graft import find_twin
 from rekindle.compat.images import GpuCode, covers
@@ -207,15 +207,10 @@ def judge_chip_files(members: Iterable[str], card: Gfx, facts: Facts) -> tuple[L
         has = any(card.name in name for name in files)
         why = f"{row.name} keeps its code in files per chip ({row.folder}), and "
         why += f"has some for {card}" if has else f"none is for {card}: a graft does not make them"
+        kind: Literal["native", "none"] = "native" if has else "none"
+        lost = () if has else row.operators
+        source = row.source[0]
         libraries.append(
-            LibraryBeside(
-                name=row.name,
-                arch=str(card),
-                code="native" if has else "none",
-                inside=True,
-                operators=() if has else row.operators,
-                why=why,
-                source=row.source[0],
-            )
+            LibraryBeside(name=row.name, arch=str(card), code=kind, inside=True, operators=lost, why=why, source=source)
         )
     return tuple(libraries)

@@ -24,10 +24,7 @@ from rekindle.graft.compile import Job
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.graft import State, UnitOutcome, WayKind
 
-_READ_POINTERS: dict[str, Callable[[Any, Any], tuple[Pointer, ...]]] = {
-    "elf": pointers_into,
-    "pe": image_pointers_into,
-}
+_READ_POINTERS: dict[str, Callable[[Any, Any], tuple[Pointer, ...]]] = {"elf": pointers_into, "pe": image_pointers_into}
 
 
 @dataclass(frozen=True)

@@ -194,14 +194,11 @@ class SourceWay(Way):
         """Those that take longest first: as far as that was measured, then with code that one chip alone has (343 s
         where the next took 200), then with most code."""
         row = next((row for row in self.facts.costs.graft if row.torch == self.recipe.releases), None)
-        ordered = sorted(
-            units,
-            key=lambda each: (
-                -unit_seconds(each.name, each.arch, row) if row else 0.0,
-                not each.arch.suffix,
-                -each.unit.container.size,
-            ),
-        )
+
+        def rank(each: SourceUnit) -> tuple[float, bool, int]:
+            seconds = unit_seconds(each.name, each.arch, row) if row else 0.0
+            return -seconds, not each.arch.suffix, -each.unit.container.size
+
         sources = self.gather()
         compiler, phase = [str(sources.nvcc)], "--cubin"
         if sources.launcher:
@@ -209,7 +206,7 @@ class SourceWay(Way):
         if sources.preprocessor:
             compiler += ["-ccbin", sources.preprocessor]
         common, jobs = sources.common_flags, []
-        for each in ordered:
+        for each in sorted(units, key=rank):
             cubin, first = each.output(number), f"first/{number}-{each.unit.number}.h"
             # A compiler cache sees what is preprocessed: the id must stand in it, or two wheels' units are one.
             numbers = ",".join(map(str, each.arch_list))
@@ -236,10 +233,8 @@ class SourceWay(Way):
             return []
         arch = min(able, key=lambda each: abs(each.major * 10 + each.minor - self.arch.major * 10 - self.arch.minor))
         units, _ = replace(self, card=arch, arch=arch, unseen=False, proving=True).survey(library)
-        units = sorted(
-            (unit for unit in units if any(entry.arch == arch for entry in unit.unit.sass)),
-            key=lambda each: each.unit.container.size,
-        )
+        units = [unit for unit in units if any(entry.arch == arch for entry in unit.unit.sass)]
+        units.sort(key=lambda each: each.unit.container.size)
         return units[:: max(1, len(units) // count)][:count]
 
 

@@ -114,35 +114,21 @@ def nvidia_order(
         )
     if ready and unseen:
         notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
-    gather_once = functools.cache(lambda: gather(ready, tools)) if ready else None
-
-    def list_ways(card: Sm, arch: Sm) -> tuple[Way, ...]:
-        """The wheel's own PTX first; then its release's kernel files, where there is a recipe for them."""
-        ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts)
-        if ready is None or gather_once is None:
-            return (ptx,)
-        source = SourceWay(
-            card=card,
-            arch=arch,
-            facts=facts,
-            recipe=ready,
-            gather=gather_once,
-            toolkit=tools.release,
-            unseen=unseen,
-            sources=(f"{ready.package} {name.split('-')[1]} source tree",),
+    sourced = None
+    if ready:
+        once, trees = (
+            functools.cache(lambda: gather(ready, tools)),
+            (f"{ready.package} {name.split('-')[1]} source tree",),
         )
-        return (ptx, source)
-
-    return replace(
-        order,
-        targets=tuple(
-            CardTarget(name=card, arch=arch, ways=list_ways(sm, arch))
-            for (card, sm), arch in zip(cards.items(), archs, strict=True)
-        ),
-        tools=tools,
-        libraries=libraries,
-        notes=notes,
-    )
+        sourced = functools.partial(SourceWay, recipe=ready, gather=once, toolkit=tools.release, sources=trees)
+    targets: list[CardTarget] = []
+    for (asked, card), arch in zip(cards.items(), archs, strict=True):
+        # The wheel's own PTX first; then its release's kernel files, where there is a recipe for them.
+        ways: tuple[Way, ...] = (PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts),)
+        if sourced:
+            ways += (sourced(card=card, arch=arch, facts=facts, unseen=unseen),)
+        targets.append(CardTarget(name=asked, arch=arch, ways=ways))
+    return replace(order, targets=tuple(targets), tools=tools, libraries=libraries, notes=notes)
 
 
 def why_no_sources(

@@ -87,17 +87,11 @@ def write_graft(
             entry = finished_entry(image, arch, compression=compression)
             if hosts and library in hosts and isinstance(arch, Sm):
                 entry = fatbin.set_host(entry, hosts[library])
-            member = f"code/{holders.index(library)}-{container}-{arch}"
+            member, sha256 = f"code/{holders.index(library)}-{container}-{arch}", hashlib.sha256(entry).hexdigest()
             members[member] = entry
+            size, code_for = len(entry), str(arch)
             rows.append(
-                NewEntry(
-                    library=library,
-                    container=container,
-                    arch=str(arch),
-                    member=member,
-                    bytes=len(entry),
-                    sha256=hashlib.sha256(entry).hexdigest(),
-                )
+                NewEntry(library=library, container=container, arch=code_for, member=member, bytes=size, sha256=sha256)
             )
     graft = GraftFile(
         wheel=wheel.name,

@@ -154,20 +154,10 @@ def _write_wheel(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: 
 
 def _inner_record(graft: GraftFile) -> bytes:
     """What the wheel says of itself: all but what is only known when it is finished."""
-    return encode(
-        {
-            "schema": 1,
-            "wheel": graft.wheel,
-            "wheel_sha256": graft.wheel_sha256,
-            "made": graft.made,
-            "entries": [
-                {"library": row.library, "container": row.container, "arch": row.arch, "sha256": row.sha256}
-                for row in graft.entries
-            ],
-            "left_out": graft.left_out,
-            "libraries": graft.libraries,
-        }
-    )
+    told = ("library", "container", "arch", "sha256")
+    entries = [{name: getattr(row, name) for name in told} for row in graft.entries]
+    origin = {"schema": 1, "wheel": graft.wheel, "wheel_sha256": graft.wheel_sha256, "made": graft.made}
+    return encode(origin | {"entries": entries, "left_out": graft.left_out, "libraries": graft.libraries})
 
 
 def _graft_member(

@@ -126,14 +126,9 @@ def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[CodeEvidence]
             why = exposed.why
             for name in exposed.chain:
                 why = why.replace(name, readable(name))
-            yield CodeEvidence(
-                function=readable(exposed.name),
-                file=survey.file + (f" ({exposed.file})" if exposed.file else ""),
-                isa=exposed.isa,
-                why=why,
-                address=f"{exposed.address:#x}",
-                callers=tuple(map(readable, exposed.chain[:4])),
-            )
+            name, callers = readable(exposed.name), tuple(map(readable, exposed.chain[:4]))
+            file, at = survey.file + (f" ({exposed.file})" if exposed.file else ""), f"{exposed.address:#x}"
+            yield CodeEvidence(function=name, file=file, isa=exposed.isa, why=why, address=at, callers=callers)
 
 
 def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:

@@ -20,7 +20,7 @@ from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Guard, Guards
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import Judgement, Route, climb, way_to
+from rekindle.inspect.reach import Judgement, Route, Uses, climb, way_to
 from rekindle.inspect.routes_by_calls import RoutesByCalls
 
 IGNORED = {"base", "bad", "exclusive", "tzcnt"}
@@ -104,9 +104,7 @@ class _Classifier:
         if isinstance(library.binary, Pe) or library.marked:
             self.routes = RoutesByNames(self.graph, self.uses, self.guard_of, guards)
         else:
-            self.routes = RoutesByCalls(
-                library, self.graph, self.uses, lambda n: self.guard_of(n) is not None, guards.telling
-            )
+            self.routes = RoutesByCalls(self.graph, self.uses, lambda n: self.guard_of(n) is not None, guards.telling)
 
     def run(self) -> Exposure:
         for number, used in sorted(self.uses.items()):
@@ -159,18 +157,10 @@ class _Classifier:
         """What gives wrong numbers without a crash is kept apart, and not named beside what crashes."""
         crashing = tuple(name for name in isa if name not in SILENT)
         places = [used[name] for name in crashing]
-        exposed = ExposedCode(
-            number,
-            self.functions.name(number),
-            self.functions.file(number),
-            min(used.values()),
-            crashing or isa,
-            judgement.chain,
-            judgement.why,
-            judgement.guard,
-            judgement.entries,
-            at_load=bool(crashing) and kind is self.out.unconditional and self.routes.runs_at_load(number, places),
-        )
+        at_load = bool(crashing) and kind is self.out.unconditional and self.routes.runs_at_load(number, places)
+        what = (number, self.functions.name(number), self.functions.file(number), min(used.values()), crashing or isa)
+        how = (judgement.chain, judgement.why, judgement.guard, judgement.entries)
+        exposed = ExposedCode(*what, *how, at_load=at_load)
         (kind if crashing else self.out.silent).append(exposed)
 
     def _offers(self, number: int, isa: tuple[str, ...], address: int, guard: Guard) -> list[Offer]:
@@ -234,13 +224,7 @@ class RoutesByNames:
     # Other libraries may call what is exported.
     offers = True
 
-    def __init__(
-        self,
-        graph: CodeGraph,
-        uses: Mapping[int, Mapping[str, int]],
-        guard_of: Callable[[int], Guard | None],
-        table: Guards,
-    ) -> None:
+    def __init__(self, graph: CodeGraph, uses: Uses, guard_of: Callable[[int], Guard | None], table: Guards) -> None:
         self.graph, self.functions, self.callers = graph, graph.functions, graph.callers
         self.uses, self.guard_of, self.table = uses, guard_of, table
 

@@ -9,15 +9,7 @@ import numpy as np
 from rekindle.formats import arm64_scan, x86, x86_scan
 from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Stretch, Variables
 from rekindle.formats.elf import SHF_WRITE, Elf
-from rekindle.formats.functions import (
-    Code,
-    Functions,
-    code_of,
-    find_functions,
-    string_table,
-    symbols_of,
-    table_string,
-)
+from rekindle.formats.functions import Code, Functions, code_of, find_functions, string_table, symbols_of, table_string
 from rekindle.formats.pe import Pe
 from rekindle.formats.references import References, read_pe_references, read_references
 from rekindle.formats.view import release

@@ -13,6 +13,7 @@ from rekindle.formats.linked import Linked, Needs, link_fields
 from rekindle.inspect.cpu import CpuSurvey, survey_cpu
 from rekindle.inspect.gpu import GpuSurvey, survey_gpu
 from rekindle.inspect.packages import find_provider, promised_glibc
+from rekindle.model.document import shared_fields
 from rekindle.model.version import key as version_key
 from rekindle.model.wheel import External, LibraryLinks, Links, WheelFinding
 
@@ -74,6 +75,13 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
     # What others link against decides: torch's own libraries, not a runtime that came along.
     faces = [library for library in libraries if library.base.startswith(("libtorch", "libc10"))] or list(libraries)
     abis = Counter(library.cxx_abi for library in faces if library.cxx_abi)
+    sources = [(name, *find_provider(name, requires)) for name in external]
+    rows = []
+    for library in libraries:
+        missing = tuple(name for name in library.needed if not bundled(name))
+        versions = {kind.lower(): library.floors.get(kind) for kind in ("GLIBC", "GLIBCXX")}
+        told = shared_fields(library, LibraryLinks) | versions | {"needed": library.needed + library.delayed}
+        rows.append(LibraryLinks(**told, missing=missing))
     return Links(
         needed=tuple(needed),
         bundled=tuple(name for name in needed if bundled(name)),
@@ -85,21 +93,9 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
         manylinux_fact=measured,
         sources=tuple(
             External(library=name, needed_by=tuple(users[name]), package=package, system=system)
-            for name in external
-            for package, system in [find_provider(name, requires)]
+            for name, package, system in sources
         ),
-        libraries=tuple(
-            LibraryLinks(
-                file=library.file,
-                soname=library.soname,
-                needed=library.needed + library.delayed,
-                missing=tuple(name for name in library.needed if not bundled(name)),
-                rpath=library.rpath,
-                glibc=library.floors.get("GLIBC"),
-                glibcxx=library.floors.get("GLIBCXX"),
-            )
-            for library in libraries
-        ),
+        libraries=tuple(rows),
     )
 
 

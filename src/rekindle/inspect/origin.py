@@ -85,24 +85,18 @@ def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Or
 
 def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
     """One library's survey as the report shows it."""
+    sets = []
+    for key, count in survey.sets.most_common():
+        origin, owners = origin_of(key, reference, vendor=survey.vendor), merge(survey.owners.get(key, ()))
+        sets.append(ArchSet(archs=_names(key), count=count, origin=origin, kernels=owners))
+    entries, sizes = survey.entries, survey.bytes
     return LibraryGpu(
         file=survey.file,
         **{kind: _names(survey.targets(kind)) for kind in ("sass", "ptx", "gfx", "lto")},
         sycl=dict(survey.sycl),
         ahead=survey.ahead,
-        sets=tuple(
-            ArchSet(
-                archs=_names(key),
-                count=count,
-                origin=origin_of(key, reference, vendor=survey.vendor),
-                kernels=merge(survey.owners.get(key, ())),
-            )
-            for key, count in survey.sets.most_common()
-        ),
-        uses=tuple(
-            ArchUse(arch=target.name, entries=survey.entries[target], bytes=survey.bytes[target])
-            for target in _sorted(frozenset(survey.entries))
-        ),
+        sets=tuple(sets),
+        uses=tuple(ArchUse(arch=t.name, entries=entries[t], bytes=sizes[t]) for t in _sorted(entries)),
         compression=dict(survey.compression),
         unknown=dict(survey.odd),
     )

@@ -20,6 +20,8 @@ from rekindle.formats.elf import Elf
 from rekindle.inspect.isa_scan import LibraryScan
 
 UNREACHED, ROOT = -2, -1
+# Of functions with more than the baseline: each instruction set, and where it is used first.
+Uses = Mapping[int, Mapping[str, int]]
 # A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
 SMALL = 1024
 # An asker that takes a variable's address fills it as a whole: cpuinfo_isa has 50 bytes, OpenCV's table 512.

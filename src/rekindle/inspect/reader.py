@@ -54,10 +54,8 @@ class WheelSource:
         import tempfile
 
         doing = f"{self.label}: {name} cannot be unpacked to {tempfile.gettempdir()}"
-        with (
-            tell_os_errors(doing, remedy="set TMPDIR to a place with room for it"),
-            tempfile.TemporaryFile(prefix="rekindle-") as file,
-        ):
+        remedy = "set TMPDIR to a place with room for it"
+        with tell_os_errors(doing, remedy=remedy), tempfile.TemporaryFile(prefix="rekindle-") as file:
             self.digests[name] = self.zip.inflate(name, file.write)
             file.flush()
             with map_open(file) as buffer:

@@ -9,29 +9,17 @@
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from rekindle.formats.code_scan import Flags, Ints
 from rekindle.formats.functions import WEAK
+from rekindle.inspect import reach
 from rekindle.inspect.baseline import FEW, SECOND, Spread, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
-from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import (
-    SMALL,
-    UNREACHED,
-    Edges,
-    Judgement,
-    Route,
-    chain_to,
-    climb,
-    find_state,
-    pointer_edges,
-    readers_of,
-    way_to,
-)
+from rekindle.inspect.reach import UNREACHED, Edges, Judgement, Route, Uses, chain_to, climb, way_to
 
 # Copies of one function have about the same size.
 MOST_RATIO = 8
@@ -54,14 +42,9 @@ class RoutesByCalls:
     ``telling`` of a name whether it is worth asking that."""
 
     def __init__(
-        self,
-        library: LibraryScan,
-        graph: CodeGraph,
-        uses: Mapping[int, Mapping[str, int]],
-        copy: Callable[[int], bool],
-        telling: Callable[[str], bool],
+        self, graph: CodeGraph, uses: Uses, copy: Callable[[int], bool], telling: Callable[[str], bool]
     ) -> None:
-        self.library, self.graph, self.functions = library, graph, library.functions
+        self.graph, self.library, self.functions = graph, graph.library, graph.functions
         self.copy, self.telling = copy, telling
         self.count = len(self.functions)
         self.uses = {number: frozenset(used) - {"exclusive"} for number, used in uses.items()}
@@ -161,7 +144,7 @@ class RoutesByCalls:
     @functools.cached_property
     def _backward(self) -> Edges:
         caller, callee = self.edges
-        graph, _ = pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
+        graph, _ = reach.pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
         return graph.reversed()
 
     def _names(self, chain: Sequence[int]) -> tuple[str, ...]:
@@ -199,13 +182,13 @@ class RoutesByCalls:
         """Functions that ask the CPU, themselves or through a small one they call; copies by name; ifunc resolvers."""
         askers = self.graph.asking | set(self.graph.import_askers)
         asking = self._flags(askers)
-        state = find_state(self.library, askers, self.callers)
-        knowing = self._flags(readers_of(self.library, state) | self.graph.state_readers | self.graph.resolvers)
+        state = reach.find_state(self.library, askers, self.callers)
+        knowing = self._flags(reach.readers_of(self.library, state) | self.graph.state_readers | self.graph.resolvers)
         question = asking | self._flags(filter(self.graph.is_question, set(self._callee.tolist())))
         first = self._flags(self.first)
         out = asking | knowing
         out[self._caller[question[self._callee]]] = True
-        small = (self.functions.end - self.functions.start) <= SMALL
+        small = (self.functions.end - self.functions.start) <= reach.SMALL
         far = self._flags(self._caller[asking[self._callee]].tolist())
         out[self._caller[(small & (knowing | far))[self._callee]]] = True
         out[first] = False
@@ -255,7 +238,7 @@ class RoutesByCalls:
     def _walk(self, caller: Ints, callee: Ints) -> Ints:
         """What outside code gets to by calls and pointers; nodes after the functions are places in data."""
         blocked = self.blocked
-        graph, nodes = pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
+        graph, nodes = reach.pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
         wide = np.zeros(nodes, bool)
         wide[: self.count] = blocked
         return graph.walk(np.array(sorted(self.roots), np.int64), wide)

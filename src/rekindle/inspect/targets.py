@@ -87,12 +87,8 @@ def open_target(
 
 def open_installed(folder: Path, name: str) -> Source:
     """An installed package: its directory, what wheels put beside it (NAME.libs), and its metadata."""
-    module = name.replace("-", "_").lower()
-    folders = [
-        path.name
-        for path in sorted(folder.iterdir())
-        if path.is_dir() and re.fullmatch(rf"{re.escape(module)}(?:\.libs|-[^-]+\.dist-info)?", path.name.lower())
-    ]
+    mine = re.compile(rf"{re.escape(name.replace('-', '_').lower())}(?:\.libs|-[^-]+\.dist-info)?")
+    folders = [path.name for path in sorted(folder.iterdir()) if path.is_dir() and mine.fullmatch(path.name.lower())]
     return DirectorySource(folder, label=f"{name} in {folder}", folders=folders)
 
 

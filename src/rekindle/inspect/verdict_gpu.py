@@ -39,14 +39,10 @@ def code_of(report: WheelReport, archs: Sequence[str], facts: Facts) -> GpuCode:
     """Targets of this wheel, with what is known of their making."""
     flavour = find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm) if _is_torch(report) else None
     pinned = next((match[1] for line in report.requires if (match := _CUDNN.match(line))), None)
-    return GpuCode(
-        tuple(archs),
-        cuda=report.cuda,
-        rocm=report.rocm,
-        cudnn=pinned or (flavour.cudnn if flavour else None),
-        # Where the kernel files of the math libraries were read, they speak for themselves.
-        publisher=flavour.publisher if flavour and not report.gpu.data_files else None,
-    )
+    cudnn = pinned or (flavour.cudnn if flavour else None)
+    # Where the kernel files of the math libraries were read, they speak for themselves.
+    publisher = flavour.publisher if flavour and not report.gpu.data_files else None
+    return GpuCode(tuple(archs), cuda=report.cuda, rocm=report.rocm, cudnn=cudnn, publisher=publisher)
 
 
 def _is_torch(report: WheelReport) -> bool:
@@ -253,16 +249,10 @@ def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if is_board(machine.os, sms, facts):
         return []
     known = [gpu.arch for gpu in cards if gpu.arch is not None] if report.gpu.libraries or report.gpu.declared else []
-    system = machine.os.system
-    answer = driver_runs(
-        machine.drivers.nvidia,
-        minor(report.cuda),
-        sms,
-        driver_side(machine.os),
-        facts,
-        ptx=any(_Card(report, arch, "", system, facts).verdict().code == "gpu-jit" for arch in known),
-        names=tuple(f"{gpu.name or gpu.vendor} ({gpu.arch})" for gpu in cards if isinstance(gpu.arch, Sm)),
-    )
+    system, side, driver = machine.os.system, driver_side(machine.os), machine.drivers.nvidia
+    ptx = any(_Card(report, arch, "", system, facts).verdict().code == "gpu-jit" for arch in known)
+    names = tuple(f"{gpu.name or gpu.vendor} ({gpu.arch})" for gpu in cards if isinstance(gpu.arch, Sm))
+    answer = driver_runs(driver, minor(report.cuda), sms, side, facts, ptx=ptx, names=names)
     remedy = f"install driver {answer.want}" if answer.kind == "no" and answer.want else None
     return [verdict("driver", answer.kind, answer.code, answer.text, remedy)]
 

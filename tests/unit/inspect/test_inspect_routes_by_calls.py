@@ -33,7 +33,7 @@ def judge(made: Made, copies: Sequence[str] = (), **uses: str) -> RoutesByCalls:
     graph = CodeGraph(library, CHECK)
     rows = {made.number(name): dict.fromkeys(isa.split(), 1) for name, isa in (uses or {"fast": "avx2"}).items()}
     names = list(made.code)
-    return RoutesByCalls(library, graph, rows, lambda number: names[number] in copies, lambda name: name in copies)
+    return RoutesByCalls(graph, rows, lambda number: names[number] in copies, lambda name: name in copies)
 
 
 def answer(made: Made, copies: Sequence[str] = (), **uses: str) -> Judgement:
@@ -140,11 +140,7 @@ def test_only_a_pointer_leads_there() -> None:
 
 def test_one_of_two_copies() -> None:
     def door(size: int, other: int, **uses: str) -> Judgement:
-        code = {
-            "door": ["je slow", "jmp fast"],
-            "fast": ["90" * (size - 1), RET],
-            "slow": ["90" * (other - 1), RET],
-        }
+        code = {"door": ["je slow", "jmp fast"], "fast": ["90" * (size - 1), RET], "slow": ["90" * (other - 1), RET]}
         return answer(Made(ASKER | code, exported=["door"]), (), **{"fast": "avx2", **uses})
 
     assert door(20, 20).untold == ()
@@ -277,7 +273,6 @@ def test_copies_by_name_let_nobody_through() -> None:
     library = Made(ASKER | far, exported=["door"]).scan()
     names = list(ASKER | far)
     one = RoutesByCalls(
-        library,
         CodeGraph(library, CHECK),
         {names.index("fast"): {"avx2": 1}},
         lambda number: names[number] == "mid",
@@ -374,9 +369,7 @@ def test_arm_code_is_followed_too() -> None:
         library = made.scan()
         library.scan.calls = np.array([[0, made.at("fast")]], np.int64)
         library.scan.asks = np.array([2], np.int64)
-        one = RoutesByCalls(
-            library, CodeGraph(library, CHECK), {1: {"avx2": 1}}, lambda number: False, lambda name: False
-        )
+        one = RoutesByCalls(CodeGraph(library, CHECK), {1: {"avx2": 1}}, lambda number: False, lambda name: False)
         found = one.judge(1, AVX)
         assert (found.sure, found.untold) == (sure, untold)
 
@@ -407,7 +400,7 @@ def test_a_library_compiled_for_it_as_a_whole(size: int, legacy: bool, machine: 
     if legacy:
         library.scan.legacy = np.arange(1, count, 2, dtype=np.int64)
     uses = {number: {"avx2": 1} for number in range(0, count, PER_WINDOW)}
-    one = RoutesByCalls(library, CodeGraph(library, CHECK), uses, lambda number: False, lambda name: False)
+    one = RoutesByCalls(CodeGraph(library, CHECK), uses, lambda number: False, lambda name: False)
     assert ("avx2" in one.spread.everywhere) is everywhere
 
 
