@@ -32,18 +32,8 @@ MAX_RATIO = 60
 RATIO_FROM = 256 << 20
 # Longest name or header a tar may hold in one piece; members are read in far smaller ones.
 MAX_READ = 16 << 20
-_DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    RuntimeError,
-    OverflowError,
-    ValueError,
-)
+_DAMAGED: tuple[type[Exception], ...] = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
+_DAMAGED += (OSError, RuntimeError, OverflowError, ValueError)
 _NO_LINKS = os.name == "nt"
 _EXPANSION = 8  # torch 2.6.0: 27 MB of xz become 158 MB on disk
 
@@ -72,7 +62,7 @@ def unpack(archive: Path, target: Path, *, progress: Progress | None = None) -> 
             target.rmdir()
         top.rename(target)
         target.chmod(0o755)
-    except _DAMAGE as error:
+    except _DAMAGED as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"cannot unpack {archive.name}: {reason}; nothing was left behind") from error
     finally:
@@ -90,10 +80,9 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
                 infos = file.infolist()
                 _bounded(len(infos), sum(info.file_size for info in infos), packed, archive)
                 for number, info in enumerate(infos, 1):
-                    if _is_of_git(info.filename):
+                    if _is_left_out(info.filename, archive):
                         left += 1
                         continue
-                    check_member(info.filename, archive)
                     file.extract(info, room)
                     progress.step(number, len(infos), info.filename)
         return left
@@ -102,11 +91,12 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
         for number, member in enumerate(tar, 1):
             size += member.size
             _bounded(number, size, packed, archive)
-            if _is_of_git(member.name):
+            if _is_left_out(member.name, archive):
                 left += 1
                 continue
-            check_member(member.name, archive)
-            _check_kind(member, archive)
+            if member.isdev() or member.issparse():
+                kind = "device" if member.isdev() else "file with holes"
+                raise BadInput(f"{archive.name} holds a {kind} ({member.name}); that is no source archive")
             if _NO_LINKS and (member.issym() or member.islnk()):
                 here = room / member.name
                 links[here] = (here.parent if member.issym() else room) / member.linkname
@@ -197,21 +187,13 @@ class _Plain:
         return self._file.tell()
 
 
-def _is_of_git(name: str) -> bool:
-    return any(is_git_name(part) for part in name.replace("\\", "/").split("/"))
-
-
-def check_member(name: str, archive: Path) -> None:
-    plain = name.removeprefix("./").rstrip("/")
-    if plain:
+def _is_left_out(name: str, archive: Path) -> bool:
+    """Is it of a ``.git``? A name that would lie outside the tree is refused."""
+    if any(is_git_name(part) for part in name.replace("\\", "/").split("/")):
+        return True
+    if plain := name.removeprefix("./").rstrip("/"):
         check_relative(plain, origin=archive.name, anywhere=os.name == "nt")
-
-
-def _check_kind(member: tarfile.TarInfo, archive: Path) -> None:
-    if member.isdev():
-        raise BadInput(f"{archive.name} holds a device ({member.name}); that is no source archive")
-    if member.issparse():
-        raise BadInput(f"{archive.name} holds a file with holes ({member.name}); that is no source archive")
+    return False
 
 
 def _refuse_links_out(tree: Path, archive: Path) -> None:

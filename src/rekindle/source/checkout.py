@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,17 +48,14 @@ def parse_mirror(text: str) -> Mirror:
 
 def check_place(target: Path, *, windows: bool) -> list[str]:
     """Refuse a place where a checkout cannot work; notes are what the user should know."""
-    notes: list[str] = []
     if target.exists() and not target.is_dir():
         raise BadInput(f"{target} is not a directory")
     if target.is_dir() and any(target.iterdir()) and not (target / ".git").exists():
         raise BadInput(f"{target} exists and is no git checkout", remedy="give an empty or new directory")
-    if windows and len(str(target.resolve())) + _WINDOWS_DEEPEST > _WINDOWS_LIMIT:
-        notes.append(
-            f"{target} is a long path: some files below it pass 260 characters. git copes (core.longpaths is set); "
-            "compilers may not. A short place such as C:\\r\\pytorch is safer."
-        )
-    return notes
+    if not windows or len(str(target.resolve())) + _WINDOWS_DEEPEST <= _WINDOWS_LIMIT:
+        return []
+    copes = "some files below it pass 260 characters. git copes (core.longpaths is set); compilers may not"
+    return [f"{target} is a long path: {copes}. A short place such as C:\\r\\pytorch is safer."]
 
 
 def check_out(
@@ -135,28 +132,27 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
     if not named or not missing_submodules(git.root):
         return
     progress.stage("submodules", f"{len(named)} and those inside them")
-    for submodule in named:
-        if _is_half(git.root, submodule.path):
-            _forget(git.root, submodule.path)
+    for path in named:
+        if _is_half(git.root, path):
+            _forget(git.root, path)
     # A nested one that a kill left half done makes this fail; the update below fetches it anew.
     git.ask("submodule", "sync", "--quiet", "--recursive", timeout=300.0)
     update = ["submodule", "update", "--init", "--checkout", "--recursive", "--depth", "1", "--progress"]
     ended, words = _run(git, [*update, "--jobs", "4"], mirrors, progress, total=len(named))
     missing = missing_submodules(git.root)
-    tops = [submodule.path for submodule in named]
     for _ in range(ATTEMPTS - 1):
         if ended and not missing:
             return
         # Git gives up at the first that fails; one by one, the others still come. What a kill left of one, be it
         # deep inside, is beyond what git repairs: it is fetched anew, and it alone.
         ended = True
-        for path in sorted({_top(name, tops) for name in missing}):
-            lacking = [name for name in missing if _top(name, tops) == path]
-            if _has_edits(git.root, path) or any(" (" in name and not name.endswith(" (empty)") for name in lacking):
-                fine, last_words = _run(git, [*update, "--", path], mirrors, progress)
-            else:
+        for path in sorted({_top(name, named) for name in missing}):
+            lacking = [name for name in missing if _top(name, named) == path]
+            keeps = any(" (" in name and not name.endswith(" (empty)") for name in lacking)
+            force = [] if keeps or _has_edits(git.root, path) else ["--force"]
+            if force:
                 _forget(git.root, path)
-                fine, last_words = _run(git, [*update, "--force", "--", path], mirrors, progress)
+            fine, last_words = _run(git, [*update, *force, "--", path], mirrors, progress)
             ended, words = (ended, words) if fine else (False, last_words)
         missing = missing_submodules(git.root)
     if not ended or missing:
@@ -166,7 +162,7 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
         )
 
 
-def _top(name: str, tops: Sequence[str]) -> str:
+def _top(name: str, tops: Iterable[str]) -> str:
     """The submodule of this tree that a missing one, maybe nested, lies in."""
     path, _, _ = name.partition(" (")
     return next((top for top in tops if path == top or path.startswith(f"{top}/")), path)

@@ -15,7 +15,7 @@ from rekindle.host.text import version_in
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter, usual_python
 from rekindle.model.plan import Plan
-from rekindle.source.patches import Choice, Patch, choose, load_patches
+from rekindle.source.patches import Choice, choose, load_patches
 from rekindle.source.patches.header import ABSENT, Condition, Context
 from rekindle.source.tree import is_ours
 from rekindle.toolkits.compilers import newest_compiler, read_banner
@@ -79,12 +79,11 @@ def from_plan(plan: Plan | None) -> dict[str, str | None]:
     }
     if recipe.compiler:
         facts["compiler"] = recipe.compiler.replace("-", " ")
-    for name, wanted in recipe.pins.items():
+    for name in recipe.pins.keys() & {"setuptools", "numpy", "cmake"}:
         # Only an upper bound says which version it will be; ">=1.26" may bring anything newer.
-        upper = re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)
-        if name in ("setuptools", "numpy", "cmake") and upper:
+        if upper := re.search(r"<\s*(\d+(?:\.\d+)*)", recipe.pins[name]):
             facts[name] = _just_below(upper[1])
-        elif name in ("setuptools", "numpy", "cmake") and (exact := re.search(r"==\s*(\d+(?:\.\d+)*)", wanted)):
+        elif exact := re.search(r"==\s*(\d+(?:\.\d+)*)", recipe.pins[name]):
             facts[name] = exact[1]
     return facts
 
@@ -148,10 +147,17 @@ def choose_for(
     root: Path, project: str, context: Context, *, only: Sequence[str] = (), folder: Path | None = None
 ) -> tuple[Choice, ...]:
     """Every patch with its verdict; ``only`` names those to take, whatever their conditions say."""
-    patches = _patches(project, folder)
-    choices = choose(patches, context)
+    patches = load_patches(project)
+    if folder is not None:
+        if not folder.is_dir():
+            raise BadInput(f"{folder} is not a directory of patches", remedy="give it with --patches DIR")
+        own = load_patches(project, folder)
+        if not own:
+            raise BadInput(f"{folder} holds no *.patch file")
+        taken = {patch.id for patch in own}
+        patches = (*(patch for patch in patches if patch.id not in taken), *own)
     if not only:
-        return choices
+        return choose(patches, context)
     known = {patch.id for patch in patches}
     for name in only:
         if name not in known:
@@ -164,15 +170,3 @@ def choose_for(
         Choice(patch, "needed", "named") if patch.id in only else Choice(patch, "not-needed", "not named")
         for patch in patches
     )
-
-
-def _patches(project: str, folder: Path | None) -> tuple[Patch, ...]:
-    if folder is None:
-        return load_patches(project)
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is not a directory of patches", remedy="give it with --patches DIR")
-    own = load_patches(project, folder)
-    if not own:
-        raise BadInput(f"{folder} holds no *.patch file")
-    taken = {patch.id for patch in own}
-    return (*(patch for patch in load_patches(project) if patch.id not in taken), *own)

@@ -71,7 +71,7 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     if journal.folder(target).is_dir() and not (target / ".git").exists():
         return _keep_tree(wanted, target, cache, listener)
     if wanted.place == "git" or wanted.place.endswith(".git"):
-        warned = check_place(target, windows=windows)
+        notes: Sequence[str] = check_place(target, windows=windows)
         url = upstream(wanted.project).git if wanted.place == "git" else wanted.place
         revision = wanted.revision or _tag(wanted)
         head = check_out(
@@ -83,7 +83,8 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
             submodules=wanted.submodules,
             progress=listener,
         )
-        return _finish(wanted, target, f"{url} {revision}", head, warned)
+        _note_origin(wanted, target, f"{url} {revision}", head)
+        return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
     if target.exists() and any(target.iterdir()):
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
     room = target.with_name(f".{target.name}.fetching")
@@ -91,8 +92,7 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     filled: tuple[TreePart, ...] = ()
     try:
         origin, notes = _bring(wanted, room, cache, listener)
-        commit = Git(room).head() if Git(room).present else None
-        _finish(wanted, room, origin, commit, notes)
+        _note_origin(wanted, room, origin, Git(room).head() if Git(room).present else None)
         if wanted.submodules:
             filled = _fill(room, cache, listener, wanted.filling)
         if target.exists():
@@ -148,32 +148,22 @@ def _fill(
     if project != "torch" or Git(root).present:
         return ()
     progress.stage("third parties", "system libraries, stand-ins, what is switched off")
-    host = host or LiveHost()
+    host, packaging = host or LiveHost(), Packaging(release, cache, progress)
     headers = Headers(host=host, cache=cache, links=filling.find_links, offline=filling.offline, progress=progress)
-    return fill(
-        root,
-        release,
-        host=host,
-        packaging=Packaging(release, cache, progress),
-        progress=progress,
-        headers=headers,
-        backend=filling.backend,
-        cuda=filling.cuda,
-    )
+    built = {"backend": filling.backend, "cuda": filling.cuda}
+    return fill(root, release, host=host, packaging=packaging, headers=headers, progress=progress, **built)
 
 
-def _finish(wanted: Wanted, target: Path, origin: str, commit: str | None, notes: Sequence[str]) -> SourceTree:
+def _note_origin(wanted: Wanted, target: Path, origin: str, commit: str | None) -> None:
+    """Where the tree is from, in its record; refused where it is another than the one wanted."""
     project, version = recognise(target)
     if project != wanted.project:
         raise BadInput(f"{wanted.place} is a tree of {project}, and {wanted.project} was wanted")
     check_wanted(target, version, wanted.version)
     record = journal.read_record(target)
     exact = wanted.version if wanted.version and not wanted.revision else None
-    journal.write_record(
-        target,
-        msgspec.structs.replace(record, project=project, version=exact, commit=commit, origin=record.origin or origin),
-    )
-    return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
+    known = {"project": project, "version": exact, "commit": commit, "origin": record.origin or origin}
+    journal.write_record(target, msgspec.structs.replace(record, **known))
 
 
 def _keep_tree(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> SourceTree:
@@ -183,8 +173,7 @@ def _keep_tree(wanted: Wanted, target: Path, cache: Path, progress: Progress) ->
         raise BadInput(f"{target} is a tree of {project}, and {wanted.project} was wanted")
     check_wanted(target, journal.read_record(target).version or version, wanted.version)
     filled = _fill(target, cache, progress, wanted.filling) if wanted.submodules else ()
-    tree = with_parts(status(target), filled)
-    return msgspec.structs.replace(tree, notes=("the tree was there already",))
+    return msgspec.structs.replace(with_parts(status(target), filled), notes=("the tree was there already",))
 
 
 def _unpack(archive: Path, room: Path, progress: Progress) -> tuple[str, ...]:
@@ -224,9 +213,8 @@ def _archive(wanted: Wanted, cache: Path, progress: Progress) -> Path:
 def _copy(origin: Path, target: Path) -> str:
     """A local tree, copied; build outputs stay behind."""
     if not origin.is_dir():
-        raise BadInput(
-            f"{origin} is no directory and no archive", remedy="--from git, tarball, debian, a directory or an archive"
-        )
+        ways = "--from git, tarball, debian, a directory or an archive"
+        raise BadInput(f"{origin} is no directory and no archive", remedy=ways)
     recognise(origin)
     if (origin / ".git").exists():
         # Copied, the tree would be ours and trusted: git is asked while it still is the other user's.

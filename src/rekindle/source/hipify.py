@@ -38,7 +38,11 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
         git = history.open_history(root)
         mark = journal.folder(root) / "hipify.before"
         if mark.is_file():
-            _clean_up(root, git, mark)
+            # One that was cut short: changed files back, new ones away.
+            _reset(git)
+            for path in _snapshot(root).keys() - set(mark.read_text(encoding="utf-8").splitlines()):
+                (root / path).unlink()
+            mark.unlink()
         ours = {file.path for file in journal.read_record(root).files}
         foreign = [path for path in git.dirty() if path not in ours]
         if foreign:
@@ -82,9 +86,7 @@ def undo(root: Path) -> SourceTree:
                 f"{len(later)} commits of yours lie on top of hipify",
                 remedy="keep them first: rekindle source save-patches",
             )
-        git.run("reset", "--hard", "--quiet", history.PATCHED_TAG, timeout=600.0)
-        # The commit of our patches goes, its content stays: patches live in the working tree.
-        git.run("reset", "--mixed", "--quiet", f"{history.PATCHED_TAG}~1", timeout=600.0)
+        _reset(git)
         for tag in (history.PATCHED_TAG, history.HIPIFIED_TAG):
             git.run("tag", "--delete", tag)
         journal.write_record(root, msgspec.structs.replace(record, hipified=False))
@@ -114,14 +116,10 @@ def _run(root: Path, python: str, progress: Progress) -> None:
         )
 
 
-def _clean_up(root: Path, git: Git, mark: Path) -> None:
-    """A hipify that was cut short: changed files back, new ones away."""
-    before = set(mark.read_text(encoding="utf-8").splitlines())
+def _reset(git: Git) -> None:
     git.run("reset", "--hard", "--quiet", history.PATCHED_TAG, timeout=600.0)
-    for path in set(_snapshot(root)) - before:
-        (root / path).unlink()
+    # The commit of our patches goes, its content stays: patches live in the working tree.
     git.run("reset", "--mixed", "--quiet", f"{history.PATCHED_TAG}~1", timeout=600.0)
-    mark.unlink()
 
 
 def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
@@ -132,5 +130,5 @@ def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
 
 def _own_paths(root: Path, paths: set[str]) -> set[str]:
     """Those that belong to this repository; a submodule's files belong to its own."""
-    inner = tuple(f"{module.path}/" for module in find_submodules(root) if (root / module.path / ".git").exists())
+    inner = tuple(f"{path}/" for path in find_submodules(root) if (root / path / ".git").exists())
     return {path for path in paths if not path.startswith(inner)}

@@ -39,21 +39,18 @@ def open_history(root: Path) -> Git:
     if private.head() is None:
         # Everything, also what .gitignore names: the tree as it came is the base.
         private.run("add", "--all", "--force", "--", ".", ":!.rekindle", timeout=600.0)
-        _put_originals(private)
+        # Files we patched before enter the base as they were; the working tree keeps the patches.
+        for file in journal.read_record(root).files:
+            if file.original is None:
+                private.run("rm", "--quiet", "--cached", "--ignore-unmatch", "--", file.path)
+                continue
+            original = str(journal.original_path(root, file.original))
+            blob = private.run("hash-object", "-w", "--no-filters", original).strip()
+            mode = "100755" if file.mode and file.mode & 0o100 else "100644"
+            private.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{file.path}")
         commit(private, "rekindle: the tree as it was found")
     private.tag(BASE_TAG)
     return private
-
-
-def _put_originals(git: Git) -> None:
-    """Files we patched before enter the base as they were; the working tree keeps the patches."""
-    for file in journal.read_record(git.root).files:
-        if file.original is None:
-            git.run("rm", "--quiet", "--cached", "--ignore-unmatch", "--", file.path)
-            continue
-        blob = git.run("hash-object", "-w", "--no-filters", str(journal.original_path(git.root, file.original))).strip()
-        mode = "100755" if file.mode and file.mode & 0o100 else "100644"
-        git.run("update-index", "--add", "--cacheinfo", f"{mode},{blob},{file.path}")
 
 
 def commit(git: Git, message: str) -> None:

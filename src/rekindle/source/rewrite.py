@@ -130,7 +130,10 @@ def rewrite_cmake(
             continue
         new, changed, kept = raise_versions(content, name, floor)
         left += kept
-        if changed and _is_third_party_test(path.relative_to(root)):
+        folders = iter([part.lower() for part in path.relative_to(root).parts[:-1]])
+        # The second search goes on behind the first.
+        is_theirs = any(part in _THIRD_PARTIES for part in folders) and any(part in _TEST_FOLDERS for part in folders)
+        if changed and is_theirs:
             why = "a third party's test or example, not configured"
             left += [msgspec.structs.replace(change, after=None, why=why) for change in changed]
         elif changed:
@@ -181,12 +184,6 @@ def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes
 def _numbers(version: bytes) -> tuple[int, ...]:
     parts = [int(part) for part in version.split(b".")]
     return tuple(parts + [0] * (4 - len(parts)))
-
-
-def _is_third_party_test(path: Path) -> bool:
-    parts = iter([part.lower() for part in path.parts[:-1]])
-    # The second goes on behind the first.
-    return any(part in _THIRD_PARTIES for part in parts) and any(part in _TEST_FOLDERS for part in parts)
 
 
 def _read(path: Path) -> bytes | None:

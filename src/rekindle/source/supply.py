@@ -43,7 +43,7 @@ def survey(root: Path, release: str) -> tuple[TreePart, ...]:
     """Every third party of a torch tree: what it is there, or that it is missing."""
     supplied = {part.path: part for part in journal.read_record(root).supply}
     rows = {row.folder: row for row in parts_for(release)}
-    listed = {submodule.path: submodule.url for submodule in find_submodules(root)}
+    listed = find_submodules(root)
     if not listed:
         # A tarball without the list: what setup.py looks for, and what we know of this release.
         folders = rows if (root / "cmake/Dependencies.cmake").is_file() else ()
@@ -125,7 +125,7 @@ def without_submodules(parts: Sequence[TreePart], rows: Sequence[ThirdParty]) ->
 
 def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, packaging: Packaging | None) -> TreePart:
     if row is None:
-        _write(root, part.path, "CMakeLists.txt", _absent_cmake(part.path, "nothing in the planned build uses it"))
+        _write_absent(root, part.path, "nothing in the planned build uses it")
         return TreePart(name=part.name, path=part.path, way="off", origin="not used")
     done = TreePart(name=row.name, path=row.folder, way=row.way)
     if row.way == "copy":
@@ -139,9 +139,9 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
     for name, ours in row.files.items():
         _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))
     if "CMakeLists.txt" not in row.files:
-        _write(root, row.folder, "CMakeLists.txt", _absent_cmake(row.folder, reason))
+        _write_absent(root, row.folder, reason)
     for inner in row.inner:
-        _write(root, f"{row.folder}/{inner}", "CMakeLists.txt", _absent_cmake(f"{row.folder}/{inner}", reason))
+        _write_absent(root, f"{row.folder}/{inner}", reason)
     origin = {"system": "this system", "off": _switched_off(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
     return msgspec.structs.replace(done, origin=origin)
 
@@ -162,7 +162,7 @@ def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: s
     done = TreePart(name=row.name, path=row.folder, way="index", origin=_index_origin(row))
     unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")
     if not takes_from_index(row, backend) or headers is None:
-        _write(root, row.folder, "CMakeLists.txt", _absent_cmake(row.folder, f"needed with {row.index.backend} alone"))
+        _write_absent(root, row.folder, f"needed with {row.index.backend} alone")
         return unused
     try:
         taken = headers.folders(row.index)
@@ -173,7 +173,7 @@ def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: s
         if backend is not None:
             return _not_ready(done, error.message, error.remedy)
         # Nobody said that it is for a GPU: a build for the CPU must not stop here.
-        _write(root, row.folder, "CMakeLists.txt", _absent_cmake(row.folder, error.message))
+        _write_absent(root, row.folder, error.message)
         return msgspec.structs.replace(unused, detail=error.message, fix=error.remedy)
     _put(root, row, taken, over=True)
     return done
@@ -255,9 +255,9 @@ def _write(root: Path, folder: str, name: str, text: str) -> None:
     write_atomically(path, text)
 
 
-def _absent_cmake(path: str, reason: str) -> str:
+def _write_absent(root: Path, folder: str, reason: str) -> None:
     text = (_STANDINS / "absent.cmake").read_text(encoding="utf-8")
-    return text.replace("{path}", path).replace("{reason}", reason)
+    _write(root, folder, "CMakeLists.txt", text.replace("{path}", folder).replace("{reason}", reason))
 
 
 def _switched_off(settings: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ import ast
 import configparser
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput
@@ -36,11 +35,6 @@ MARKS: dict[str, tuple[str, ...]] = {
 _OLD_MARKS = {"torchaudio": ("version.txt", "setup.py", "torchaudio/__init__.py")}
 
 
-def find_project(root: Path) -> str | None:
-    marks = (*MARKS.items(), *_OLD_MARKS.items())
-    return next((name for name, files in marks if all((root / file).is_file() for file in files)), None)
-
-
 def recognise(root: Path) -> tuple[str, str]:
     """Project and release of a tree, or a refusal that says what is not there.
 
@@ -48,23 +42,20 @@ def recognise(root: Path) -> tuple[str, str]:
     """
     if not root.is_dir():
         raise BadInput(f"{root} is not a directory", remedy="rekindle source fetch --help")
-    project = find_project(root)
+    marks = (*MARKS.items(), *_OLD_MARKS.items())
+    project = next((name for name, files in marks if all((root / file).is_file() for file in files)), None)
     if project is None:
         lacks = [[file for file in files if not (root / file).is_file()] for files in MARKS.values()]
         raise BadInput(
             f"{root} is not a source tree of {', '.join(MARKS)}: it lacks {min(lacks, key=len)[0]}",
             remedy="give the top directory of the tree, or get one with 'rekindle source fetch'",
         )
-    return project, read_version(root)
-
-
-def read_version(root: Path) -> str:
-    """What ``version.txt`` says, without what marks it as not yet released."""
     text = (root / "version.txt").read_text(encoding="utf-8", errors="replace").strip()[:64]
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(text).base_version
+        # Without what marks it as not yet released.
+        return project, Version(text).base_version
     except InvalidVersion as error:
         raise BadInput(f"{root / 'version.txt'} says {text!r}, which is no version") from error
 
@@ -144,24 +135,18 @@ def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
 OURS = "Written by rekindle"
 
 
-@dataclass(frozen=True)
-class Submodule:
-    path: str
-    url: str | None = None
-
-
-def find_submodules(root: Path) -> tuple[Submodule, ...]:
-    """What ``.gitmodules`` of a tree names; a path that leads out of it is refused."""
+def find_submodules(root: Path) -> dict[str, str | None]:
+    """The paths and addresses that ``.gitmodules`` of a tree names; a path that leads out of it is refused."""
     file = root / ".gitmodules"
     if not file.is_file():
-        return ()
+        return {}
     try:
         named = read_gitmodules(file.read_text(encoding="utf-8", errors="replace"))
     except configparser.Error as error:
         raise BadInput(f"cannot read {file}: {str(error).splitlines()[0]}") from error
     for path in named:
         check_relative(path, origin=str(file))
-    return tuple(Submodule(path, url) for path, url in sorted(named.items()))
+    return dict(sorted(named.items()))
 
 
 def is_empty(folder: Path) -> bool:
@@ -213,9 +198,8 @@ def _missing_in_git(git: Git) -> tuple[str, ...]:
 
 
 def _missing_on_disk(root: Path, prefix: str) -> list[str]:
-    named = [module.path for module in find_submodules(root)] or (list(listed_by_setup(root)) if not prefix else [])
     missing: list[str] = []
-    for path in named:
+    for path in find_submodules(root) or (listed_by_setup(root) if not prefix else ()):
         folder = root / path
         if is_empty(folder):
             missing.append(f"{prefix}{path} ({'empty' if folder.is_dir() else 'not there'})")

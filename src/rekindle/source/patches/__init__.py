@@ -15,15 +15,11 @@ from rekindle.model.source import AppliedPatch, SourceTree, TreeRecord
 from rekindle.scripts.quoting import paste_line
 from rekindle.source import journal
 from rekindle.source.patches import engine
-from rekindle.source.patches.engine import Choice as Choice
-from rekindle.source.patches.header import Context as Context
-from rekindle.source.patches.header import Patch as Patch
-from rekindle.source.patches.header import holds
-from rekindle.source.patches.header import load_patches as load_patches
-from rekindle.source.patches.header import parse_patch as parse_patch
-from rekindle.source.patches.header import read_patch as read_patch
+from rekindle.source.patches.engine import Choice
+from rekindle.source.patches.header import Context, Patch, holds, load_patches, parse_patch, read_patch
 from rekindle.source.tree import exact_version, recognise, tree_digest
 
+__all__ = ["Choice", "Context", "Patch", "load_patches", "parse_patch", "read_patch"]
 BASE_TAG = "rekindle-base"
 
 

@@ -9,6 +9,7 @@ tree nothing is applied, and nobody can say which of several patches conflicts b
 """
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,12 +83,8 @@ def _place(hunk: Hunk, lines: list[bytes], shift: int, floor: int, crlf: bool) -
 
 
 def _with_crlf(hunk: Hunk) -> Hunk:
-    def crlf(side: tuple[bytes, ...]) -> tuple[bytes, ...]:
-        return tuple(
-            line[:-1] + b"\r\n" if line.endswith(b"\n") and not line.endswith(b"\r\n") else line for line in side
-        )
-
-    return Hunk(hunk.start, crlf(hunk.before), crlf(hunk.after))
+    sides = (tuple(re.sub(rb"(?<!\r)\n\Z", b"\r\n", line) for line in side) for side in (hunk.before, hunk.after))
+    return Hunk(hunk.start, *sides)
 
 
 MAX_FILE_BYTES = 64 << 20

@@ -24,7 +24,9 @@ from rekindle.source.paths import check_relative
 
 HOME = Path(__file__).parent
 REQUIRED = ("Description", "Origin", "Applies-To", "Last-Update")
-KNOWN = (*REQUIRED, "Author", "Bug", "Forwarded", "Instead", "Evidence", "Group", "Example")
+# Of one line; the first of several counts.
+ONCE = ("Bug", "Evidence", "Instead", "Group")
+KNOWN = (*REQUIRED, *ONCE, "Author", "Forwarded", "Example")
 MAX_PATCH_BYTES = 4 << 20
 _FIELD = re.compile(r"([A-Za-z][A-Za-z-]*):(?:\s+(.*))?$")
 _DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d$")
@@ -68,20 +70,15 @@ def load_patches(project: str, folder: Path | None = None) -> tuple[Patch, ...]:
 
 
 def read_patch(path: Path, project: str) -> Patch:
-    raw = _as_written(read_bounded(path, MAX_PATCH_BYTES, "patch"), path.name)
-    return parse_patch(raw, project, id=path.stem, origin=path.name)
-
-
-def _as_written(raw: bytes, origin: str) -> bytes:
-    """Without what Windows puts around a text: PowerShell's UTF-16, a mark at the beginning, CRLF in every line.
-
-    A file whose every line ends in CRLF was turned over as a whole; how a tree's own lines end is the tree's business.
-    """
+    """A patch file, without what Windows puts around a text: UTF-16, a mark at the beginning, CRLF in every line."""
     try:
-        raw = plain_utf8(raw)
+        raw = plain_utf8(read_bounded(path, MAX_PATCH_BYTES, "patch"))
     except UnicodeDecodeError as error:
-        raise BadInput(f"{origin} begins as UTF-16 text and is none", remedy="save it as UTF-8") from error
-    return raw.replace(b"\r\n", b"\n") if raw.count(b"\r\n") == raw.count(b"\n") else raw
+        raise BadInput(f"{path.name} begins as UTF-16 text and is none", remedy="save it as UTF-8") from error
+    # Where not every line ends so, it is the tree's business.
+    if raw.count(b"\r\n") == raw.count(b"\n"):
+        raw = raw.replace(b"\r\n", b"\n")
+    return parse_patch(raw, project, id=path.stem, origin=path.name)
 
 
 def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
@@ -114,16 +111,9 @@ def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
         files=files,
         sha256=hashlib.sha256(raw).hexdigest(),
         raw=raw,
-        bug=_one(fields, "Bug"),
-        evidence=_one(fields, "Evidence"),
-        instead=_one(fields, "Instead"),
-        group=_one(fields, "Group"),
         example=_example(fields.get("Example", [""])[0], origin),
+        **{name.lower(): " ".join(fields[name][0].split()) for name in ONCE if name in fields},
     )
-
-
-def _one(fields: dict[str, list[str]], name: str) -> str | None:
-    return " ".join(fields[name][0].split()) if name in fields else None
 
 
 def _example(block: str, origin: str) -> dict[str, str]:
@@ -225,9 +215,12 @@ class Condition:
 
     def _holds_one(self, name: str, versions: str, value: str) -> bool | None:
         actual, _, number = value.partition(" ") if self.key in ("compiler", *NAMED) else ("", "", value)
-        if actual != name:
-            return False
-        return _within(number, versions) if versions else True
+        if actual != name or not versions:
+            return actual == name
+        try:
+            return SpecifierSet(versions).contains(Version(number), prereleases=True)
+        except InvalidVersion:
+            return None
 
     def _holds_file(self, root: Path | None) -> bool | None:
         if root is None:
@@ -280,11 +273,3 @@ def holds(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> 
         verdict = "unknown"
         why = f"depends on {', '.join(map(str, unknown))}, which is not known here"
     return verdict, why
-
-
-def _within(number: str, versions: str) -> bool | None:
-    """Is it in the range? None if it is no version."""
-    try:
-        return SpecifierSet(versions).contains(Version(number), prereleases=True)
-    except InvalidVersion:
-        return None
