@@ -17,7 +17,7 @@ import msgspec
 from rekindle import api
 from rekindle.host.keys import new_key
 from rekindle.index.pages import simple
-from rekindle.index.wheelhouse.rows import row_of
+from rekindle.index.wheelhouse.rows import piece_of, row_of
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import encode, load
 from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, WheelGpu, WheelReport
@@ -57,11 +57,8 @@ def plain_rebuild(house: Wheelhouse, out: Path) -> None:
         groups.setdefault(row.project, []).append(row)
     for project, rows in groups.items():
         (out / project).mkdir(parents=True)
-        (out / project / "index.html").write_bytes(
-            simple.project_html(project, (simple.link_of(simple.entry_of(row)) for row in rows))
-        )
-        versions, files = (row.version for row in rows), (msgspec.json.encode(simple.entry_of(row)) for row in rows)
-        (out / project / "index.json").write_bytes(simple.project_json(project, versions, files))
+        for form, content in simple.project_pages(project, [piece_of(row) for row in rows]).items():
+            (out / project / form).write_bytes(content)
     (out / "catalogue.json").write_bytes(msgspec.json.encode(groups))
 
 

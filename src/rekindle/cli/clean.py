@@ -24,13 +24,10 @@ def run(session: Session) -> Answer:
             Screen(sys.stderr, color=session.color).rows(holding_rows(list(items)))
         return session.confirm(f"Remove these ({spoken_bytes(sum(item.bytes for item in items))})?")
 
-    days = _parse_days(session.args.older_than)
+    age = session.args.older_than
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([hdw]?)", age.strip().lower())
+    if match is None:
+        raise BadInput(f"--older-than {age}: no age", remedy="write for example 12h, 30d or 8w")
+    days = float(match[1]) * {"h": 1 / 24, "d": 1.0, "w": 7.0, "": 1.0}[match[2]]
     cleaning = session.call(api.clean, session.args.what, older_than_days=days, confirm=confirm)
     return Answer(cleaning, good=not cleaning.kept)
-
-
-def _parse_days(text: str) -> float:
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([hdw]?)", text.strip().lower())
-    if match is None:
-        raise BadInput(f"--older-than {text}: no age", remedy="write for example 12h, 30d or 8w")
-    return float(match[1]) * {"h": 1 / 24, "d": 1.0, "w": 7.0, "": 1.0}[match[2]]

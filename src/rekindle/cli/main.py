@@ -80,7 +80,13 @@ def main(argv: Sequence[str]) -> int:
         _forget_output()
         return Exit.YES
     except RekindleError as error:
-        _complain(error.message, error.remedy or _cause_of(error))
+        remedy = error.remedy
+        if not remedy and isinstance(error, CommandFailed):
+            from rekindle.api.explain import remedy_for
+
+            # What a failed command said, as ``explain`` understands it.
+            remedy = remedy_for("\n".join(error.last_lines))
+        _complain(error.message, remedy)
         return error.exit_code
     except MemoryError:
         _complain("there was not enough memory for this", "free some, or raise the limit (ulimit -v, the container's)")
@@ -217,19 +223,15 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**settings | {"allow_abbrev": False})
 
     def error(self, message: str) -> Any:
-        raise BadInput(message, remedy=self._nearest(message) or f"{self.prog} --help")
-
-    def _nearest(self, message: str) -> str | None:
-        """The option that was meant, where one is near."""
         import difflib
 
-        mark = "unrecognized arguments: "
-        if not message.startswith(mark + "-"):
-            return None
-        given = message.removeprefix(mark).split()[0].partition("=")[0]
-        known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-        near = difflib.get_close_matches(given, known, cutoff=0.75)
-        return f"did you mean {near[0]}? '{self.prog} --help' lists all" if near else None
+        mark, near = "unrecognized arguments: ", list[str]()
+        if message.startswith(f"{mark}-"):
+            given = message.removeprefix(mark).split()[0].partition("=")[0]
+            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+            near = difflib.get_close_matches(given, known, cutoff=0.75)
+        hint = f"did you mean {near[0]}? '{self.prog} --help' lists all" if near else f"{self.prog} --help"
+        raise BadInput(message, remedy=hint)
 
 
 def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
@@ -288,15 +290,6 @@ def _print(answer: Answer, session: Session) -> None:
     assert view is not None, "every document of a verb has a view"
     view(answer.document, Screen(sys.stdout, color=session.color, verbosity=session.verbosity))
     sys.stdout.flush()
-
-
-def _cause_of(error: RekindleError) -> str | None:
-    """What a failed command said, as ``explain`` understands it."""
-    if not isinstance(error, CommandFailed):
-        return None
-    from rekindle.api.explain import remedy_for
-
-    return remedy_for("\n".join(error.last_lines))
 
 
 def _complain(message: str, remedy: str | None = None) -> None:

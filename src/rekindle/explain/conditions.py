@@ -5,7 +5,6 @@ about the machine it comes from: what signals captured anywhere in it become fac
 that takes something else for granted (``requires``) is contradicted by them.
 """
 
-import operator
 import re
 from collections.abc import Callable
 
@@ -15,8 +14,8 @@ from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
 from rekindle.explain.rule import Rule, load_names
 from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
-from rekindle.model.arch import Gfx, Sm, parse_sm
-from rekindle.model.version import compare
+from rekindle.model.arch import Gfx, Sm
+from rekindle.model.version import compare, matches
 
 Condition = Callable[[Event, Scene], bool | None]
 # Older ones were dropped by every toolkit of the last years; from here on a toolkit may be too old or too new for it.
@@ -108,16 +107,12 @@ def card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
 @condition
 def arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
     """nvcc refused an architecture: did it drop it, or does it not know it yet?"""
-    try:
-        arch = parse_sm(event.values.get("arch", ""))
-    except ValueError:
+    arch = to_sm(event.values.get("arch"))
+    if arch is None:
         return None
-    toolkit = toolkit_of(event, scene)
-    known = scene.toolkit_archs(toolkit) if toolkit else ()
-    if known:
+    if known := scene.toolkit_archs(toolkit_of(event, scene)):
         return arch < known[0]
-    is_dropped = _dropped_or_new(arch, event, scene)
-    if is_dropped is not None:
+    if (is_dropped := _dropped_or_new(arch, event, scene)) is not None:
         return is_dropped
     # FindCUDA builds ("Building NVCC (Device) object") are of a time when the middle generations were new.
     return not (scene.saw("find-cuda-module") and arch >= _MIDDLE)
@@ -126,8 +121,8 @@ def arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
 @condition
 def toolkit_or_arch_tells(event: Event, scene: Scene) -> bool | None:
     """Does something in the log tell whether the refused architecture is too old or too new? Else it is a guess."""
-    arch, toolkit = to_sm(event.values.get("arch")), toolkit_of(event, scene)
-    is_told = arch is None or bool(toolkit and scene.toolkit_archs(toolkit)) or arch < _MIDDLE
+    arch = to_sm(event.values.get("arch"))
+    is_told = arch is None or scene.toolkit_archs(toolkit_of(event, scene)) or arch < _MIDDLE
     return True if is_told or (arch and _dropped_or_new(arch, event, scene) is not None) else None
 
 
@@ -205,10 +200,6 @@ card_is_not_amd = opposite("card-is-not-amd", card_is_amd)
 machine_is_not_arm = opposite("machine-is-not-arm", machine_is_arm)
 
 
-_SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
-_SPEC = re.compile(r"(>=|<=|==|<|>)\s*([\d.]+)")
-
-
 def facts_of(scene: Scene) -> dict[str, str]:
     """What is known of the machine and the build, for people and for ``--json``."""
     facts = {name: scene.values[value] for name, value in load_names().fact.items() if scene.values.get(value)}
@@ -222,13 +213,9 @@ def facts_of(scene: Scene) -> dict[str, str]:
 
 def is_contradicted(rule: Rule, scene: Scene) -> bool:
     """Does the log say that something the rule takes for granted is not so? Silence contradicts nothing."""
-    known = {"python": scene.values.get("python_version"), "toolkit": scene.values.get("toolkit")}
-    known |= {"numpy": scene.values.get("numpy_version"), "cmake": scene.values.get("cmake_version")}
-    return any((have := known.get(name)) and not _satisfies(have, spec) for name, spec in rule.requires.items())
-
-
-def _satisfies(have: str, spec: str) -> bool:
-    return all(_SIGNS[sign](compare(have, version), 0) for sign, version in _SPEC.findall(spec))
+    known = {name: scene.values.get(f"{name}_version") for name in ("python", "numpy", "cmake")}
+    known["toolkit"] = scene.values.get("toolkit")
+    return any((have := known.get(name)) and not matches(have, spec) for name, spec in rule.requires.items())
 
 
 @condition

@@ -99,23 +99,16 @@ def render_whole(template: str, values: Mapping[str, str]) -> str:
 def render(template: str, values: Mapping[str, str], *, unknown: str = _MISSING) -> str:
     filled, end, is_alone = "", 0, True
     for field in _FIELD.finditer(template):
-        between = template[end : field.start()].strip()
-        is_alone = _begins_after(between, is_alone) and _ends_before(template[field.end() :])
-        end, text = field.end(), template[end : field.start()]
+        text, rest = template[end : field.start()], template[field.end() :]
+        # A field that is a sentence of its own stands where one begins: behind a sentence's end, or behind a field that
+        # was a whole one. Behind it stands nothing, or the beginning of another.
+        begins = text.strip().endswith((".", "!", "?")) if text.strip() else is_alone
+        is_alone = begins and (not rest.strip() or bool(re.match(r"\s+[A-Z({'\"/-]", rest)))
         missing = "" if is_alone or field[2] == "" else unknown
         filled += text + (_first_value(field[1], values) or field[2] or missing)
+        end = field.end()
     filled += template[end:]
     return " ".join(" ".join(part for part in _SENTENCE.split(filled) if _MISSING not in part).split())
-
-
-def _begins_after(between: str, was_alone: bool) -> bool:
-    """Does a sentence begin behind this text (or, where there is none, behind a field that was a whole one)?"""
-    return between.endswith((".", "!", "?")) if between else was_alone
-
-
-def _ends_before(rest: str) -> bool:
-    """A field that is a sentence of its own is followed by nothing, or by the beginning of another."""
-    return not rest.strip() or bool(re.match(r"\s+[A-Z({'\"/-]", rest))
 
 
 def render_all(templates: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -160,7 +153,9 @@ _MILESTONES = ("configured", "built", "installed", "went-on")
 
 def add_last_words(reading: Reading) -> None:
     """Adds the event of that line where nothing else was seen."""
-    if reading.forms or (_tell_of_trouble(reading) and reading.lines > _QUOTED):
+    # Did a rule see more than something worth a note, such as a version?
+    is_told = any((rule := _our_rules().get(key)) is None or rule.kind != "note" for key in reading.rules)
+    if reading.forms or (is_told and reading.lines > _QUOTED):
         return
     good = max((seen.last.line for name in _MILESTONES if (seen := reading.signals.get(name)) and seen.last), default=0)
     lines = reading.tail.splitlines()
@@ -169,25 +164,15 @@ def add_last_words(reading: Reading) -> None:
         text = flatten(line)
         if number <= good:
             return
-        if not _NO_TROUBLE.search(text) and _is_telling(text, reading):
+        # In a few lines the message itself is the question, whatever its words are.
+        is_asked = reading.lines <= _QUOTED and owner_of("messages", text[:240])
+        if not _NO_TROUBLE.search(text) and (is_asked or (not is_told and _TROUBLE.search(text))):
             quote = line.strip()[:300]
             whole = dict.fromkeys(("text", "around", "after"), text)
             values = {"message": text[:240]}
             event = Event(line=number, values=values, evidence=quote, way="@plain-error", head=quote[:60], **whole)
             reading.forms[_KEY] = Seen(count=1, kept=[event], last=event)
             return
-
-
-def _is_telling(text: str, reading: Reading) -> bool:
-    """Does the line speak of trouble? In a few lines the message itself is the question, whatever its words are."""
-    if reading.lines <= _QUOTED and owner_of("messages", text[:240]):
-        return True
-    return not _tell_of_trouble(reading) and bool(_TROUBLE.search(text))
-
-
-def _tell_of_trouble(reading: Reading) -> bool:
-    """Did a rule see more than something worth a note, such as a version?"""
-    return any((rule := _our_rules().get(key)) is None or rule.kind != "note" for key in reading.rules)
 
 
 MAX_MATCHES = 8

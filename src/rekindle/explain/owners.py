@@ -28,26 +28,17 @@ _LONGEST_TITLE = 110
 _SAME_NAME = "a package of that name"
 
 
-def _header(event: Event) -> str | None:
-    name = event.values.get("header")
-    return name.replace("\\", "/") if name else None
+def _last_part(event: Event, *values: str) -> str:
+    """The name of the file that the first of these values is, if any."""
+    path = next(filter(None, map(event.values.get, values)), "")
+    return re.split(r"[\\/]", path)[-1]
 
 
-def _library(event: Event) -> str | None:
-    return _last_part(event.values.get("library") or event.values.get("dll"))
-
-
-def _last_part(path: str | None) -> str | None:
-    return re.split(r"[\\/]", path)[-1] if path else None
-
-
-def _link_library(event: Event) -> str | None:
+def _link_library(event: Event) -> str:
     """``-lcudnn`` and ``cudnn.lib`` are found in the table of libraries as ``libcudnn.so``."""
-    name = _library(event)
-    if not name:
-        return None
+    name = _last_part(event, "library", "dll")
     stem = re.sub(r"^lib|\.(?:lib|a|so[\d.]*|dylib|dll)$", "", name)
-    return f"lib{stem}.so"
+    return f"lib{stem}.so" if name else ""
 
 
 def _attribute(event: Event) -> str | None:
@@ -65,12 +56,12 @@ def api_name(event: Event) -> str | None:
 
 
 _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
-    "header": ("headers", _header),
-    "library": ("libraries", _library),
+    "header": ("headers", lambda event: event.values.get("header", "").replace("\\", "/")),
+    "library": ("libraries", lambda event: _last_part(event, "library", "dll")),
     "link-library": ("libraries", _link_library),
     "module": ("modules", lambda event: event.values.get("module")),
     "attribute": ("attributes", _attribute),
-    "command": ("commands", lambda event: _last_part(event.values.get("command"))),
+    "command": ("commands", lambda event: _last_part(event, "command")),
     "package": ("packages", lambda event: event.values.get("package")),
     "distribution": ("distributions", lambda event: event.values.get("package")),
     "symbol": ("symbols", lambda event: event.values.get("symbol")),
@@ -117,22 +108,18 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
         # One release for one name: what was measured, where both tables know of it.
         came, gone = (new if new and old else old for new, old in ((span.came, owner.came), (span.gone, owner.gone)))
         owner = msgspec.structs.replace(owner, came=came, gone=gone)
+    # None where what pip calls it is a sentence, or nothing brings it.
+    pip_name = event.values.get("module", "").split(".")[0] if owner.owner == _SAME_NAME else owner.pip
     return values | some(
         owner=owner.owner,
         install=owner.install(scene.system),
-        pip_name=_pip_name(owner, event),
+        pip_name=pip_name if re.fullmatch(r"[\w.-]+", pip_name or "") else None,
         owner_note=owner.note,
         headline=_headline(owner) if what == "message" else None,
         since_sentence=_spoken_since(owner),
         remedy=owner.remedy,
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,
     )
-
-
-def _pip_name(owner: NameOwner, event: Event) -> str | None:
-    """What pip calls it; None where that is a sentence, or nothing brings it."""
-    name = event.values.get("module", "").split(".")[0] if owner.owner == _SAME_NAME else owner.pip
-    return name if name and re.fullmatch(r"[\w.-]+", name) else None
 
 
 def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
@@ -142,10 +129,11 @@ def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
 def _is_of_newer_owner(event: Event, scene: Scene) -> bool | None:
     """Did a later release of its owner bring the name?"""
     owner, span = find_owner("attribute", event), _measured(event)
-    have = _installed(span.project, event, scene) if span else None
-    # A name that came and went again says nothing of an unknown release.
-    if span is not None and (have or not span.gone):
-        return bool(_is_too_old(span, have))
+    if span is not None:
+        have, is_too_old = _compare_installed(span, event, scene)
+        # A name that came and went again says nothing of an unknown release.
+        if have or not span.gone:
+            return bool(is_too_old)
     return bool(owner and owner.came)
 
 
@@ -164,23 +152,17 @@ def _measured(event: Event) -> Span | None:
 _LONG_NAMES = {"np": "numpy"}
 
 
-def _installed(project: str, event: Event, scene: Scene) -> str | None:
-    """The release of a package that the log names, nearest to the event first."""
-    if project == "torch" and (torch := scene.values.get("torch_version")):
-        return torch
-    name = re.sub("[-_]", "[-_]", project)
+def _compare_installed(span: Span, event: Event, scene: Scene) -> tuple[str | None, bool | None]:
+    """The release of the package that the log names, nearest to the event first. Is it older than the name, or newer?
+    None where it has the name."""
+    name = re.sub("[-_]", "[-_]", span.project)
     words = rf"(?<![\w-]){name}[`'\"]?(?: version| \(|:|=|==|-| |@| v)* ?v?(\d+\.\d+(?:\.\d+)?)"
-    for text in (event.around, scene.reading.tail):
-        if versions := re.findall(words, text, re.IGNORECASE):
-            return str(versions[-1])
-    return None
-
-
-def _is_too_old(span: Span, have: str | None) -> bool | None:
-    """Is what is installed older than the name, or newer? None where the log's own version has the name."""
+    named = (re.findall(words, text, re.IGNORECASE)[-1:] for text in (event.around, scene.reading.tail))
+    torch = scene.values.get("torch_version") if span.project == "torch" else None
+    have: str | None = torch or next((versions[0] for versions in named if versions), None)
     is_before = span.came is not None and (have is None or compare(have, span.came) < 0)
     is_after = span.gone is not None and (have is None or compare(have, span.gone) >= 0)
-    return is_before if is_before or is_after else None
+    return have, is_before if is_before or is_after else None
 
 
 def measured_name(event: Event, scene: Scene) -> dict[str, str]:
@@ -188,8 +170,7 @@ def measured_name(event: Event, scene: Scene) -> dict[str, str]:
     span = _measured(event)
     if span is None:
         return {}
-    have = _installed(span.project, event, scene)
-    is_old = _is_too_old(span, have)
+    have, is_old = _compare_installed(span, event, scene)
     limits = (f">={span.came}" if span.came else "", f"<{span.gone}" if span.gone else "")
     return some(
         project=span.project,
@@ -210,7 +191,7 @@ def _spoken_span(span: Span) -> str:
 
 def _is_measured(event: Event, scene: Scene) -> bool:
     span = _measured(event)
-    return span is not None and _is_too_old(span, _installed(span.project, event, scene)) is not None
+    return span is not None and _compare_installed(span, event, scene)[1] is not None
 
 
 FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}

@@ -93,8 +93,14 @@ def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> 
         if key not in scene.reading.rules and kinds.isdisjoint(rule.on):
             continue
         seen = _events_of(rule, scene)
-        if seen is not None and (finding := _weigh(rule, seen, scene, proofs)) is not None:
-            ranked.append(finding)
+        if seen is None or not all(map(scene.saw, rule.needs)) or any(map(scene.saw, rule.forbids)):
+            continue
+        if is_contradicted(rule, scene):
+            continue
+        weighed = [finding for event in seen.all if (finding := _weigh(rule, event, seen, scene, proofs))]
+        # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
+        if weighed:
+            ranked.append(max(weighed, key=lambda finding: (finding.rank, len(finding.event.values))))
     ranked = _add_alternatives(_lower_explained(_drop_general(ranked)), rules, scene)
     ranked.sort(key=_sort_key)
     return _weigh_rival(_drop_opposites(ranked))
@@ -157,21 +163,7 @@ def _drop_general(weighed: list[Finding]) -> list[Finding]:
     return rest
 
 
-def _weigh(rule: Rule, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
-    if any(not scene.saw(signal) for signal in rule.needs) or any(scene.saw(signal) for signal in rule.forbids):
-        return None
-    if is_contradicted(rule, scene):
-        return None
-    weighed = (_weigh_event(rule, event, seen, scene, proofs) for event in seen.all)
-    # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
-    return max((finding for finding in weighed if finding), key=_worth, default=None)
-
-
-def _worth(finding: Finding) -> tuple[float, int]:
-    return finding.rank, len(finding.event.values)
-
-
-def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
+def _weigh(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
     way = None if rule.when and scene.wheel is not None else event.way + scene.place
     confidence = capped(rule.id, way, rule.confidence, proofs)
     finding = Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=float(rule.rank))
@@ -181,11 +173,15 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dic
             return None
         if answer is None:
             finding = finding.lower(f"whether {name} holds cannot be told", 8)
-    if _is_outside(rule, scene.values.get("torch_version")):
+    torch = scene.values.get("torch_version")
+    if torch and ((rule.since and compare(torch, rule.since) < 0) or (rule.until and compare(torch, rule.until) > 0)):
         finding = finding.lower("the log is of a torch release the rule is not known for", 15)
-    if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _is_probe(event, scene):
-        finding = finding.lower("it stands in a test that CMake does on purpose", 45, noise=True)
-        finding = replace(finding, confidence="low")
+    if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _PROBE.search(event.around):
+        check = scene.reading.signals.get("compiler-checked")
+        # The test of the compiler itself is none on purpose: it must pass.
+        if not (check and event.line >= check.kept[0].line - _NEAR):
+            finding = finding.lower("it stands in a test that CMake does on purpose", 45, noise=True)
+            finding = replace(finding, confidence="low")
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
         finding = finding.lower("the line is a warning", 25)
     if rule.kind == "error" and _PYTHON_WARNING.search(event.evidence):
@@ -203,12 +199,6 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dic
     ):
         finding = finding.lower("the log shows that this step was passed later", 30, noise=True)
     return finding
-
-
-def _is_probe(event: Event, scene: Scene) -> bool:
-    """Does it stand in a test that CMake does on purpose? The test of the compiler itself is none: it must pass."""
-    check = scene.reading.signals.get("compiler-checked")
-    return bool(_PROBE.search(event.around)) and not (check and event.line >= check.kept[0].line - _NEAR)
 
 
 def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
@@ -236,13 +226,6 @@ def _is_handled(event: Event) -> bool:
     """Does the program say, right after the message or right before it, that it goes on without?"""
     at = event.around.find(event.after[:60]) if event.after else -1
     return bool(_HANDLED.search(event.after) or _HANDLED_BEFORE.search(event.around[: at if at > 0 else None]))
-
-
-def _is_outside(rule: Rule, torch: str | None) -> bool:
-    """Is the torch the log speaks of older than ``since`` or newer than ``until``?"""
-    if torch is None:
-        return False
-    return bool((rule.since and compare(torch, rule.since) < 0) or (rule.until and compare(torch, rule.until) > 0))
 
 
 def _is_set_aside(finding: Finding) -> bool:

@@ -70,10 +70,12 @@ def plain_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
         if len(head) >= _SNIFF_BYTES:
             break
     encoding, skip = _encoding_of(head)
-    _refuse_binary(head, encoding)
     pieces: Iterable[bytes] = itertools.chain([head[skip:]], stream)
-    if encoding != "utf-8":
-        pieces = _decode(pieces, encoding)
+    if encoding == "utf-8":
+        _refuse_binary(head)
+    else:
+        decoded = codecs.iterdecode(pieces, encoding, "replace")
+        pieces = (text.encode("utf-8", "replace") for text in decoded)
     yield from _shorten_lines(_strip_styles(pieces))
 
 
@@ -115,21 +117,12 @@ def _encoding_of(head: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-def _refuse_binary(head: bytes, encoding: str) -> None:
-    if encoding != "utf-8":
-        return
+def _refuse_binary(head: bytes) -> None:
     for magic, name in _BINARIES:
         if head.startswith(magic) and b"\0" in head[:_SNIFF_BYTES]:
             raise BadInput(f"this is {name}, not a log", remedy="'rekindle inspect' reads wheels and libraries")
     if head[:_SNIFF_BYTES].count(0) > len(head[:_SNIFF_BYTES]) // 10:
         raise BadInput("this is binary data, not a log", remedy="give a text file, '-' or the error message itself")
-
-
-def _decode(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    for piece in pieces:
-        yield decoder.decode(piece).encode("utf-8", "replace")
-    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
 def _strip_styles(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -178,7 +171,19 @@ def make_report(chunks: Iterable[bytes], diagnosis: Diagnosis, redactor: Redacto
     head = [f"rekindle {__version__} explain report", f"lines: {diagnosis.lines}", f"recognised: {ids}"]
     if machine:
         head.append(f"machine: {machine}")
-    body = "\n".join(f"{number:>8}  {line}" for number, line in _excerpt(_lines(chunks)))
+    kept: dict[int, str] = {}
+    tail: collections.deque[tuple[int, str]] = collections.deque(maxlen=TAIL_LINES)
+    trouble, until = 0, HEAD_LINES
+    for number, line in enumerate(_lines(chunks), start=1):
+        if trouble < MAX_TROUBLE and _TROUBLE.search(line):
+            trouble += 1
+            kept.update(list(tail)[-AROUND_LINES:])
+            until = max(until, number + AROUND_LINES)
+        if number <= until:
+            kept[number] = line
+        tail.append((number, line))
+    kept.update(tail)
+    body = "\n".join(f"{number:>8}  {line}" for number, line in sorted(kept.items()))
     return redactor.text("\n".join(head)) + "\n\n" + redactor.text(body) + "\n"
 
 
@@ -191,20 +196,3 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         rest = rest[: 4 * MAX_LINE]
     if rest:
         yield rest[:MAX_LINE].decode("utf-8", "replace")
-
-
-def _excerpt(lines: Iterable[str]) -> list[tuple[int, str]]:
-    kept: dict[int, str] = {}
-    tail: collections.deque[tuple[int, str]] = collections.deque(maxlen=TAIL_LINES)
-    trouble = 0
-    until = HEAD_LINES
-    for number, line in enumerate(lines, start=1):
-        if trouble < MAX_TROUBLE and _TROUBLE.search(line):
-            trouble += 1
-            kept.update(list(tail)[-AROUND_LINES:])
-            until = max(until, number + AROUND_LINES)
-        if number <= until:
-            kept[number] = line
-        tail.append((number, line))
-    kept.update(tail)
-    return sorted(kept.items())

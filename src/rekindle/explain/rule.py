@@ -27,7 +27,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts.tables import parse_toml
 from rekindle.model.diagnosis import Action, Catalogue, Confidence, RulePage
-from rekindle.model.document import Part
+from rekindle.model.document import Part, shared_fields
 
 Shape = TypeVar("Shape")
 Stage = Literal["source", "configure", "compile", "link", "install", "import", "runtime"]
@@ -162,11 +162,7 @@ class RuleFile(Part, frozen=True, kw_only=True):
 @functools.cache
 def load_files() -> dict[str, RuleFile]:
     """Every family (the file's name) with its rules, in a stable order."""
-    files = {}
-    for entry in sorted(_RULES.iterdir(), key=lambda item: item.name):
-        if entry.name.endswith(".toml"):
-            files[entry.stem] = read_file(entry, f"rules-{entry.stem}", RuleFile)
-    return files
+    return {path.stem: read_file(path, f"rules-{path.stem}", RuleFile) for path in sorted(_RULES.glob("*.toml"))}
 
 
 @functools.cache
@@ -300,10 +296,12 @@ def capped(rule: str, way: str | None, confidence: Confidence, proofs: dict[str,
 
 def catalogue() -> Catalogue:
     files = {name: file for name, file in load_files().items() if file.rule}
-    return Catalogue(
-        rules=tuple(_page(rule, name) for name, file in files.items() for rule in file.rule),
-        families={name: file.about for name, file in files.items()},
-    )
+    pages = []
+    for family, file in files.items():
+        for rule in file.rule:
+            words = tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has))
+            pages.append(RulePage(**shared_fields(rule, RulePage), family=family, words=words, asks=rule.when))
+    return Catalogue(rules=tuple(pages), families={name: file.about for name, file in files.items()})
 
 
 def find_pages(rule_id: str) -> Catalogue:
@@ -315,9 +313,3 @@ def find_pages(rule_id: str) -> Catalogue:
         hint = f"did you mean {', '.join(near)}?" if near else "'rekindle explain --list' names them all"
         raise BadInput(f"there is no diagnosis {rule_id!r}", remedy=hint)
     return Catalogue(rules=pages, families={page.family: whole.families[page.family] for page in pages})
-
-
-def _page(rule: Rule, family: str) -> RulePage:
-    alike = {name: getattr(rule, name) for name in RulePage.__struct_fields__ if hasattr(rule, name)}
-    words = tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has))
-    return RulePage(**alike, family=family, words=words, asks=rule.when)

@@ -67,15 +67,6 @@ class Words:
 
     def find_all(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
         end = min(len(block), stop + self._longest)
-        candidates = self._candidates(block, start, end)
-        assert self._filter is not None
-        hits: list[tuple[int, int]] = []
-        for gram, positions in _by_gram(candidates):
-            for offset, word, index in self._filter.owners[gram]:
-                hits += [(begin, index) for begin in _places(word, block, positions - offset, start, stop)]
-        return sorted(hits)
-
-    def _candidates(self, block: bytes, start: int, end: int) -> list[tuple[Any, Any]]:
         if self._filter is None:
             self._filter = _Filter(self.words, block)
         candidates = self._filter.candidates(block, start, end)
@@ -88,7 +79,11 @@ class Words:
             self._filter = _Filter(self.words, block)
             candidates = self._filter.candidates(block, start, end)
             self._patience = PATIENCE if _is_poor(candidates, end - start) else 0
-        return candidates
+        hits: list[tuple[int, int]] = []
+        for gram, positions in _by_gram(candidates):
+            for offset, word, index in self._filter.owners[gram]:
+                hits += [(begin, index) for begin in _places(word, block, positions - offset, start, stop)]
+        return sorted(hits)
 
 
 def _is_poor(candidates: list[tuple[Any, Any]], size: int) -> bool:

@@ -76,9 +76,9 @@ class Scene:
                 known = features_of(Cpu(microarchitecture=find_cpu(self.cpu_name, self.facts)), self.facts)
         return tuple(known or ())
 
-    def toolkit_archs(self, version: str) -> tuple[Sm, ...]:
-        """What nvcc of a toolkit compiles for, oldest first; empty if the facts do not know it."""
-        row = self.facts.toolkit(version)
+    def toolkit_archs(self, version: str | None) -> tuple[Sm, ...]:
+        """What nvcc of a toolkit compiles for, oldest first; empty if nobody knows."""
+        row = self.facts.toolkit(version) if version else None
         return tuple(sorted(arch for arch in row.sass if not arch.suffix)) if row else ()
 
     @property
@@ -124,15 +124,6 @@ def named_card(scene: Scene, kind: type[Card]) -> Card | None:
     return archs.pop() if len(archs) == 1 else None
 
 
-def _published_archs(scene: Scene) -> str:
-    """What the wheel that the log names (release and flavour) was built for, by the facts."""
-    version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
-    rows = scene.facts.flavours(version) if version and flavour else ()
-    row = next((row for row in rows if row.name == flavour and row.publisher == "pytorch"), None)
-    targets = split_targets(tuple(row.sm.get(scene.platform, ()))).sass if row else ()
-    return " ".join(map(str, targets))
-
-
 def supported(event: Event, scene: Scene) -> list[Sm]:
     """The architectures torch was built for, by the message, the log, the installed package or the published wheel; PTX
     entries left out."""
@@ -142,7 +133,11 @@ def supported(event: Event, scene: Scene) -> list[Sm]:
     text = event.values.get("supported") or scene.values.get("supported") or ""
     if not text and scene.wheel is not None:
         text = " ".join(kernels_of(scene.wheel))
-    text = text or _published_archs(scene)
+    version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
+    if not text and version and flavour:
+        published = (row for row in scene.facts.flavours(version) if row.publisher == "pytorch")
+        row = next((row for row in published if row.name == flavour), None)
+        text = " ".join(map(str, split_targets(tuple(row.sm.get(scene.platform, ()))).sass)) if row else ""
     return sorted(arch for arch in map(to_sm, re.findall(r"sm_\d+[af]?", text)) if arch)
 
 
@@ -199,8 +194,7 @@ def carries(flavour: Flavour, card: Sm | Gfx, scene: Scene, *, native: bool = Fa
 
 def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> Carrier | None:
     """The newest published torch (or this very release) for a card; of its flavours the newest CUDA or ROCm."""
-    releases = (torch,) if torch else scene.facts.releases
-    for version in releases:
+    for version in (torch,) if torch else scene.facts.releases:
         if rows := flavours_for(card, version, scene, native=torch is None):
             best = rows[0]
             # AMD's own wheels keep the kernels of each card in a package of their own.

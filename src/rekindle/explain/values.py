@@ -73,14 +73,9 @@ def toolkit_for_arch(event: Event, scene: Scene) -> dict[str, str]:
         return {}
     first, last = _toolkit_span(arch, scene)
     toolkit = toolkit_of(event, scene)
-    known = scene.toolkit_archs(toolkit) if toolkit else ()
-    newest = max((a for a in known if not a.suffix), default=None)
-    return some(
-        first_cuda=first,
-        last_cuda=last,
-        toolkit=toolkit and f"CUDA {toolkit}",
-        newest_arch=newest.dotted if newest else None,
-    )
+    newest = max(scene.toolkit_archs(toolkit), default=None)
+    newest_arch = newest.dotted if newest else None
+    return some(first_cuda=first, last_cuda=last, toolkit=toolkit and f"CUDA {toolkit}", newest_arch=newest_arch)
 
 
 @fill
@@ -101,22 +96,16 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
 @fill
 def plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
     card, archs = capability(event, scene), supported(event, scene)
+    version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
+    name = f"torch {version}" + (f"+{flavour}" if flavour else "") if version else "This torch"
     return some(
         plan_hint=_plan_hint(card, scene),
         minimum=str(archs[0]) if archs else None,
         dotted=card.dotted if card else None,
         capability=str(card) if card else None,
         gpu=event.values.get("gpu") or scene.values.get("gpu_name"),
-        built_sentence=_built_sentence(scene, archs),
+        built_sentence=f"{name} was built for {' '.join(map(str, archs))}." if archs else None,
     )
-
-
-def _built_sentence(scene: Scene, archs: list[Sm]) -> str | None:
-    if not archs:
-        return None
-    version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
-    name = f"torch {version}" + (f"+{flavour}" if flavour else "") if version else "This torch"
-    return f"{name} was built for {' '.join(map(str, archs))}."
 
 
 def _plan_hint(card: Sm | None, scene: Scene) -> str | None:
@@ -211,21 +200,16 @@ def system_of_machine(event: Event, scene: Scene) -> dict[str, str]:
 
 @fill
 def cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
-    name = scene.cpu_name
-    if not name:
+    """How far up a CPU goes, of the sets that wheels are compiled for; not where that is not known or it has all."""
+    if not scene.cpu_name:
         return {}
-    values = {"cpu_sentence": f"The processor ({name.strip()}) lacks it."}
-    reach = _highest_level(scene.cpu_features)
-    return values if reach is None else {**values, "cpu_reach": f"The processor ({name.strip()}) {reach}"}
-
-
-def _highest_level(features: tuple[str, ...]) -> str | None:
-    """How far up a CPU goes, of the sets that wheels are compiled for; None where that is not known or it has all."""
-    lacks = missing(_STEPS, features)
-    if not features or not lacks:
-        return None
-    has = [step for step in _STEPS if step not in lacks]
-    return f"has {_STEPS[has[-1]]} but no {_STEPS[lacks[0]]}" if has else f"has no {_STEPS[lacks[0]]}"
+    processor = f"The processor ({scene.cpu_name.strip()})"
+    values = {"cpu_sentence": f"{processor} lacks it."}
+    lacks = missing(_STEPS, scene.cpu_features)
+    if scene.cpu_features and lacks:
+        has = [f"{name} but no " for step, name in _STEPS.items() if step not in lacks] or ["no "]
+        values["cpu_reach"] = f"{processor} has {has[-1]}{_STEPS[lacks[0]]}"
+    return values
 
 
 @fill
@@ -268,9 +252,7 @@ def driver_found(event: Event, scene: Scene) -> dict[str, str]:
     return some(found_cuda=scene.values.get("driver_cuda"))
 
 
-@fill
-def driver_cuda(event: Event, scene: Scene) -> dict[str, str]:
-    return some(driver_cuda=scene.values.get("driver_cuda"))
+FILLS["driver-cuda"] = lambda event, scene: some(driver_cuda=scene.values.get("driver_cuda"))
 
 
 @fill
@@ -351,8 +333,7 @@ def _index_of(event: Event, scene: Scene) -> dict[str, str]:
     there = [name for name in built if name.rstrip(".0123456789") == flavour.rstrip(".0123456789")]
     if not there or flavour in built:
         return {}
-    releases = (name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)})
-    last = next(releases, None)
+    last = next(iter(_releases_of(flavour, scene)), None)
     ends = f" (its last is {last})" if last and key(last) < key(release) else ""
     return some(
         index_sentence=f"PyTorch's index {flavour} has no torch {release}{ends}: that release was not built for it,"
@@ -363,9 +344,13 @@ def _index_of(event: Event, scene: Scene) -> dict[str, str]:
     )
 
 
+def _releases_of(flavour: str, scene: Scene) -> list[str]:
+    return [name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)}]
+
+
 def _index_span(flavour: str, scene: Scene) -> dict[str, str]:
     """Which releases an index holds and for which Pythons; what runs is none of them."""
-    releases = [name for name in scene.facts.releases if flavour in {row.name for row in scene.facts.flavours(name)}]
+    releases = _releases_of(flavour, scene)
     last = scene.facts.release(releases[0]) if releases else None
     pythons = [python for python in last.pythons.get(scene.platform, ()) if "t" not in python] if last else []
     if not pythons or minor(scene.values.get("python_version", "0.0")) in pythons:

@@ -76,11 +76,13 @@ def check_worker(host: Host, invitation: InvitationText, scratch: Path) -> tuple
         return (_row("system", "fail", host.system, "linux", only),)
     fix = "toolchains come from the machine that builds; a worker must be able to run them"
     same = host.machine == invitation.machine
+    reply = host.run(["bwrap", "--version"])
+    bubblewrap = version_in(reply.out) if reply.ok else None
     return (
         _row("architecture", "ok" if same else "fail", host.machine, invitation.machine, fix),
         _check_program(host),
         _check_glibc(host),
-        _check_bubblewrap(host),
+        _row_of_version("bubblewrap", bubblewrap, "install the package bubblewrap (apt, dnf, pacman, zypper)"),
         _check_sandbox(host, scratch),
         _check_disk(host, scratch),
         *_check_network(invitation.scheduler, invitation.address or ""),
@@ -105,12 +107,6 @@ def _check_glibc(host: Host) -> Check:
         fix = "a system with musl needs a sccache-dist built for it"
         return _row("glibc", "warn", "none was found", farm_needs("glibc"), fix)
     return _row_of_version("glibc", version, "a newer system")
-
-
-def _check_bubblewrap(host: Host) -> Check:
-    reply = host.run(["bwrap", "--version"])
-    fix = "install the package bubblewrap (apt, dnf, pacman, zypper)"
-    return _row_of_version("bubblewrap", version_in(reply.out) if reply.ok else None, fix)
 
 
 def _row_of_version(name: str, version: str | None, fix: str) -> Check:

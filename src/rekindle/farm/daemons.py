@@ -63,24 +63,20 @@ class Daemon:
         return process.pid
 
     def bring_up(self, argv: Sequence[str], env: Mapping[str, str], ready: Callable[[], bool], seconds: float) -> int:
-        """Start it and wait until it is ``ready``; what is not is ended again."""
+        """Start it and wait until it is ``ready``. What is not is ended again: StageFailed with its last words."""
         pid = self.start(argv, env)
+        deadline = time.monotonic() + seconds
         try:
-            self.wait_until(ready, pid, seconds)
+            while not ready():
+                ended = process_mark(pid) is None
+                if ended or time.monotonic() > deadline:
+                    why = "ended at once" if ended else f"did not answer in {seconds:.0f} seconds"
+                    raise StageFailed(f"the {self.name} {why}: {self.last_words()}", remedy=f"its log: {self.log}")
+                time.sleep(0.1)
         except BaseException:
             self.end()
             raise
         return pid
-
-    def wait_until(self, ready: Callable[[], bool], pid: int, seconds: float) -> None:
-        """Wait until ``ready``; StageFailed with its last words where it ends before, or takes too long."""
-        deadline = time.monotonic() + seconds
-        while not ready():
-            ended = process_mark(pid) is None
-            if ended or time.monotonic() > deadline:
-                why = "ended at once" if ended else f"did not answer in {seconds:.0f} seconds"
-                raise StageFailed(f"the {self.name} {why}: {self.last_words()}", remedy=f"its log: {self.log}")
-            time.sleep(0.1)
 
     def last_words(self) -> str:
         with contextlib.suppress(OSError):

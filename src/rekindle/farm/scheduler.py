@@ -23,7 +23,7 @@ from rekindle.farm.folder import (
     write_invitation,
 )
 from rekindle.farm.watch import SeenFarm, SeenWorker, read_log, read_scheduler_log, read_worker_log
-from rekindle.farm.worker import call_by_ssh, end_worker, invitation_for, join_here, worker_name, worker_places
+from rekindle.farm.worker import call_by_ssh, end_worker, farm_join, invitation_for, worker_name, worker_places
 from rekindle.host.files import hold_lock
 from rekindle.host.live import LiveHost
 from rekindle.model.farm import Farm, FarmDown, FarmFolder, FarmMachine, FarmReport, FarmUp, FarmWorker
@@ -106,7 +106,7 @@ def farm_up(
         pid=pid or started,
         written=written,
         invitations=invitations,
-        worker=join_here(host, folder, None, scratch=scratch, progress=listener) if worker else None,
+        worker=farm_join(farm=folder.root, scratch=scratch, progress=listener) if worker else None,
     )
 
 
@@ -139,11 +139,13 @@ def farm_status(*, farm: Path | None = None) -> FarmReport:
     with ThreadPoolExecutor(max_workers=16) as pool:
         alive = dict(zip(every, pool.map(addresses.answers, every), strict=True))
     machines = tuple(_farm_machine(place, names.get(place), seen.workers.get(place), alive[place]) for place in every)
+    scheme, mark, place_and_password = (saved.cache or "").partition("://")
+    shown_cache = f"{scheme}://{place_and_password.rpartition('@')[2]}" if mark else saved.cache
     return FarmReport(
         folder=str(folder.root),
         status=status,
         pid=daemon.find() if listening else None,
-        cache=_without_password(saved.cache),
+        cache=shown_cache,
         machines=machines,
         failures=tuple(sorted(seen.failures.values(), key=lambda failure: failure.when, reverse=True)),
     )
@@ -163,11 +165,6 @@ def _farm_machine(address: str, entry: FarmWorker | None, seen: SeenWorker | Non
         lost=seen.lost,
         last=seen.last,
     )
-
-
-def _without_password(cache: str | None) -> str | None:
-    head, mark, tail = (cache or "").partition("://")
-    return f"{head}://{tail.rpartition('@')[2]}" if mark else cache
 
 
 def farm_down(*, farm: Path | None = None, forget: bool = False, progress: Progress | None = None) -> FarmDown:

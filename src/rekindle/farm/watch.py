@@ -4,13 +4,10 @@ The scheduler tells by HTTP only how many workers and slots there are and how ma
 which of them, and what went wrong, stands in its log.
 """
 
-import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from rekindle.model.farm import FarmFailure
 from rekindle.model.toml import read_beside
@@ -46,9 +43,8 @@ class SeenFarm:
         """Note a failure; two that differ only in numbers are the same."""
         why, fix = explain_failure(text)
         key = (where, why or _NUMBERS.sub("N", text))
-        earlier = self.failures.get(key)
-        row = FarmFailure(where=where, when=when, what=text[:300], why=why, fix=fix)
-        self.failures[key] = replace(row, count=earlier.count + 1) if earlier else row
+        count = self.failures[key].count + 1 if key in self.failures else 1
+        self.failures[key] = FarmFailure(where=where, when=when, what=text[:300], why=why, fix=fix, count=count)
 
 
 def read_scheduler_log(lines: Iterable[str], seen: SeenFarm) -> None:
@@ -100,10 +96,5 @@ def read_log(path: Path) -> Iterable[str]:
 
 def explain_failure(text: str) -> tuple[str | None, str | None]:
     """What a line means and what to do; None where nobody knows."""
-    return next(((why, fix) for pattern, why, fix in _failure_rows() if pattern.search(text)), (None, None))
-
-
-@functools.cache
-def _failure_rows() -> list[tuple[re.Pattern[str], str, str | None]]:
-    table = read_beside(__file__, "failures.toml", dict[str, list[dict[str, str]]])
-    return [(re.compile(row["pattern"]), row["why"], row.get("fix")) for row in table["failure"]]
+    rows = read_beside(__file__, "failures.toml", dict[str, list[dict[str, str]]])["failure"]
+    return next(((row["why"], row.get("fix")) for row in rows if re.search(row["pattern"], text)), (None, None))

@@ -67,13 +67,11 @@ class WorkerPlace:
 
 
 def worker_places(folder: FarmFolder) -> Iterator[WorkerPlace]:
-    """Every worker that has files here."""
     if (folder.root / "workers").is_dir():
         yield from (WorkerPlace(path) for path in sorted((folder.root / "workers").iterdir()) if path.is_dir())
 
 
 def place_of(folder: FarmFolder, address: str) -> WorkerPlace:
-    """Of the worker with this address."""
     return WorkerPlace(folder.root / "workers" / worker_name(address))
 
 
@@ -114,7 +112,8 @@ def farm_join(
     """Enter a farm: with the ``line`` of an invitation, or without one where the folder has the farm's keys.
 
     Every need of a worker is tried first; one that is not met is a ``refused`` with its checks. ``ssh`` starts the
-    worker on another machine, from where the scheduler is. ``wait`` returns when the worker has ended.
+    worker on another machine, from where the scheduler is. ``wait`` returns when the worker has ended. An invitation of
+    a builder only writes its configuration.
 
     >>> farm_join("rkfarm1.cut-in-the-middle", farm=folder)
     Traceback (most recent call last):
@@ -123,23 +122,6 @@ def farm_join(
     host, folder, listener = LiveHost(), farm_at(farm), progress or Silent()
     if ssh:
         return _join_by_ssh(host, folder, ssh, address=address, remote=remote, dry_run=dry_run, progress=listener)
-    return join_here(
-        host, folder, line, address=address, scratch=scratch, wait=wait, dry_run=dry_run, progress=listener
-    )
-
-
-def join_here(
-    host: Host,
-    folder: FarmFolder,
-    line: str | None,
-    *,
-    address: str | None = None,
-    scratch: Path | None = None,
-    wait: bool = False,
-    dry_run: bool = False,
-    progress: Progress,
-) -> FarmJoin:
-    """Check this machine and start a worker on it; an invitation of a builder only writes its configuration."""
     text = read_invitation(line) if line else _renew_invitation(folder, host, address)
     if text.address is None:
         return _join_as_client(folder, text, dry_run=dry_run)
@@ -156,7 +138,7 @@ def join_here(
     if (pid := place.daemon.find()) is not None:
         return msgspec.structs.replace(report, pid=pid)
     room = (scratch or place.scratch or place.root / "scratch").absolute()
-    with tell_while(progress, "checking this machine"):
+    with tell_while(listener, "checking this machine"):
         checks = check_worker(host, text, room)
     state = "refused" if any(check.status == "fail" for check in checks) else "checked"
     report = msgspec.structs.replace(report, checks=checks, state=state)
@@ -164,7 +146,7 @@ def join_here(
         return report
     place.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     with hold_lock(place.root / ".lock", lambda: f"another command starts the worker in {place.root}"):
-        pid = _start_worker(host, folder, place, text, room, progress)
+        pid = _start_worker(host, folder, place, text, room, listener)
     if folder.scheduler.is_file():
         add_worker(folder, text.address, slots=report.slots, memory_gib=report.memory_gib)
     joined = msgspec.structs.replace(report, state="joined", pid=pid)
@@ -182,16 +164,13 @@ def _renew_invitation(folder: FarmFolder, host: Host, address: str | None) -> In
             if table and address in (None, table["public_addr"]):
                 url, worker, token = table["scheduler_url"], table["public_addr"], table["scheduler_auth"]["token"]
                 return InvitationText(scheduler=url, address=worker, token=token, machine=host.machine)
-    return invitation_for(folder, host, read_address(address, WORKER_PORT) if address else _pick_address(folder, farm))
-
-
-def _pick_address(folder: FarmFolder, farm: Farm) -> str:
-    """Of the worker that this machine has already, else with the first port that is free."""
+    if address:
+        return invitation_for(folder, host, read_address(address, WORKER_PORT))
+    # That of the worker which this machine has already, else with the first port that is free.
     ip = address_towards(farm.scheduler)
     ports = [write_address(ip, port) for port in range(WORKER_PORT, WORKER_PORT + 20)]
-    return next((place for place in ports if place_of(folder, place).daemon.find()), None) or next(
-        (place for place in ports if is_free(place)), ports[0]
-    )
+    running = next((place for place in ports if place_of(folder, place).daemon.find()), None)
+    return invitation_for(folder, host, running or next((place for place in ports if is_free(place)), ports[0]))
 
 
 def _join_as_client(folder: FarmFolder, text: InvitationText, *, dry_run: bool) -> FarmJoin:
@@ -215,19 +194,17 @@ def _start_worker(
     write_files(files)
     shutil.rmtree(scratch / "build", ignore_errors=True)
     (scratch / "toolchains").mkdir(parents=True, exist_ok=True, mode=0o700)
-    tool = find_sccache(host, "sccache-dist")
+
+    def has_joined() -> bool:
+        log = place.daemon.log.read_text(encoding="utf-8", errors="replace")
+        if line := next((line for line in log.splitlines() if _TURNED_AWAY in line), None):
+            why, fix = explain_failure(line)
+            raise StageFailed(f"the scheduler turned this worker away: {why or line.strip()[-200:]}", remedy=fix)
+        return _JOINED in log
+
+    words = [*start_words(host), find_sccache(host, "sccache-dist").path, "server"]
     with tell_while(progress, "the worker greets the scheduler"):
-        words = [*start_words(host), tool.path, "server"]
-        return place.daemon.bring_up(words, host.env, lambda: _has_joined(place.daemon), _START_SECONDS)
-
-
-def _has_joined(daemon: Daemon) -> bool:
-    log = daemon.log.read_text(encoding="utf-8", errors="replace")
-    if _TURNED_AWAY in log:
-        line = next(line for line in log.splitlines() if _TURNED_AWAY in line)
-        why, fix = explain_failure(line)
-        raise StageFailed(f"the scheduler turned this worker away: {why or line.strip()[-200:]}", remedy=fix)
-    return _JOINED in log
+        return place.daemon.bring_up(words, host.env, has_joined, _START_SECONDS)
 
 
 def _wait_for_end(place: WorkerPlace, joined: FarmJoin) -> FarmJoin:

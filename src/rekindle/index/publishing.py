@@ -178,12 +178,15 @@ class StoreTarget:
                 return 0
         if sha256 and (actual := sha256_of(source)) != expected:
             raise other_content(source, actual, expected)
+        # A wheel under its name never changes; a page is asked for again each time.
+        fresh = "no-cache" if is_page(name) or "/" not in name else "public, max-age=31536000, immutable"
+        kind = content_type("index.html" if name.endswith("/") else name)
         begun = self._memory.begun.get(name)
         tag = self._store.put(
             name,
             source,
             expected,
-            headers_of(name),
+            {"content-type": kind, "cache-control": fresh},
             begun=begun[1] if begun and begun[0] == expected else None,
             began=lambda upload: self._note_upload(name, expected, upload),
         )
@@ -216,9 +219,3 @@ def names_of(name: str) -> tuple[str, ...]:
     """``simple/torch/index.html`` is also what a reader of ``simple/torch/`` gets."""
     folder, _, last = name.rpartition("/")
     return (name, f"{folder}/") if last == "index.html" and folder else (name,)
-
-
-def headers_of(name: str) -> dict[str, str]:
-    """A wheel under its name never changes; a page is asked for again each time."""
-    fresh = "no-cache" if is_page(name) or "/" not in name else "public, max-age=31536000, immutable"
-    return {"content-type": content_type("index.html" if name.endswith("/") else name), "cache-control": fresh}

@@ -42,8 +42,6 @@ _CHUNK = 1 << 20
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one connection's requests."""
-
     protocol_version = "HTTP/1.1"
     server_version = f"rekindle/{__version__}"
     sys_version = ""
@@ -103,7 +101,9 @@ class Handler(BaseHTTPRequestHandler):
             "Accept-Ranges": "bytes",
             "Cache-Control": "no-cache",
         }
-        if same_tag(self.headers.get("If-None-Match"), etag):
+        # Weak comparison, as the RFC asks.
+        same = self.headers.get("If-None-Match", "")
+        if same.strip() == "*" or etag in [tag.strip().removeprefix("W/") for tag in same.split(",")]:
             self._send_head(HTTPStatus.NOT_MODIFIED, known)
             return
         asked = self.headers.get("Range") if self.headers.get("If-Range") in (None, etag) else None
@@ -320,10 +320,3 @@ def parse_range(header: str | None, size: int) -> range | None:
         return range(max(0, size - int(last)), size)
     start, stop = int(first), int(last) + 1 if last else size
     return None if last and stop <= start else range(start, min(stop, size))
-
-
-def same_tag(header: str | None, etag: str) -> bool:
-    """Does ``If-None-Match`` name this representation? (Weak comparison, as the RFC asks.)"""
-    if not header:
-        return False
-    return header.strip() == "*" or etag in [tag.strip().removeprefix("W/") for tag in header.split(",")]

@@ -84,7 +84,13 @@ def build_variants(
                 # For pip and everybody else who knows nothing of variants: the wheel that runs everywhere.
                 plain = variant_file(row.file, "")
                 built.append(_refresh_variant(house, row, Variant("", {}), plain, signer))
-    _remove_unoffered(house, {(made.project, made.file) for made in built})
+    # Variants of wheels that are no longer offered go.
+    offered = {house.root / FOLDER / made.project / made.file for made in built}
+    for record in (house.root / FOLDER).glob("*/*.whl.variant.json"):
+        place = record.with_name(record.name.removesuffix(".variant.json"))
+        for path in () if place in offered else (record, Path(f"{place}.metadata"), Path(f"{place}.provenance"), place):
+            with contextlib.suppress(OSError):
+                path.unlink()
     return built, left
 
 
@@ -114,7 +120,11 @@ def _refresh_variant(
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
     kept = load_kept(record, VariantRecord)
-    origin = _origin_files(house, row)
+    # The plain wheel by name and digest, and the signed statement about it, where there is one.
+    origin = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
+    statement = house.wheel(row.project, row.file).with_name(f"{row.file}.provenance")
+    if row.provenance and statement.is_file():
+        origin["variant_of.provenance"] = statement.read_bytes()
     digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
     wanted: dict[str, Any] = {"plain_sha256": row.sha256, "origin": digest, **shared_fields(variant, VariantRecord)}
     same = kept is not None and all(getattr(kept, name) == value for name, value in wanted.items())
@@ -126,36 +136,12 @@ def _refresh_variant(
         kept = VariantRecord(**wanted, **written, metadata_sha256=hashlib.sha256(content).hexdigest())
         # Written last: a kill before this makes the wheel again.
         write_atomically(record, encode(kept))
-    own: dict[str, Any] = {
-        "file": file,
-        "url": f"{FOLDER}/{row.project}/{file}",
-        "plain": row.file,
-        "note": variant.note,
-    }
-    own |= {"version": Version(row.version).public, "provenance": None}
+    own: dict[str, Any] = {"file": file, "url": f"{FOLDER}/{row.project}/{file}", "plain": row.file}
+    own |= {"note": variant.note, "version": Version(row.version).public, "provenance": None}
     variant_row = VariantRow(**shared_fields(row, VariantRow) | shared_fields(kept, VariantRow) | own)
     if _keep_statement(place, variant_row, row.sha256, origin.get("variant_of.provenance"), signer):
         variant_row = msgspec.structs.replace(variant_row, provenance=f"{variant_row.url}.provenance")
     return variant_row
-
-
-def _origin_files(house: Wheelhouse, row: WheelRow) -> dict[str, bytes]:
-    """The plain wheel by name and digest, and the signed statement about it, where there is one."""
-    files = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
-    statement = house.wheel(row.project, row.file).with_name(f"{row.file}.provenance")
-    if row.provenance and statement.is_file():
-        files["variant_of.provenance"] = statement.read_bytes()
-    return files
-
-
-def _remove_unoffered(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:
-    """Variants of wheels that are no longer offered go."""
-    for record in (house.root / FOLDER).glob("*/*.whl.variant.json"):
-        file = record.name.removesuffix(".variant.json")
-        if (record.parent.name, file) not in keep:
-            for name in (record.name, f"{file}.metadata", f"{file}.provenance", file):
-                with contextlib.suppress(OSError):
-                    (record.parent / name).unlink()
 
 
 def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str, bytes]]:

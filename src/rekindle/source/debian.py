@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -158,26 +157,19 @@ def _stanza(uri: str, suite: str, signed_by: str | None) -> str:
     return "\n".join([*lines, f"Signed-By: {signed_by}"] if signed_by else lines)
 
 
-@dataclass
-class Packaging:
-    """Fetched at the first question, kept in the cache; ``archive`` is a packaging tarball that is there already."""
-
-    release: str
-    cache: Path
-    progress: Progress
-    archive: Path | None = None
-
-    def folder(self, name: str) -> tuple[Path, str]:
-        """Where the headers of ``name`` lie, and where they are from."""
-        row = supplement_for("torch", self.release)
-        if row is None or name not in row.folders:
-            raise BadInput(f"no package is known that holds {name} for torch {self.release}", remedy="fetch with git")
-        if self.archive is None:
-            self.archive = fetch_file(row, self.cache / "debian", ".debian.tar.*", progress=self.progress)
-        root, origin = self.cache / "packaging" / sha256_of(self.archive)[:16], self.archive.name
-        if not root.is_dir():
-            unpack(self.archive, root, progress=self.progress)
-        headers = (root / row.folders[name]).resolve()
-        if not headers.is_dir() or not headers.is_relative_to(root.resolve()):
-            raise BadInput(f"{origin} has no {row.folders[name]}", remedy="fetch with git")
-        return headers, f"Debian {origin}: {row.folders[name]}"
+def find_packaged(
+    release: str, cache: Path, progress: Progress, name: str, archive: Path | None = None
+) -> tuple[Path, str]:
+    """Where the headers of ``name`` lie, and where they are from: Debian's packaging of that torch, fetched once and
+    kept in the cache; ``archive`` is a packaging tarball that is there already."""
+    row = supplement_for("torch", release)
+    if row is None or name not in row.folders:
+        raise BadInput(f"no package is known that holds {name} for torch {release}", remedy="fetch with git")
+    archive = archive or fetch_file(row, cache / "debian", ".debian.tar.*", progress=progress)
+    root = cache / "packaging" / sha256_of(archive)[:16]
+    if not root.is_dir():
+        unpack(archive, root, progress=progress)
+    headers = (root / row.folders[name]).resolve()
+    if not headers.is_dir() or not headers.is_relative_to(root.resolve()):
+        raise BadInput(f"{archive.name} has no {row.folders[name]}", remedy="fetch with git")
+    return headers, f"Debian {archive.name}: {row.folders[name]}"

@@ -4,6 +4,7 @@ However a tree arrives, it is recognised, compared with what was wanted, and its
 they are missing. Its record (``.rekindle/tree.json``) keeps where it came from.
 """
 
+import functools
 import hashlib
 import shutil
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import Mirror, check_out, check_place
-from rekindle.source.debian import Packaging, fetch_file
+from rekindle.source.debian import fetch_file, find_packaged
 from rekindle.source.origins import debian_package, upstream
 from rekindle.source.patches import status
 from rekindle.source.supply import Headers, fill, with_parts
@@ -148,7 +149,7 @@ def _fill(
     if project != "torch" or Git(root).present:
         return ()
     progress.stage("third parties", "system libraries, stand-ins, what is switched off")
-    host, packaging = host or LiveHost(), Packaging(release, cache, progress)
+    host, packaging = host or LiveHost(), functools.partial(find_packaged, release, cache, progress)
     headers = Headers(host=host, cache=cache, links=filling.find_links, offline=filling.offline, progress=progress)
     built = {"backend": filling.backend, "cuda": filling.cuda}
     return fill(root, release, host=host, packaging=packaging, headers=headers, progress=progress, **built)
@@ -180,9 +181,8 @@ def _unpack(archive: Path, room: Path, progress: Progress) -> tuple[str, ...]:
     """What is to be said about it."""
     progress.stage("unpack", archive.name)
     left_out = unpack(archive, room, progress=progress)
-    if not left_out:
-        return ()
-    return (f"{left_out} files of a .git in the archive were left out: git would run what its settings name",)
+    note = f"{left_out} files of a .git in the archive were left out: git would run what its settings name"
+    return (note,) if left_out else ()
 
 
 def _tag(wanted: Wanted) -> str:

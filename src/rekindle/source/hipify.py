@@ -66,10 +66,9 @@ def hipify(root: Path, *, python: str | None = None, progress: Progress | None =
         record = journal.read_record(root)
         journal.write_record(root, msgspec.structs.replace(record, hipified=True))
         mark.unlink()
-    shown = msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)))
     inner = changed - _own_paths(root, changed)
-    note = f"{len(inner)} of them lie in submodules and are in no commit of this tree"
-    return msgspec.structs.replace(shown, notes=(note,) if inner else ())
+    notes = (f"{len(inner)} of them lie in submodules and are in no commit of this tree",) if inner else ()
+    return msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)), notes=notes)
 
 
 def undo(root: Path) -> SourceTree:
@@ -94,8 +93,8 @@ def undo(root: Path) -> SourceTree:
 
 
 def _shown(tree: SourceTree) -> SourceTree:
-    git = history.open_history(Path(tree.root))
-    command = git_line(git, "diff", "--stat", history.PATCHED_TAG, history.HIPIFIED_TAG)
+    tags = (history.PATCHED_TAG, history.HIPIFIED_TAG)
+    command = git_line(history.open_history(Path(tree.root)), "diff", "--stat", *tags)
     return msgspec.structs.replace(tree, diff_command=command)
 
 

@@ -81,9 +81,9 @@ def commit(root: Path, edits: Sequence[Edit], record: TreeRecord) -> None:
         _make_folder(root)
         journal = _stage(root, edits)
         try:
-            write_atomically(_journal_file(root), encode(journal))
+            write_atomically(_journal(root, "journal.json"), encode(journal))
             for number, (edit, planned) in enumerate(zip(edits, journal.edits, strict=True)):
-                _put(root, planned, _staged_file(root, number, "after") if edit.after is not None else None)
+                _put(root, planned, _journal(root, f"{number}.after") if edit.after is not None else None)
             done = msgspec.structs.replace(record, transaction=journal.id)
             write_atomically(folder(root) / "tree.json", encode(done))
         except BaseException:
@@ -94,31 +94,31 @@ def commit(root: Path, edits: Sequence[Edit], record: TreeRecord) -> None:
 
 def repair(root: Path) -> str | None:
     """Take back a change that was cut short; says what was done. Harmless where there is nothing to repair."""
-    if not _journal_folder(root).is_dir():
+    if not _journal(root).is_dir():
         return None
     if not begun(root):
         # Cut short while staging, when no file of the tree was touched yet, or done already.
         with writing(root):
             _drop(root)
         return None
-    journal = load(_journal_file(root), Journal)
+    journal = load(_journal(root, "journal.json"), Journal)
     strange = [edit.path for edit in journal.edits if _digest_now(root, edit) not in (edit.before, edit.after)]
     if strange:
         raise StageFailed(
             f"a change of {root} was cut short, and {strange[0]} has been edited since, so it cannot be taken back",
-            remedy=f"compare it with the copies in {_journal_folder(root)}, then delete that folder",
+            remedy=f"compare it with the copies in {_journal(root)}, then delete that folder",
         )
     written = [pair for pair in enumerate(journal.edits) if _digest_now(root, pair[1]) != pair[1].before]
     with writing(root):
         for number, edit in written:
-            _put(root, edit, _staged_file(root, number, "before") if edit.before is not None else None)
+            _put(root, edit, _journal(root, f"{number}.before") if edit.before is not None else None)
         _drop(root)
     return f"a change that was cut short was taken back ({len(written)} of {len(journal.edits)} files had been written)"
 
 
 def begun(root: Path) -> bool:
     """True where a change was cut short and waits for ``repair``."""
-    file = _journal_file(root)
+    file = _journal(root, "journal.json")
     return file.is_file() and read_record(root).transaction != load(file, Journal).id
 
 
@@ -128,7 +128,7 @@ def _digest_now(root: Path, edit: JournalEdit) -> str | None:
 
 
 def _stage(root: Path, edits: Sequence[Edit]) -> Journal:
-    _journal_folder(root).mkdir(exist_ok=True)
+    _journal(root).mkdir(exist_ok=True)
     (folder(root) / "originals").mkdir(exist_ok=True)
     planned = []
     for number, edit in enumerate(edits):
@@ -136,7 +136,7 @@ def _stage(root: Path, edits: Sequence[Edit]) -> Journal:
         mode = (0o755 if edit.executable else None) if edit.before is None else path.stat().st_mode & 0o7777
         for side, content in (("before", edit.before), ("after", edit.after)):
             if content is not None:
-                _write(_staged_file(root, number, side), content, mode)
+                _write(_journal(root, f"{number}.{side}"), content, mode)
         before = sha256(edit.before)
         if edit.before is not None and before is not None and not original_path(root, before).exists():
             write_atomically(original_path(root, before), edit.before)
@@ -172,19 +172,12 @@ def _make_folder(root: Path) -> None:
         write_atomically(home / ".gitignore", "*\n")
 
 
-def _journal_folder(root: Path) -> Path:
-    return folder(root) / "journal"
-
-
-def _journal_file(root: Path) -> Path:
-    return _journal_folder(root) / "journal.json"
-
-
-def _staged_file(root: Path, number: int, side: str) -> Path:
-    return _journal_folder(root) / f"{number}.{side}"
+def _journal(root: Path, name: str = "") -> Path:
+    """The folder of a change, or what lies in it: ``journal.json``, and each file ``NUMBER.before`` and ``.after``."""
+    return folder(root) / "journal" / name
 
 
 def _drop(root: Path) -> None:
     # journal.json first: without it the rest is mere staging.
-    _journal_file(root).unlink(missing_ok=True)
-    shutil.rmtree(_journal_folder(root), ignore_errors=True)
+    _journal(root, "journal.json").unlink(missing_ok=True)
+    shutil.rmtree(_journal(root), ignore_errors=True)

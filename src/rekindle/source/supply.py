@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,6 @@ from rekindle.model.source import SourceTree
 from rekindle.model.supply import FromIndex, ThirdParty, TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
-from rekindle.source.debian import Packaging
 from rekindle.source.paths import check_relative, inside
 from rekindle.source.tree import find_submodules, is_empty, is_ours, listed_by_setup, missing_submodules
 from rekindle.toolkits.libraries import find_lacks
@@ -37,6 +36,8 @@ from rekindle.toolkits.programs import bring_lacking
 
 _STANDINS = Path(__file__).parent / "standins"
 _BY_GIT = "git submodule update --init --recursive"
+# Where the headers of a third party lie, and where they are from; None: there is no such place.
+Packaging = Callable[[str], tuple[Path, str]] | None
 
 
 def survey(root: Path, release: str) -> tuple[TreePart, ...]:
@@ -69,7 +70,7 @@ def fill(
     release: str,
     *,
     host: Host,
-    packaging: Packaging | None,
+    packaging: Packaging,
     progress: Progress,
     headers: Headers | None = None,
     backend: str | None = None,
@@ -84,7 +85,10 @@ def fill(
     filled: dict[str, TreePart] = {}
     for part in survey(root, release):
         row = rows.get(part.path)
-        if part.ready and not (row and _lacks_file(part, row, backend)):
+        # What this build takes from the index is put in place of a stand-in, or of another file of it.
+        is_other = row and part.way == "index" and part.origin != _index_origin(row)
+        is_due = row and takes_from_index(row, backend) and (is_other or part.way in ("off", "stand-in"))
+        if part.ready and not is_due:
             continue
         progress.step(len(filled), None, part.name)
         with journal.writing(root):
@@ -123,7 +127,7 @@ def without_submodules(parts: Sequence[TreePart], rows: Sequence[ThirdParty]) ->
     return tuple(row for row in rows if row.folder in others)
 
 
-def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, packaging: Packaging | None) -> TreePart:
+def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, packaging: Packaging) -> TreePart:
     if row is None:
         _write_absent(root, part.path, "nothing in the planned build uses it")
         return TreePart(name=part.name, path=part.path, way="off", origin="not used")
@@ -144,13 +148,6 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
         _write_absent(root, f"{row.folder}/{inner}", reason)
     origin = {"system": "this system", "off": _switched_off(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
     return msgspec.structs.replace(done, origin=origin)
-
-
-def _lacks_file(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
-    """Does nothing stand yet for what this build would take from the index, or another file of it?"""
-    return takes_from_index(row, backend) and (
-        part.way in ("off", "stand-in") or (part.way == "index" and part.origin != _index_origin(row))
-    )
 
 
 def _index_origin(row: ThirdParty) -> str | None:
@@ -215,12 +212,12 @@ def _share(source: str, target: str) -> None:
     shutil.copyfile(source, target)
 
 
-def _copy_part(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePart:
+def _copy_part(root: Path, row: ThirdParty, packaging: Packaging) -> TreePart:
     done = TreePart(name=row.name, path=row.folder, way=row.way)
     if packaging is None:
         return _not_ready(done, "no package is known that holds it", _BY_GIT)
     try:
-        folder, origin = packaging.folder(row.name)
+        folder, origin = packaging(row.name)
     except RekindleError as error:
         return _not_ready(done, error.message, error.remedy)
     lacks = [name for name in row.needs if not (folder / name).is_file()]

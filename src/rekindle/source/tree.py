@@ -161,7 +161,20 @@ def is_ours(root: Path, path: str) -> bool:
 def missing_submodules(root: Path) -> tuple[str, ...]:
     """Paths of submodules, nested ones too, that are not there as they should be; each with its reason."""
     git = Git(root)
-    return _missing_in_git(git) if git.present else tuple(_missing_on_disk(root, ""))
+    if not git.present:
+        return tuple(_missing_on_disk(root, ""))
+    done = git.ask("submodule", "status", "--recursive", timeout=300.0)
+    missing = []
+    for line in done.out.splitlines():
+        # "-" not there, "+" at another commit, "U" in conflict; then the commit, the path and a description.
+        sign, rest = line[:1], line[1:].split()
+        if sign in ("-", "+", "U") and len(rest) >= 2:
+            why = {"-": "not checked out", "+": "at another commit than recorded", "U": "has conflicts"}[sign]
+            missing.append(f"{rest[1]} ({why})")
+    # Git calls a submodule whose clone is there and whose files are not (a kill in between) up to date.
+    known = {name.rpartition(" (")[0] for name in missing}
+    missing += [name for name in _missing_on_disk(root, "") if name.rpartition(" (")[0] not in known]
+    return tuple(sorted(missing))
 
 
 def listed_by_setup(root: Path) -> tuple[str, ...]:
@@ -180,21 +193,6 @@ def listed_by_setup(root: Path) -> tuple[str, ...]:
         if isinstance(item, ast.Constant) and isinstance(item.value, str)
     ]
     return tuple(dict.fromkeys(f"third_party/{name}" for name in names))
-
-
-def _missing_in_git(git: Git) -> tuple[str, ...]:
-    done = git.ask("submodule", "status", "--recursive", timeout=300.0)
-    missing = []
-    for line in done.out.splitlines():
-        # "-" not there, "+" at another commit, "U" in conflict; then the commit, the path and a description.
-        sign, rest = line[:1], line[1:].split()
-        if sign in ("-", "+", "U") and len(rest) >= 2:
-            why = {"-": "not checked out", "+": "at another commit than recorded", "U": "has conflicts"}[sign]
-            missing.append(f"{rest[1]} ({why})")
-    # Git calls a submodule whose clone is there and whose files are not (a kill in between) up to date.
-    known = {name.rpartition(" (")[0] for name in missing}
-    missing += [name for name in _missing_on_disk(git.root, "") if name.rpartition(" (")[0] not in known]
-    return tuple(sorted(missing))
 
 
 def _missing_on_disk(root: Path, prefix: str) -> list[str]:

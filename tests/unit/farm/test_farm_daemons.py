@@ -54,8 +54,9 @@ def test_one_that_does_not_want_to_end_must(daemon: Daemon, monkeypatch: pytest.
     stubborn = (
         "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
     )
-    pid = daemon.start([sys.executable, "-c", stubborn], os.environ)
-    daemon.wait_until(lambda: "deaf" in daemon.log.read_text(), pid, 20)
+    pid = daemon.bring_up(
+        [sys.executable, "-c", stubborn], os.environ, lambda: "deaf" in daemon.log.read_text(), seconds=20
+    )
     assert daemon.end() and process_mark(pid) is None
 
 
@@ -94,14 +95,13 @@ def test_what_cannot_be_noted_is_ended_again(daemon: Daemon, monkeypatch: pytest
 
 
 def test_its_last_words_are_told(daemon: Daemon) -> None:
-    pid = daemon.start([sys.executable, "-c", "raise SystemExit('port taken')"], os.environ)
     with pytest.raises(StageFailed, match="ended at once: port taken"):
-        daemon.wait_until(lambda: False, pid, 20)
+        daemon.bring_up([sys.executable, "-c", "raise SystemExit('port taken')"], os.environ, lambda: False, 20)
     assert "port taken" in daemon.log.read_text()
-    pid = daemon.start(SLEEP, os.environ)
-    assert "port taken" in Path(f"{daemon.log}.before").read_text(), "the log before is kept"
     with pytest.raises(StageFailed, match="did not answer"):
-        daemon.wait_until(lambda: False, pid, 0.3)
+        daemon.bring_up(SLEEP, os.environ, lambda: False, 0.3)
+    assert "port taken" in Path(f"{daemon.log}.before").read_text(), "the log before is kept"
+    assert daemon.find() is None, "what did not answer was ended"
 
 
 def test_the_note_says_which(daemon: Daemon) -> None:
@@ -114,10 +114,12 @@ def test_the_note_says_which(daemon: Daemon) -> None:
 def test_its_files_are_the_user_s_alone_and_the_log_before_stays(daemon: Daemon) -> None:
     assert daemon.last_words() == "it has no log"
     for words in ("first", "second"):
-        pid = daemon.start(
-            [sys.executable, "-c", f"print('{words}', flush=True); import time; time.sleep(60)"], os.environ
+        daemon.bring_up(
+            [sys.executable, "-c", f"print('{words}', flush=True); import time; time.sleep(60)"],
+            os.environ,
+            lambda words=words: words in daemon.log.read_text(),  # type: ignore[misc]
+            seconds=20,
         )
-        daemon.wait_until(lambda words=words: words in daemon.log.read_text(), pid, 20)  # type: ignore[misc]
         assert daemon.last_words() == words
         daemon.end()
     assert daemon.folder.stat().st_mode & 0o777 == 0o700

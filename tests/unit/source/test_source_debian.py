@@ -136,4 +136,4 @@ def test_what_no_suite_lists_comes_from_the_pool(
 
 def test_headers_of_a_third_party_come_from_the_packaging(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no package is known that holds nothing"):
-        debian.Packaging("1.13.1", tmp_path, Silent()).folder("nothing")
+        debian.find_packaged("1.13.1", tmp_path, Silent(), "nothing")

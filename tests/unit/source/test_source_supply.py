@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,10 +21,10 @@ from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 from rekindle.source import journal
-from rekindle.source.debian import Packaging
+from rekindle.source.debian import find_packaged
 from rekindle.source.fetch import Wanted, fetch
 from rekindle.source.patches import status
-from rekindle.source.supply import fill, survey, with_parts, without_submodules
+from rekindle.source.supply import Packaging, fill, survey, with_parts, without_submodules
 from rekindle.toolkits.libraries import find_lacks, system_kind, system_version
 from rekindle.toolkits.programs import bring_lacking
 
@@ -77,7 +78,7 @@ def packaging(tmp_path: Path) -> Packaging:
     archive = tmp_path / "pytorch_2.6.0+dfsg-7.debian.tar.xz"
     with tarfile.open(archive, "w:xz") as file:
         file.add(home, "debian")
-    return Packaging(RELEASE, tmp_path / "cache", Silent(), archive)
+    return functools.partial(find_packaged, RELEASE, tmp_path / "cache", Silent(), archive=archive)
 
 
 def states(root: Path) -> dict[str, str]:
@@ -113,7 +114,7 @@ def test_a_package_that_lacks_the_folder_is_told(tree: Path, tmp_path: Path) -> 
     with tarfile.open(archive, "w:xz") as file:
         file.add(tree / "torch", "debian")
     with pytest.raises(BadInput, match=r"debian\.tar\.xz has no pocketfft"):
-        Packaging(RELEASE, tmp_path / "cache", Silent(), archive).folder("pocketfft")
+        find_packaged(RELEASE, tmp_path / "cache", Silent(), "pocketfft", archive)
 
 
 @needs.links()
@@ -148,7 +149,7 @@ def test_a_copy_that_lacks_its_header_is_no_copy(tree: Path, tmp_path: Path) -> 
     (tmp_path / "d/pocketfft").mkdir(parents=True)
     with tarfile.open(archive, "w:xz") as file:
         file.add(tmp_path / "d", "debian")
-    packaging = Packaging(RELEASE, tmp_path / "cache", Silent(), archive)
+    packaging = functools.partial(find_packaged, RELEASE, tmp_path / "cache", Silent(), archive=archive)
     parts = fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=packaging, progress=Silent())
     assert [part.name for part in parts if not part.ready] == ["pocketfft"]
     assert not (tree / "third_party/pocketfft").exists()

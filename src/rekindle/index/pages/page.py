@@ -32,7 +32,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
     gfxs = tuple(name for name in grid.gpus if name.startswith("gfx"))
     # The newest first, so that the page need not sort thousands before it can be used.
     rows = sorted(rows, key=lambda row: (version_key(row.version), row.file), reverse=True)
-    kinds, firsts = _sort_into_kinds(rows)
+    wheels, kinds = _shelve_wheels(rows)
     data = {
         "version": __version__,
         "generated": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -40,8 +40,8 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
         **grid_data(grid, facts),
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
-        "wheels": _shelve_wheels(rows, kinds),
-        "verdicts": _judge_kinds(firsts, grid.gpus),
+        "wheels": wheels,
+        "verdicts": _judge_kinds(kinds, grid.gpus),
     }
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
     page = environment().get_template("page.html")
@@ -49,35 +49,25 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
     return page.render(style=style, script=script, data=text, version=__version__, cards=len(cards)), len(cards)
 
 
-def _shelve_wheels(rows: Sequence[WheelRow], kinds: Sequence[int]) -> dict[str, Any]:
+def _shelve_wheels(rows: Sequence[WheelRow]) -> tuple[dict[str, Any], list[WheelRow]]:
     """Wheels as short rows (file, its project, bytes, sha256, its shape, proofs): what thousands of them share is
-    written once. The page knows where a file lies by its name."""
+    written once. The page knows where a file lies by its name. And one wheel of each kind, which have equal contents.
+    """
     projects: dict[str, int] = {}
     shapes: dict[bytes, int] = {}
+    kinds: dict[bytes, tuple[int, WheelRow]] = {}
     wheels: list[list[Any]] = []
-    for row, kind in zip(rows, kinds, strict=True):
+    for row in rows:
+        contents = (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
+        kind, _ = kinds.setdefault(msgspec.msgpack.encode(contents), (len(kinds), row))
         shown = ("pythons", "systems", "machines", "yanked", "cpu", "glibc")
         shape = {name: getattr(row, name) for name in shown} | {"kind": kind}
         shape["code"] = [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx]
         number = shapes.setdefault(msgspec.json.encode(shape), len(shapes))
         project = projects.setdefault(row.project, len(projects))
         wheels.append([row.file, project, row.bytes, row.sha256, number, sum(proof.good for proof in row.proofs)])
-    return {"projects": list(projects), "shapes": [msgspec.Raw(shape) for shape in shapes], "rows": wheels}
-
-
-def _sort_into_kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow]]:
-    """Wheels with equal contents are of one kind: (each wheel's kind, one wheel of each kind)."""
-    numbers: dict[bytes, int] = {}
-    kinds: list[int] = []
-    firsts: list[WheelRow] = []
-    for row in rows:
-        key = msgspec.msgpack.encode(
-            (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
-        )
-        kinds.append(numbers.setdefault(key, len(firsts)))
-        if kinds[-1] == len(firsts):
-            firsts.append(row)
-    return kinds, firsts
+    shelved = {"projects": list(projects), "shapes": [msgspec.Raw(shape) for shape in shapes], "rows": wheels}
+    return shelved, [first for _, first in kinds.values()]
 
 
 def _judge_kinds(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[str, list[Any]]]:

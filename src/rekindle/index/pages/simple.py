@@ -3,16 +3,21 @@
 Links are relative, so the same files work over HTTP from any prefix and from a directory by ``file://``.
 """
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
 from rekindle.model.toml import read_beside
 from rekindle.model.wheelhouse import VariantRow, WheelRow
+
+if TYPE_CHECKING:
+    from rekindle.index.wheelhouse.rows import Piece
 
 API_VERSION = "1.0"
 _PAGE = (Path(__file__).parent / "templates" / "simple.html").read_text(encoding="utf-8")
@@ -24,15 +29,13 @@ def content_type(name: str) -> str:
     return types.get(PurePosixPath(name).suffix, "application/octet-stream")
 
 
-def project_html(project: str, links: Iterable[str]) -> bytes:
-    """``links`` are :func:`link_of` of the project's wheels."""
-    return _page(f"Links for {project}", "\n".join(f"    {link}<br>" for link in links))
-
-
-def project_json(project: str, versions: Iterable[str], files: Iterable[bytes]) -> bytes:
-    """``files`` are the JSON of :func:`entry_of` of the project's wheels."""
-    head = msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": sorted(set(versions))})
-    return head[:-1] + b',"files":[' + b",".join(files) + b"]}"
+def project_pages(project: str, pieces: Sequence[Piece]) -> dict[str, bytes]:
+    """Both forms of a project's page, by the names of their files."""
+    versions = sorted({piece.version for piece in pieces})
+    head = msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": versions})
+    links = "\n".join(f"    {piece.link}<br>" for piece in pieces)
+    files = b",".join(piece.simple for piece in pieces)
+    return {"index.html": _page(f"Links for {project}", links), "index.json": head[:-1] + b',"files":[' + files + b"]}"}
 
 
 def entry_of(row: WheelRow | VariantRow) -> dict[str, Any]:
@@ -53,11 +56,6 @@ def entry_of(row: WheelRow | VariantRow) -> dict[str, Any]:
     }
 
 
-def entry_of_file(name: str, url: str, sha256: str, size: int) -> dict[str, Any]:
-    """A file that is no wheel (a release's variants)."""
-    return {"filename": name, "url": f"../../{quote(url)}", "hashes": {"sha256": sha256}, "size": size, "yanked": False}
-
-
 def link_of(entry: dict[str, Any]) -> str:
     """The same as PEP 503 links it."""
     attributes = [f'href="{entry["url"]}#sha256={entry["hashes"]["sha256"]}"']
@@ -68,15 +66,12 @@ def link_of(entry: dict[str, Any]) -> str:
     return f"<a {' '.join(attributes)}>{escape(entry['filename'])}</a>"
 
 
-def root_html(projects: Iterable[str]) -> bytes:
-    links = "\n".join(f'    <a href="{quote(name)}/">{escape(name)}</a><br>' for name in projects)
-    return _page("Simple index", links)
-
-
-def root_json(projects: Iterable[str]) -> bytes:
-    return msgspec.json.encode(
-        {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in projects]}
-    )
+def root_pages(projects: Iterable[str]) -> dict[str, bytes]:
+    """The same of the list of all projects."""
+    names = list(projects)
+    links = "\n".join(f'    <a href="{quote(name)}/">{escape(name)}</a><br>' for name in names)
+    listed = {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in names]}
+    return {"index.html": _page("Simple index", links), "index.json": msgspec.json.encode(listed)}
 
 
 def _page(title: str, links: str) -> bytes:

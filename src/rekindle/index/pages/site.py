@@ -26,7 +26,7 @@ from rekindle.host.keys import PrivateKey
 from rekindle.index.pages import simple
 from rekindle.index.pages.wheel_pages import assets, edition, project_page, projects_page, wheel_page
 from rekindle.index.wheelhouse.grafts import load_grafts
-from rekindle.index.wheelhouse.rows import Piece, load_pieces, nest_links, piece_of_file, piece_of_variant, rows_of
+from rekindle.index.wheelhouse.rows import Piece, load_pieces, nest_links, piece_of, piece_of_file, rows_of
 from rekindle.index.wheelhouse.store import RECORDS, Wheelhouse
 from rekindle.model.document import SCHEMA, load_kept
 from rekindle.model.graft import GraftRow
@@ -54,7 +54,12 @@ def build_site(
         projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
         chosen, variant_rows, left_out = _choose_variants(house, projects, variants, signer, progress)
         hidden = _HiddenCopy() if _links_work(house) else None
-        target = house.site / ("b" if _current_copy(house) == "a" else "a") if hidden else house.root
+        target = house.root
+        if hidden:
+            current = house.site / "current"
+            # The name itself, not a resolved path.
+            is_a = current.is_symlink() and os.readlink(current) == "a"  # noqa: PTH115
+            target = house.site / ("b" if is_a else "a")
         write = hidden or write_atomically
         written = _refresh_pages(target, projects, write, progress)
         _show_wheels(target, projects, write, grafts)
@@ -100,7 +105,7 @@ def _choose_variants(
     having = {row.project for row in rows if row.label}
     chosen = {name: [nest_links(piece) for piece in group] for name, group in projects.items() if name not in having}
     for row in rows:
-        chosen.setdefault(row.project, []).append(nest_links(piece_of_variant(row)))
+        chosen.setdefault(row.project, []).append(nest_links(piece_of(row)))
     for (project, version), (name, body) in release_files(rows).items():
         url = f"{FOLDER}/{project}/{name}"
         write_atomically(house.root / url, body)
@@ -149,13 +154,12 @@ def _refresh_pages(target: Path, projects: dict[str, list[Piece]], write: _Write
             now[name] = hashlib.sha256(b"".join(piece.digest for piece in group)).hexdigest()
             if old.get(name) == now[name]:
                 continue
-            write(pages / name / "index.html", simple.project_html(name, (piece.link for piece in group)))
-            files = (piece.simple for piece in group)
-            write(pages / name / "index.json", simple.project_json(name, (piece.version for piece in group), files))
+            for form, content in simple.project_pages(name, group).items():
+                write(pages / name / form, content)
             written += 1
             progress.step(number, len(projects), name)
-        write(pages / "index.html", simple.root_html(projects))
-        write(pages / "index.json", simple.root_json(projects))
+        for form, content in simple.root_pages(projects).items():
+            write(pages / form, content)
         for name in old.keys() - now.keys():
             shutil.rmtree(pages / name, ignore_errors=True)
         # A :class:`WheelCatalogue`, joined from what each piece already holds.
@@ -192,13 +196,6 @@ def _show_wheels(target: Path, projects: dict[str, list[Piece]], write: _Write, 
         write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}, grafts))
         for name, content in () if same_look else assets().items():
             write(folder / name, content)
-
-
-def _current_copy(house: Wheelhouse) -> str | None:
-    try:
-        return os.readlink(house.site / "current")  # noqa: PTH115 (the name itself, not a resolved path)
-    except OSError:
-        return None
 
 
 def _links_work(house: Wheelhouse) -> bool:

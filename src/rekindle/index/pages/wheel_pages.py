@@ -34,24 +34,19 @@ MOST_LIBRARIES = 6
 
 
 def wheel_page(row: WheelRow) -> bytes:
-    code = [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx]
-    link = f"{BASE}{quote(row.url)}#sha256={row.sha256}"
     verdict, good = _verdict(row)
-    body = _render(
-        "wheel.html",
-        row=row,
-        code=code,
-        link=link,
-        base=BASE,
-        pythons=[fields.spoken_python(name) for name in row.pythons],
-        systems=[fields.SYSTEMS.get(name, name) for name in row.systems],
-        most=MOST_LIBRARIES,
-    )
     title = f"{row.project} {row.version}"
-    top = _crumbs([("../", "all wheels"), ("./", row.project)]) + header(
-        f"{title}: {verdict}", row.file, good=good, brand=False
-    )
-    return _framed(title, f"{top}\n{body}")
+    values = {
+        "row": row,
+        "code": [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx],
+        "link": f"{BASE}{quote(row.url)}#sha256={row.sha256}",
+        "base": BASE,
+        "pythons": [fields.spoken_python(name) for name in row.pythons],
+        "systems": [fields.SYSTEMS.get(name, name) for name in row.systems],
+        "most": MOST_LIBRARIES,
+    }
+    top = header(f"{title}: {verdict}", row.file, good=good, brand=False)
+    return _framed(title, "wheel.html", {"../": "all wheels", "./": row.project}, top, **values)
 
 
 def _verdict(row: WheelRow) -> tuple[str, bool | None]:
@@ -79,28 +74,25 @@ def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     some = set(newest[:MOST_VERSIONS])
     shown = rows_of(piece for piece in all_pieces if piece.version in some)
     columns = fields.columns_of(shown)
-    body = _render(
-        "project.html",
-        left=max(0, len(newest) - MOST_VERSIONS),
-        columns=columns,
-        grid=fields.field_rows(shown, columns),
-        products=fields.products_of(columns),
-        lines=Markup("\n".join(piece.line for piece in all_pieces)),  # noqa: S704 (each line is escaped)
-    )
+    values = {
+        "left": max(0, len(newest) - MOST_VERSIONS),
+        "columns": columns,
+        "grid": fields.field_rows(shown, columns),
+        "products": fields.products_of(columns),
+        "lines": Markup("\n".join(piece.line for piece in all_pieces)),  # noqa: S704 (each line is escaped)
+    }
     count = len(all_pieces)
-    proven = sum(1 for piece in all_pieces if piece.proven)
-    about = f"{count} wheel{'' if count == 1 else 's'}, {proven} of them proven"
-    top = _crumbs([("../", "all wheels")]) + header(project, about, brand=False)
-    return _framed(project, f"{top}\n{body}")
+    about = f"{count} wheel{'' if count == 1 else 's'}, {sum(piece.proven for piece in all_pieces)} of them proven"
+    top = header(project, about, brand=False)
+    return _framed(project, "project.html", {"../": "all wheels"}, top, **values)
 
 
 def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) -> bytes:
     """All projects, and the graft files: code for a card that an official wheel lacks."""
     total = sum(counts.values())
     about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
-    body = _render("projects.html", projects=list(counts.items()), grafts=grafts)
-    top = _crumbs([]) + header("Wheels in this wheelhouse", about, brand=False)
-    return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
+    top, values = header("Wheels in this wheelhouse", about, brand=False), {"projects": list(counts.items())}
+    return _framed("Wheels", "projects.html", {}, top, up="", grafts=grafts, **values)
 
 
 def assets() -> dict[str, bytes]:
@@ -114,17 +106,12 @@ def edition() -> str:
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] + __version__
 
 
-def _crumbs(links: Iterable[tuple[str, str]]) -> str:
-    parts = " / ".join(f'<a href="{escape(href)}">{escape(text)}</a>' for href, text in links)
-    return f'<nav class="crumbs" aria-label="Where this is"><span class="brand">Rekindle</span> {parts}</nav>\n'
-
-
-def _framed(title: str, body: str, *, style: str = "../style.css", script: str = "../house.js") -> bytes:
-    return page(title, body, stylesheet=style, script=script).encode()
-
-
-def _render(name: str, **values: Any) -> str:
-    return environment().get_template(name).render(**values)
+def _framed(title: str, template: str, way: Mapping[str, str], top: str, *, up: str = "../", **values: Any) -> bytes:
+    """A whole page: ``way`` are the links to what it lies in, ``up`` is where style and script lie."""
+    links = " / ".join(f'<a href="{escape(href)}">{escape(text)}</a>' for href, text in way.items())
+    crumbs = f'<nav class="crumbs" aria-label="Where this is"><span class="brand">Rekindle</span> {links}</nav>'
+    body = environment().get_template(template).render(**values)
+    return page(title, f"{crumbs}\n{top}\n{body}", stylesheet=f"{up}style.css", script=f"{up}house.js").encode()
 
 
 def template_text(name: str) -> str:

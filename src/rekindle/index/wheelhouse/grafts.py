@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from packaging.utils import canonicalize_name
+
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.index.wheelhouse.catalogue import fetch_document, house_address, is_url
-from rekindle.index.wheelhouse.names import MAX_NAME, normal_project
+from rekindle.index.wheelhouse.names import MAX_NAME
 from rekindle.index.wheelhouse.store import Wheelhouse, copied_in, disk_errors
 from rekindle.model.document import encode, load, shared_fields
 from rekindle.model.graft import GraftFile, GraftRow
@@ -36,7 +38,7 @@ def receive_graft(
 
 def admit_graft(house: Wheelhouse, copy: Path, sha256: str, graft: GraftFile) -> AddedWheel:
     """Make a received and checked graft file part of the wheelhouse."""
-    project = normal_project(graft.name)
+    project = canonicalize_name(graft.name)
     row = GraftRow(
         **shared_fields(graft, GraftRow),
         file=copy.name,

@@ -135,7 +135,6 @@ def _checked_serial(serial: int, origin: str) -> int:
 
 
 def parse_time(text: str) -> datetime:
-    """A time as the list writes it."""
     try:
         return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
     except ValueError as error:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from rekindle.errors import BadInput
@@ -70,11 +70,6 @@ def parse_name(file: str) -> WheelName:
     if not _PROJECT.fullmatch(project):
         raise BadInput(f"{shown} names no project that an index can list")
     return WheelName(file=file, project=project, version=version, tags=tuple(sorted(tags, key=str)))
-
-
-def normal_project(name: str) -> str:
-    """A project's name as PEP 503 writes it."""
-    return str(canonicalize_name(name))
 
 
 def _python(tag: Tag) -> str:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import Member, WheelZip, check_wheel
 from rekindle.host.files import is_git_name, is_reserved_name
-from rekindle.index.wheelhouse.names import WheelName, normal_project, parse_name
+from rekindle.index.wheelhouse.names import WheelName, parse_name
 from rekindle.model.progress import Progress, Silent
 
 # The largest published torch wheels unpack to 4 GB; four times that is no wheel we know.
@@ -107,7 +108,7 @@ def _dist_info(wheel: WheelZip, name: WheelName) -> str:
 
 def _is_same_release(project: str, version: str, name: WheelName) -> bool:
     try:
-        return normal_project(project) == name.project and Version(version) == name.version
+        return canonicalize_name(project) == name.project and Version(version) == name.version
     except ValueError:  # no version, or a number of more digits than Python reads
         return False
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -17,7 +18,7 @@ from rekindle.compat.proofs import GivenRecord, read_record
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index.pages.fields import file_line
-from rekindle.index.pages.simple import entry_of, entry_of_file, link_of
+from rekindle.index.pages.simple import entry_of, link_of
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load, shared_fields
@@ -71,26 +72,20 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
-def piece_of(row: WheelRow, stamp: tuple[int, int, int]) -> Piece:
-    """A row in every form the site needs."""
-    return _make_piece(row, stamp, msgspec.json.encode(row), row.file, file_line(row), row.proven)
-
-
-def piece_of_variant(row: VariantRow) -> Piece:
-    """A variant wheel is listed for installers; the catalogue names only the plain wheel it was made from."""
-    return _make_piece(row, (0, 0, 0), b"")
-
-
-def _make_piece(row: WheelRow | VariantRow, stamp: tuple[int, int, int], *forms: Any) -> Piece:
-    digest = hashlib.sha256(msgspec.json.encode(row)).digest()[:16]
-    entry = entry_of(row)
+def piece_of(row: WheelRow | VariantRow, stamp: tuple[int, int, int] = (0, 0, 0)) -> Piece:
+    """A row in every form the site needs. A variant wheel is listed for installers; the catalogue names only the plain
+    wheel it was made from."""
+    raw, entry = msgspec.json.encode(row), entry_of(row)
+    forms: Any = (raw, row.file, file_line(row), row.proven) if isinstance(row, WheelRow) else (b"",)
+    digest = hashlib.sha256(raw).digest()[:16]
     return Piece(stamp, row.project, row.version, digest, link_of(entry), msgspec.json.encode(entry), *forms)
 
 
 def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) -> Piece:
     """A file beside the wheels, such as a release's variants."""
     digest = hashlib.sha256(body)
-    entry = entry_of_file(name, url, digest.hexdigest(), len(body))
+    entry = {"filename": name, "url": f"../../{quote(url)}", "hashes": {"sha256": digest.hexdigest()}}
+    entry |= {"size": len(body), "yanked": False}
     return Piece((0, 0, 0), project, version, digest.digest()[:16], link_of(entry), msgspec.json.encode(entry), b"")
 
 

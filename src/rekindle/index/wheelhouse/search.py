@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from rekindle.compat.answer import Coverage
@@ -15,7 +16,6 @@ from rekindle.compat.libc import Libc, libc_runs, tag_libc
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.index.wheelhouse.names import normal_project
 from rekindle.model.arch import GpuArch
 from rekindle.model.facts import Flavour
 from rekindle.model.plan import Reason
@@ -60,9 +60,8 @@ def search(rows: Iterable[WheelRow], wanted: WantedWheel) -> tuple[list[tuple[Wh
 
 
 def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
-    for check in (_offer, _system, _python, _glibc):
-        if no := check(row, wanted):
-            return Verdict(machine=name, runs=False, because=(no,))
+    if obstacle := _find_obstacle(row, wanted):
+        return Verdict(machine=name, runs=False, because=(obstacle,))
     reasons: list[Reason] = []
     runs: bool | None = True
     for gpu in wanted.gpus:
@@ -78,43 +77,33 @@ def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
     return Verdict(machine=name, runs=runs, because=tuple(reasons))
 
 
-def _offer(row: WheelRow, wanted: WantedWheel) -> Reason | None:
+def _find_obstacle(row: WheelRow, wanted: WantedWheel) -> Reason | None:
+    """What keeps a wheel from a machine whatever its cards."""
     if row.yanked is not None:
         return Reason(code="yanked", text=f"withdrawn{': ' + row.yanked if row.yanked else ''}")
     if wanted.versions is not None and not wanted.versions.contains(row.version, prereleases=True):
         return Reason(code="other-version", text=f"is {row.version}, asked for {wanted.versions}")
-    return None
-
-
-def _system(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     if wanted.system and not {"any", wanted.system} & set(row.systems):
         return Reason(code="other-system", text=f"is for {', '.join(row.systems)}, not {wanted.system}")
     if wanted.machine and not {"any", wanted.machine, "universal2"} & set(row.machines):
         return Reason(code="other-arch", text=f"is for {', '.join(row.machines)} processors, not {wanted.machine}")
-    return None
-
-
-def _python(row: WheelRow, wanted: WantedWheel) -> Reason | None:
-    if wanted.python is None:
-        return None
-    if row.requires_python and not SpecifierSet(row.requires_python).contains(wanted.python, prereleases=True):
-        return Reason(code="other-python", text=f"needs Python {row.requires_python}, not {wanted.python}")
-    for tag in row.pythons:
-        if tag == wanted.python or tag.startswith("py"):
-            return None
-        if tag.endswith("-abi3") and not wanted.python.endswith("t"):
-            least = tag.removesuffix("-abi3").removeprefix("cp")
-            if Version(f"{least[0]}.{least[1:]}") <= Version(wanted.python):
-                return None
-    return Reason(code="other-python", text=f"is for Python {', '.join(row.pythons)}, not {wanted.python}")
-
-
-def _glibc(row: WheelRow, wanted: WantedWheel) -> Reason | None:
+    if wanted.python is not None:
+        if row.requires_python and not SpecifierSet(row.requires_python).contains(wanted.python, prereleases=True):
+            return Reason(code="other-python", text=f"needs Python {row.requires_python}, not {wanted.python}")
+        if not any(_takes_python(tag, wanted.python) for tag in row.pythons):
+            return Reason(code="other-python", text=f"is for Python {', '.join(row.pythons)}, not {wanted.python}")
     need = Libc("glibc", row.glibc) if row.glibc else tag_libc([row.file.removesuffix(".whl")], load_facts())
     answer = libc_runs(need, Libc("glibc", wanted.glibc) if wanted.glibc else None)
     if answer.kind != "no":
         return None
     return Reason(code=answer.code, text=answer.text.replace("the machine has", "there is"), source=answer.source)
+
+
+def _takes_python(tag: str, python: str) -> bool:
+    if not tag.endswith("-abi3") or tag.startswith("py"):
+        return tag == python or tag.startswith("py")
+    least = tag.removesuffix("-abi3").removeprefix("cp")
+    return not python.endswith("t") and Version(f"{least[0]}.{least[1:]}") <= Version(python)
 
 
 def coverage(row: WheelRow, archs: tuple[str, ...], gpu: GpuArch, wanted: WantedWheel) -> Coverage:
@@ -196,7 +185,7 @@ def wanted_from(asked: SearchOptions, gpus: Sequence[GpuArch]) -> WantedWheel:
         raise BadInput(f"{asked.glibc!r} is no glibc version", remedy="write it as 2.28")
     read = {
         "gpus": tuple(gpus),
-        "project": normal_project(asked.project) if asked.project else None,
+        "project": canonicalize_name(asked.project) if asked.project else None,
         "versions": _specifier(asked.versions) if asked.versions else None,
     }
     return WantedWheel(**msgspec.structs.asdict(asked) | read)

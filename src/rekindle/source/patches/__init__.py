@@ -5,6 +5,7 @@ The folders beside this file hold the patches, one per project; docs/patches.md 
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -50,7 +51,7 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
     :class:`StageFailed` and leaves the tree as it was.
     """
     root = tree.resolve()
-    project, version = recognise(root)
+    project, _ = recognise(root)
     choices = _choices(patches)
     for patch, verdict, _ in choices:
         if verdict == "needed" and patch.project != project:
@@ -58,9 +59,8 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
     if dry_run:
         record = journal.read_record(root)
         plan = engine.survey(root, choices, record)
-        shown = _describe(root, project, version, record, plan.patches)
-        changed = tuple(edit.path for edit in plan.edits)
-        return msgspec.structs.replace(shown, diff=engine.render_diff(plan.edits), changed=changed)
+        changed, diff = tuple(edit.path for edit in plan.edits), engine.render_diff(plan.edits)
+        return _describe(root, record, plan.patches, changed=changed, diff=diff)
     with journal.locked(root):
         repaired = journal.repair(root)
         record = journal.read_record(root)
@@ -76,14 +76,13 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
                     write_atomically(journal.folder(root) / "patches" / f"{patch.id}.patch", patch.raw)
             record = engine.carry_out(root, plan, record)
     done = [msgspec.structs.replace(each, state="applied") if each.state == "clean" else each for each in plan.patches]
-    shown = _describe(root, project, version, record, done)
-    return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in plan.edits))
+    return _describe(root, record, done, repaired=repaired, changed=tuple(edit.path for edit in plan.edits))
 
 
 def unapply(tree: Path) -> SourceTree:
     """Take out everything ``apply`` put in; every file is again what it was, byte for byte."""
     root = tree.resolve()
-    project, version = recognise(root)
+    recognise(root)
     with journal.locked(root):
         repaired = journal.repair(root)
         record = journal.read_record(root)
@@ -96,22 +95,20 @@ def unapply(tree: Path) -> SourceTree:
         kept = [read_patch(file, record.project or "kept") for file in files if file.is_file()]
         edits, after = engine.take_out(root, record, kept)
         journal.commit(root, edits, after)
-    shown = _describe(root, project, version, journal.read_record(root), ())
-    return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in edits))
+    changed = tuple(edit.path for edit in edits)
+    return _describe(root, journal.read_record(root), (), repaired=repaired, changed=changed)
 
 
 def status(tree: Path, patches: Sequence[Patch | Choice] = ()) -> SourceTree:
     """What the tree is and what we changed in it; takes back a change that was cut short."""
     root = tree.resolve()
-    project, version = recognise(root)
+    recognise(root)
     repaired = None
     if journal.begun(root):
         with journal.locked(root):
             repaired = journal.repair(root)
     record = journal.read_record(root)
-    plan = engine.survey(root, _choices(patches), record)
-    shown = _describe(root, project, version, record, plan.patches)
-    return msgspec.structs.replace(shown, repaired=repaired)
+    return _describe(root, record, engine.survey(root, _choices(patches), record).patches, repaired=repaired)
 
 
 def _choices(patches: Sequence[Patch | Choice]) -> list[Choice]:
@@ -135,9 +132,8 @@ def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:
         )
 
 
-def _describe(
-    root: Path, project: str, version: str, record: TreeRecord, patches: Sequence[AppliedPatch]
-) -> SourceTree:
+def _describe(root: Path, record: TreeRecord, patches: Sequence[AppliedPatch], **done: Any) -> SourceTree:
+    project, version = recognise(root)
     git = Git(root)
     has_git = git.present and git.head() is not None
     shown = {patch.id for patch in patches}
@@ -157,4 +153,5 @@ def _describe(
         patches=(*patches, *rest),
         hipified=record.hipified,
         diff_command=git_line(git, "diff", "--submodule=diff", BASE_TAG) if has_git and record.files else None,
+        **done,
     )
