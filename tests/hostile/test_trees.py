@@ -16,8 +16,9 @@ from canary import Canary, rekindle
 
 from rekindle.errors import BadInput
 from rekindle.host.git import Git
+from rekindle.model.source import FetchOptions
 from rekindle.source.archive import unpack
-from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.fetch import fetch
 from rekindle.source.history import open_history
 from rekindle.source.patches import status
 from rekindle.source.paths import check_relative, inside
@@ -161,7 +162,7 @@ def test_a_tree_of_another_user_is_refused_as_git_does(tmp_path: Path, monkeypat
     with pytest.raises(BadInput, match="another user"):
         status(root)
     with pytest.raises(BadInput, match="another user"):
-        fetch(Wanted(place=str(root), version="2.6.0"), tmp_path / "copy", cache=tmp_path / "c", windows=False)
+        fetch(FetchOptions(place=str(root), release="2.6.0"), tmp_path / "copy", cache=tmp_path / "c", windows=False)
     assert not (tmp_path / "copy").exists()
 
 

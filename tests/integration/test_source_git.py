@@ -15,8 +15,9 @@ import pytest
 import needs
 from git_upstream import TORCH, UPSTREAM, git, make_upstream
 from rekindle.errors import Interrupted
+from rekindle.model.source import FetchOptions
 from rekindle.source.checkout import Mirror
-from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.fetch import fetch
 
 pytestmark = [pytest.mark.integration, needs.tool("git")]
 
@@ -46,8 +47,9 @@ def server(upstream: Path) -> Iterator[Mirror]:
     daemon.wait()
 
 
-def wanted(*mirrors: Mirror, **more: Any) -> Wanted:
-    return Wanted(place=TORCH, version="2.6.0", mirrors=mirrors, **more)
+def wanted(*mirrors: Mirror, **more: Any) -> FetchOptions:
+    words = tuple(f"{mirror.prefix}={mirror.instead}" for mirror in mirrors)
+    return FetchOptions(place=TORCH, release="2.6.0", mirrors=words, **more)
 
 
 def test_a_tag_with_all_submodules(server: Mirror, tmp_path: Path) -> None:
@@ -75,8 +77,8 @@ def test_killed_in_the_middle_and_continued(server: Mirror, tmp_path: Path) -> N
     target = tmp_path / "t"
     code = (
         "import sys; from pathlib import Path\n"
-        "from rekindle.source.fetch import Wanted, fetch; from rekindle.source.checkout import Mirror\n"
-        "fetch(Wanted(place=sys.argv[2], version='2.6.0', mirrors=(Mirror(sys.argv[3], sys.argv[4]),)),"
+        "from rekindle.source.fetch import fetch; from rekindle.model.source import FetchOptions\n"
+        "fetch(FetchOptions(place=sys.argv[2], release='2.6.0', mirrors=(f'{sys.argv[3]}={sys.argv[4]}',)),"
         " Path(sys.argv[1]), cache=Path(sys.argv[1] + '.c'), windows=False)\n"
     )
     argv = [sys.executable, "-c", code, str(target), TORCH, server.prefix, server.instead]

@@ -34,7 +34,7 @@ def source_fetch(
 ) -> SourceTree:
     """Get a tree. What can be chosen are the fields of :class:`~rekindle.model.source.FetchOptions`: given as that
     value, or each by its name."""
-    from rekindle.source import checkout, fetch
+    from rekindle.source.fetch import fetch
 
     chosen = msgspec.structs.replace(options or FetchOptions(), **choices)
     project, release, revision = chosen.project, chosen.release, chosen.revision
@@ -50,19 +50,11 @@ def source_fetch(
             release = release or _companion_release(project, tree_version(chosen.match)[1])
     home = workspace_at(chosen.workspace)
     place = chosen.place or (planned.build.origin if planned and planned.build else None)
-    order = fetch.Wanted(
-        project=project,
-        version=release,
-        revision=revision,
-        place=place or fetch.default_place(project, release, revision, LiveHost()),
-        sha256=chosen.sha256,
-        mirrors=tuple(checkout.parse_mirror(mirror) for mirror in chosen.mirrors),
-        reference=chosen.reference,
-        submodules=chosen.submodules,
-        filling=_make_filling(planned, chosen.find_links, chosen.offline),
-    )
+    order = msgspec.structs.replace(chosen, release=release, revision=revision, place=place)
+    filling = _make_filling(planned, chosen.find_links, chosen.offline)
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
-    return fetch.fetch(order, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
+    windows = LiveHost().system == "windows"
+    return fetch(order, where, cache=home.cache, windows=windows, filling=filling, progress=progress)
 
 
 def _make_filling(plan: Plan | None, find_links: Sequence[str], offline: bool) -> Filling:

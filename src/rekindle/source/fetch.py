@@ -20,11 +20,11 @@ from rekindle.host.git import Git
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.source import SourceTree
+from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
-from rekindle.source.checkout import Mirror, check_out, check_place
+from rekindle.source.checkout import check_out, check_place, parse_mirror
 from rekindle.source.debian import fetch_file, find_packaged
 from rekindle.source.origins import debian_package, upstream
 from rekindle.source.patches import status
@@ -45,46 +45,41 @@ class Filling:
     offline: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What to fetch. ``revision`` (a commit) wins over the tag of ``version``; ``place`` is where from."""
-
-    project: str = "torch"
-    version: str | None = None
-    revision: str | None = None
-    place: str = "git"
-    sha256: str | None = None
-    mirrors: tuple[Mirror, ...] = ()
-    reference: Path | None = None
-    submodules: bool = True
-    filling: Filling = Filling()
-
-
-def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress: Progress | None = None) -> SourceTree:
+def fetch(
+    wanted: FetchOptions,
+    target: Path,
+    *,
+    cache: Path,
+    windows: bool,
+    filling: Filling | None = None,
+    progress: Progress | None = None,
+) -> SourceTree:
     """Bring the wanted tree to ``target``; what is there already is continued or kept.
 
     A tree that is unpacked or copied gets its place only once its third parties are filled in, so that after a
     kill there is a whole tree or none.
     """
-    listener = progress or Silent()
+    listener, filling = progress or Silent(), filling or Filling()
+    place = wanted.place or default_place(wanted.project, wanted.release, wanted.revision, LiveHost())
+    mirrors = [parse_mirror(mirror) for mirror in wanted.mirrors]
     # git and apt run with other working directories than ours.
     target, cache = target.resolve(), cache.resolve()
     if journal.folder(target).is_dir() and not (target / ".git").exists():
-        return _keep_tree(wanted, target, cache, listener)
-    if wanted.place == "git" or wanted.place.endswith(".git"):
+        return _keep_tree(wanted, target, cache, filling, listener)
+    if place == "git" or place.endswith(".git"):
         notes: Sequence[str] = check_place(target, windows=windows)
-        url = upstream(wanted.project).git if wanted.place == "git" else wanted.place
+        url = upstream(wanted.project).git if place == "git" else place
         revision = wanted.revision or _tag(wanted)
         head = check_out(
             url,
             target,
             revision,
-            mirrors=wanted.mirrors,
+            mirrors=mirrors,
             reference=wanted.reference,
             submodules=wanted.submodules,
             progress=listener,
         )
-        _note_origin(wanted, target, f"{url} {revision}", head)
+        _note_origin(wanted, place, target, f"{url} {revision}", head)
         return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
     if target.exists() and any(target.iterdir()):
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
@@ -92,10 +87,10 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     shutil.rmtree(room, ignore_errors=True)
     filled: tuple[TreePart, ...] = ()
     try:
-        origin, notes = _bring(wanted, room, cache, listener)
-        _note_origin(wanted, room, origin, Git(room).head() if Git(room).present else None)
+        origin, notes = _bring(wanted, place, room, cache, listener)
+        _note_origin(wanted, place, room, origin, Git(room).head() if Git(room).present else None)
         if wanted.submodules:
-            filled = _fill(room, cache, listener, wanted.filling)
+            filled = _fill(room, cache, listener, filling)
         if target.exists():
             target.rmdir()
         room.rename(target)
@@ -111,20 +106,20 @@ def default_place(project: str, release: str | None, revision: str | None, host:
     return "tarball" if whole and host.which("git") is None else "git"
 
 
-def _bring(wanted: Wanted, room: Path, cache: Path, progress: Progress) -> tuple[str, Sequence[str]]:
+def _bring(wanted: FetchOptions, place: str, room: Path, cache: Path, progress: Progress) -> tuple[str, Sequence[str]]:
     """Unpack or copy what is wanted into ``room``: where it came from, and what to say about it."""
-    if wanted.place == "debian":
-        package = debian_package(wanted.project, wanted.version or "")
+    if place == "debian":
+        package = debian_package(wanted.project, wanted.release or "")
         archive = fetch_file(package, cache / "debian", ".orig.tar.*", progress=progress)
         notes = _unpack(archive, room, progress)
         return f"Debian {package.suite or 'pool'} {archive.name} sha256:{sha256_of(archive)}", notes
-    if wanted.place.endswith(_ARCHIVES) or wanted.place == "tarball":
-        archive = _archive(wanted, cache, progress)
+    if place.endswith(_ARCHIVES) or place == "tarball":
+        archive = _archive(wanted, place, cache, progress)
         notes = _unpack(archive, room, progress)
-        if wanted.sha256 is None and ("://" in wanted.place or wanted.place == "tarball"):
+        if wanted.sha256 is None and ("://" in place or place == "tarball"):
             notes += (f"nothing said what the archive must be; next time: --sha256 {sha256_of(archive)}",)
-        return f"{wanted.place} sha256:{sha256_of(archive)}", notes
-    return _copy(Path(wanted.place), room), ()
+        return f"{place} sha256:{sha256_of(archive)}", notes
+    return _copy(Path(place), room), ()
 
 
 def fill_tree(
@@ -155,25 +150,25 @@ def _fill(
     return fill(root, release, host=host, packaging=packaging, headers=headers, progress=progress, **built)
 
 
-def _note_origin(wanted: Wanted, target: Path, origin: str, commit: str | None) -> None:
+def _note_origin(wanted: FetchOptions, place: str, target: Path, origin: str, commit: str | None) -> None:
     """Where the tree is from, in its record; refused where it is another than the one wanted."""
     project, version = recognise(target)
     if project != wanted.project:
-        raise BadInput(f"{wanted.place} is a tree of {project}, and {wanted.project} was wanted")
-    check_wanted(target, version, wanted.version)
+        raise BadInput(f"{place} is a tree of {project}, and {wanted.project} was wanted")
+    check_wanted(target, version, wanted.release)
     record = journal.read_record(target)
-    exact = wanted.version if wanted.version and not wanted.revision else None
+    exact = wanted.release if wanted.release and not wanted.revision else None
     known = {"project": project, "version": exact, "commit": commit, "origin": record.origin or origin}
     journal.write_record(target, msgspec.structs.replace(record, **known))
 
 
-def _keep_tree(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> SourceTree:
+def _keep_tree(wanted: FetchOptions, target: Path, cache: Path, filling: Filling, progress: Progress) -> SourceTree:
     """The tree is there: the same command again is no error, another wish is. What is not filled yet is tried again."""
     project, version = recognise(target)
     if project != wanted.project:
         raise BadInput(f"{target} is a tree of {project}, and {wanted.project} was wanted")
-    check_wanted(target, journal.read_record(target).version or version, wanted.version)
-    filled = _fill(target, cache, progress, wanted.filling) if wanted.submodules else ()
+    check_wanted(target, journal.read_record(target).version or version, wanted.release)
+    filled = _fill(target, cache, progress, filling) if wanted.submodules else ()
     return msgspec.structs.replace(with_parts(status(target), filled), notes=("the tree was there already",))
 
 
@@ -185,20 +180,19 @@ def _unpack(archive: Path, room: Path, progress: Progress) -> tuple[str, ...]:
     return (note,) if left_out else ()
 
 
-def _tag(wanted: Wanted) -> str:
-    if not wanted.version:
+def _tag(wanted: FetchOptions) -> str:
+    if not wanted.release:
         raise BadInput("which release?", remedy="give --release 2.6.0, --plan FILE or --revision COMMIT")
-    return upstream(wanted.project).tag.format(version=wanted.version.split("+")[0])
+    return upstream(wanted.project).tag.format(version=wanted.release.split("+")[0])
 
 
-def _archive(wanted: Wanted, cache: Path, progress: Progress) -> Path:
-    place = wanted.place
+def _archive(wanted: FetchOptions, place: str, cache: Path, progress: Progress) -> Path:
     if place == "tarball":
         pattern = upstream(wanted.project).tarball
         if pattern is None:
             raise BadInput(f"{wanted.project} publishes no source archive with submodules", remedy="leave out --from")
         _tag(wanted)
-        place = pattern.format(version=wanted.version)
+        place = pattern.format(version=wanted.release)
     if "://" not in place:
         path = Path(place)
         if wanted.sha256 and path.is_file() and (got := sha256_of(path)) != wanted.sha256.lower():

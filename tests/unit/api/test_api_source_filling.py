@@ -21,11 +21,8 @@ def test_a_tree_is_filled_for_the_toolkit_of_the_plan(
     def keep(*_words: Any, **choices: Any) -> None:
         given.append(choices["filling"])
 
-    def keep_wanted(wanted: fetch.Wanted, *_words: Any, **_choices: Any) -> None:
-        given.append(wanted.filling)
-
     monkeypatch.setattr(fetch, "fill_tree", keep)
-    monkeypatch.setattr(fetch, "fetch", keep_wanted)
+    monkeypatch.setattr(fetch, "fetch", keep)
     plan = tmp_path / "plan.json"
     recipe = BuildRecipe(source="x", origin="debian")
     plan.write_bytes(encode(Plan(answer="build", torch="2.12.1", cuda=cuda, build=recipe)))

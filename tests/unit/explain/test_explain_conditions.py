@@ -172,8 +172,8 @@ class NewestDropped(Scene):
 
         return Facts()
 
-    def toolkit_archs(self, version: str) -> tuple[Sm, ...]:
-        return {"15.0": (Sm(9, 0), Sm(12, 0)), "14.0": (Sm(8, 0), Sm(9, 0))}.get(version, ())
+    def toolkit_archs(self, version: str | None) -> tuple[Sm, ...]:
+        return {"15.0": (Sm(9, 0), Sm(12, 0)), "14.0": (Sm(8, 0), Sm(9, 0))}.get(version or "", ())
 
 
 def test_the_newest_toolkit_says_what_was_dropped() -> None:

@@ -298,7 +298,6 @@ def test_only_the_second_is_a_rival() -> None:
 
 
 def test_questions_are_answered_yes_or_no() -> None:
-    assert ranking._is_outside(rule(since="2.0"), None) is False
     assert ranking._failed_later(rule(), event(), scene()) is False
     assert Finding(rule=rule(), event=event(), count=1, confidence="low", rank=1).noise is False
 

@@ -16,13 +16,13 @@ from bare_host import BareHost
 from git_upstream import git
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
-from rekindle.model.source import JournalEdit
+from rekindle.model.source import FetchOptions, JournalEdit
 from rekindle.source import archive as archive_module
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.debian import source_entries
-from rekindle.source.fetch import Wanted, default_place, fetch, fill_tree
+from rekindle.source.fetch import default_place, fetch, fill_tree
 from rekindle.source.origins import debian_package, load_origins, pinned_commit
 from rekindle.source.tree import find_submodules, listed_by_setup, missing_submodules
 
@@ -42,20 +42,20 @@ def member(name: str, **values: object) -> tarfile.TarInfo:
     return info
 
 
-def get(wanted: Wanted, target: Path, tmp_path: Path) -> Any:
+def get(wanted: FetchOptions, target: Path, tmp_path: Path) -> Any:
     return fetch(wanted, target, cache=tmp_path / "cache", windows=False)
 
 
 def test_an_archive_becomes_a_tree(tree: Path, tmp_path: Path) -> None:
     archive = tarball(tmp_path / "t.tar.xz", tree)
-    wanted = Wanted(version="1.13.1", place=str(archive), sha256=sha256_of(archive))
+    wanted = FetchOptions(release="1.13.1", place=str(archive), sha256=sha256_of(archive))
     got = get(wanted, tmp_path / "out", tmp_path)
     assert (got.project, got.version) == ("torch", "1.13.1")
     assert got.origin is not None and sha256_of(archive) in got.origin
     assert mini.snapshot(tmp_path / "out") == mini.snapshot(tree)
     assert get(wanted, tmp_path / "out", tmp_path).notes == ("the tree was there already",)
     with pytest.raises(BadInput, match=r"is release 1\.13\.1, and 2\.6\.0 is wanted"):
-        get(Wanted(version="2.6.0", place=str(archive)), tmp_path / "out", tmp_path)
+        get(FetchOptions(release="2.6.0", place=str(archive)), tmp_path / "out", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_where_there_are_no_links_their_goal_is_copied(
 def test_a_wrong_archive_is_refused(tree: Path, tmp_path: Path) -> None:
     archive = tarball(tmp_path / "t.tar.xz", tree)
     with pytest.raises(BadInput, match="SHA-256"):
-        get(Wanted(version="1.13.1", place=str(archive), sha256="0" * 64), tmp_path / "out", tmp_path)
+        get(FetchOptions(release="1.13.1", place=str(archive), sha256="0" * 64), tmp_path / "out", tmp_path)
     assert not (tmp_path / "out").exists()
 
 
@@ -151,22 +151,22 @@ def test_a_local_tree_is_copied_without_its_build(tree: Path, tmp_path: Path) ->
     (tree / "build").mkdir()
     (tree / "build/junk.o").write_text("")
     (tree / "torch/link.py").symlink_to("other.py")
-    got = get(Wanted(place=str(tree)), tmp_path / "copy", tmp_path)
+    got = get(FetchOptions(place=str(tree)), tmp_path / "copy", tmp_path)
     assert got.version == "1.13.0" and (tmp_path / "copy/torch/link.py").is_symlink()
     assert not (tmp_path / "copy/build").exists()
     with pytest.raises(BadInput, match="inside"):
-        get(Wanted(place=str(tree)), tree / "inner", tmp_path)
+        get(FetchOptions(place=str(tree)), tree / "inner", tmp_path)
     with pytest.raises(BadInput, match="torchvision was wanted"):
-        get(Wanted(place=str(tree), project="torchvision"), tmp_path / "other", tmp_path)
+        get(FetchOptions(place=str(tree), project="torchvision"), tmp_path / "other", tmp_path)
 
 
 @needs.tool("git")
 def test_a_copy_of_a_checkout_says_which_commit_it_is(tree: Path, tmp_path: Path) -> None:
-    assert get(Wanted(place=str(tree)), tmp_path / "plain", tmp_path).commit is None
+    assert get(FetchOptions(place=str(tree)), tmp_path / "plain", tmp_path).commit is None
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "mine")
-    copied = get(Wanted(place=str(tree)), tmp_path / "copy", tmp_path)
+    copied = get(FetchOptions(place=str(tree)), tmp_path / "copy", tmp_path)
     assert copied.commit == git(tree, "rev-parse", "HEAD")
 
 
@@ -258,15 +258,17 @@ def test_a_tree_that_is_there_is_filled_later_where_that_is_wanted(tree: Path, t
     (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = ios\n\turl = https://x/a\n')
     place = str(tarball(tmp_path / "a.tar.xz", tree))
     for wanted in (False, False, True):
-        got = get(Wanted(version="1.13.1", place=place, submodules=wanted), tmp_path / "t", tmp_path)
+        got = get(FetchOptions(release="1.13.1", place=place, submodules=wanted), tmp_path / "t", tmp_path)
         assert (tmp_path / "t/ios/CMakeLists.txt").exists() is wanted
         assert got.missing_submodules == (() if wanted else ("ios (not there)",))
 
 
 def test_what_an_archive_hides_for_git_is_told(tree: Path, tmp_path: Path) -> None:
-    plain = get(Wanted(version="1.13.1", place=str(tarball(tmp_path / "a.tar.xz", tree))), tmp_path / "a", tmp_path)
+    plain = get(
+        FetchOptions(release="1.13.1", place=str(tarball(tmp_path / "a.tar.xz", tree))), tmp_path / "a", tmp_path
+    )
     hidden = tarball(tmp_path / "b.tar.xz", tree, member("pytorch-v1.13.1/.git/config"))
-    told = get(Wanted(version="1.13.1", place=str(hidden)), tmp_path / "b", tmp_path)
+    told = get(FetchOptions(release="1.13.1", place=str(hidden)), tmp_path / "b", tmp_path)
     assert plain.notes == ()
     assert told.notes == ("1 files of a .git in the archive were left out: git would run what its settings name",)
 
@@ -274,10 +276,10 @@ def test_what_an_archive_hides_for_git_is_told(tree: Path, tmp_path: Path) -> No
 def test_an_archive_of_which_nothing_was_said_is_named_for_the_next_time(tree: Path, tmp_path: Path) -> None:
     archive = tarball(tmp_path / "t.tar.xz", tree)
     address = archive.as_uri()
-    said = get(Wanted(version="1.13.1", place=address), tmp_path / "a", tmp_path).notes
+    said = get(FetchOptions(release="1.13.1", place=address), tmp_path / "a", tmp_path).notes
     assert any(f"--sha256 {sha256_of(archive)}" in note for note in said)
-    known = Wanted(version="1.13.1", place=address, sha256=sha256_of(archive))
-    for number, wanted in enumerate((known, Wanted(version="1.13.1", place=str(archive)))):
+    known = FetchOptions(release="1.13.1", place=address, sha256=sha256_of(archive))
+    for number, wanted in enumerate((known, FetchOptions(release="1.13.1", place=str(archive)))):
         notes = get(wanted, tmp_path / f"b{number}", tmp_path).notes
         assert not any("--sha256" in note for note in notes), "the user's own file, or one that was checked"
 

@@ -12,8 +12,9 @@ import needs
 from git_upstream import TORCH, UPSTREAM, git, make_upstream
 from rekindle.errors import BadInput, Interrupted, MissingTool
 from rekindle.model.progress import Silent
+from rekindle.model.source import FetchOptions
 from rekindle.source.checkout import Mirror, check_out
-from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.fetch import fetch
 from rekindle.source.tree import missing_submodules
 
 pytestmark = needs.tool("git")
@@ -29,8 +30,9 @@ def mirror(upstream: Path) -> Mirror:
     return Mirror(UPSTREAM, f"{upstream.as_uri()}/")
 
 
-def wanted(*mirrors: Mirror, **more: Any) -> Wanted:
-    return Wanted(place=TORCH, version="2.6.0", mirrors=mirrors, **more)
+def wanted(*mirrors: Mirror, release: str = "2.6.0", **more: Any) -> FetchOptions:
+    words = tuple(f"{mirror.prefix}={mirror.instead}" for mirror in mirrors)
+    return FetchOptions(place=TORCH, release=release, mirrors=words, **more)
 
 
 def test_a_commit_instead_of_a_tag(mirror: Mirror, upstream: Path, tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_local_changes_are_not_thrown_away(mirror: Mirror, tmp_path: Path) -> No
     target = tmp_path / "t"
     fetch(wanted(mirror), target, cache=tmp_path / "c", windows=False)
     (target / "setup.py").write_text("mine\n")
-    newer = Wanted(place=TORCH, version="2.6.1", mirrors=(mirror,))
+    newer = wanted(mirror, release="2.6.1")
     with pytest.raises(BadInput, match=r"changes of its own \(setup\.py\)"):
         fetch(newer, target, cache=tmp_path / "c", windows=False)
     assert (target / "setup.py").read_text() == "mine\n"

@@ -19,10 +19,10 @@ from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.progress import Silent
-from rekindle.model.source import SourceTree
+from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source import journal
 from rekindle.source.debian import find_packaged
-from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.fetch import fetch
 from rekindle.source.patches import status
 from rekindle.source.supply import Packaging, fill, survey, with_parts, without_submodules
 from rekindle.toolkits.libraries import find_lacks, system_kind, system_version
@@ -164,7 +164,7 @@ def test_a_fetch_that_dies_while_filling_leaves_nothing(
     monkeypatch.setattr("rekindle.source.fetch.fill", die)
     target = tmp_path / "new/place"
     with pytest.raises(KeyboardInterrupt):
-        fetch(Wanted(version=RELEASE, place=str(tree)), target, cache=tmp_path / "cache", windows=False)
+        fetch(FetchOptions(release=RELEASE, place=str(tree)), target, cache=tmp_path / "cache", windows=False)
     assert not target.exists()
     assert list(target.parent.iterdir()) == []
 

@@ -36,7 +36,7 @@ MOST_LIBRARIES = 6
 def wheel_page(row: WheelRow) -> bytes:
     verdict, good = _verdict(row)
     title = f"{row.project} {row.version}"
-    values = {
+    values: dict[str, Any] = {
         "row": row,
         "code": [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx],
         "link": f"{BASE}{quote(row.url)}#sha256={row.sha256}",
@@ -74,7 +74,7 @@ def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     some = set(newest[:MOST_VERSIONS])
     shown = rows_of(piece for piece in all_pieces if piece.version in some)
     columns = fields.columns_of(shown)
-    values = {
+    values: dict[str, Any] = {
         "left": max(0, len(newest) - MOST_VERSIONS),
         "columns": columns,
         "grid": fields.field_rows(shown, columns),

@@ -84,7 +84,7 @@ def piece_of(row: WheelRow | VariantRow, stamp: tuple[int, int, int] = (0, 0, 0)
 def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) -> Piece:
     """A file beside the wheels, such as a release's variants."""
     digest = hashlib.sha256(body)
-    entry = {"filename": name, "url": f"../../{quote(url)}", "hashes": {"sha256": digest.hexdigest()}}
+    entry: dict[str, Any] = {"filename": name, "url": f"../../{quote(url)}", "hashes": {"sha256": digest.hexdigest()}}
     entry |= {"size": len(body), "yanked": False}
     return Piece((0, 0, 0), project, version, digest.digest()[:16], link_of(entry), msgspec.json.encode(entry), b"")
 

@@ -116,8 +116,7 @@ def _choices(patches: Sequence[Patch | Choice]) -> list[Choice]:
 
 
 def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:
-    if plan.conflicts:
-        first = plan.conflicts[0]
+    if first := next((patch for patch in plan.patches if patch.state == "conflict"), None):
         raise StageFailed(
             f"patch {first.id} does not fit {root}: {first.detail}; nothing was changed",
             remedy="take a clean tree of the right version, or undo the local edits ('rekindle source status')",

@@ -108,10 +108,6 @@ class Survey:
             if content != self.before[path]
         )
 
-    @property
-    def conflicts(self) -> list[AppliedPatch]:
-        return [patch for patch in self.patches if patch.state == "conflict"]
-
 
 def survey(root: Path, choices: Sequence[Choice], record: TreeRecord) -> Survey:
     """Try all patches that are needed on the tree's present content, one after the other, in memory; say of the others
