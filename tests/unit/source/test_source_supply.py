@@ -6,7 +6,6 @@ import functools
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -241,11 +240,9 @@ def test_without_debians_packaging_a_copy_says_that_no_package_is_known(tree: Pa
 
 @needs.links()
 def test_a_package_that_cannot_be_had_is_told_in_its_own_words(tree: Path) -> None:
-    class Offline:
-        def folder(self, name: str) -> tuple[Path, str]:
-            raise BadInput(f"no mirror has {name}", remedy="try another")
+    def offline(name: str) -> tuple[Path, str]:
+        raise BadInput(f"no mirror has {name}", remedy="try another")
 
-    offline: Any = Offline()
     parts = fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=offline, progress=Silent())
     (late,) = [part for part in parts if not part.ready]
     assert (late.name, late.detail, late.fix) == ("pocketfft", "no mirror has pocketfft", "try another")
