@@ -17,7 +17,7 @@ import msgspec
 from rekindle import api
 from rekindle.host.keys import new_key
 from rekindle.index.pages import simple
-from rekindle.index.wheelhouse.rows import piece_of, row_of
+from rekindle.index.wheelhouse.rows import row_of
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import encode, load
 from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, WheelGpu, WheelReport
@@ -57,7 +57,9 @@ def plain_rebuild(house: Wheelhouse, out: Path) -> None:
         groups.setdefault(row.project, []).append(row)
     for project, rows in groups.items():
         (out / project).mkdir(parents=True)
-        for form, content in simple.project_pages(project, [piece_of(row) for row in rows]).items():
+        entries = [(row.version, simple.entry_of(row)) for row in rows]
+        wheels = [(version, simple.link_of(entry), msgspec.json.encode(entry)) for version, entry in entries]
+        for form, content in simple.project_pages(project, wheels).items():
             (out / project / form).write_bytes(content)
     (out / "catalogue.json").write_bytes(msgspec.json.encode(groups))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from rekindle import api
@@ -17,8 +18,9 @@ from rekindle.errors import BadInput
 from rekindle.index.pages.grid import Grid
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.model.source import SourceTree
+from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source import fetch, hipify, origins
+from rekindle.source.fetch import Filling
 from rekindle.source.tree import MARKS
 from rekindle.spark import unpack
 from rekindle.toolkits import programs
@@ -46,9 +48,9 @@ def wanted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Path]]:
     """What would be fetched, and where to."""
     asked: list[tuple[Any, Path]] = []
 
-    def take(wanted: Any, where: Path, *, windows: bool, **_: object) -> SourceTree:
+    def take(wanted: FetchOptions, where: Path, *, windows: bool, filling: Filling, **_: object) -> SourceTree:
         assert windows is (os.name == "nt")
-        asked.append((wanted, where))
+        asked.append((SimpleNamespace(**msgspec.structs.asdict(wanted), filling=filling), where))
         return TREE
 
     monkeypatch.setattr(fetch, "fetch", take)
@@ -68,7 +70,7 @@ def test_a_plan_decides_the_release_of_torch_and_of_its_companions(
     source_fetch(plan=plan, workspace=tmp_path)
     source_fetch(plan=plan, project="torchvision", workspace=tmp_path)
     source_fetch(plan=plan, release="2.5.1", workspace=tmp_path)
-    assert [each.version for each, _ in wanted] == ["2.6.0", "0.21.0", "2.5.1"]
+    assert [each.release for each, _ in wanted] == ["2.6.0", "0.21.0", "2.5.1"]
     assert [where.name for _, where in wanted] == ["torch-2.6.0", "torchvision-0.21.0", "torch-2.5.1"]
     assert wanted[0][0].filling.cuda == "12.4" and wanted[0][0].filling.backend == "cuda"
     with pytest.raises(BadInput, match=r"which torchvision belongs to torch 9\.9\.9"):
@@ -87,7 +89,7 @@ def test_a_companion_is_of_the_commit_that_a_torch_tree_pins_or_of_its_release(
     asked = (("torchvision", None), ("torchaudio", None), ("torchvision", "abc"), ("torch", None))
     for project, revision in asked:
         source_fetch(project=project, revision=revision, **told)
-    assert [(each.revision, each.version) for each, _ in wanted] == [
+    assert [(each.revision, each.release) for each, _ in wanted] == [
         ("c0ffee", None),
         (None, "2.6.0"),
         ("abc", None),

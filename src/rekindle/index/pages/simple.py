@@ -3,21 +3,16 @@
 Links are relative, so the same files work over HTTP from any prefix and from a directory by ``file://``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from rekindle.model.toml import read_beside
 from rekindle.model.wheelhouse import VariantRow, WheelRow
-
-if TYPE_CHECKING:
-    from rekindle.index.wheelhouse.rows import Piece
 
 API_VERSION = "1.0"
 _PAGE = (Path(__file__).parent / "templates" / "simple.html").read_text(encoding="utf-8")
@@ -29,12 +24,13 @@ def content_type(name: str) -> str:
     return types.get(PurePosixPath(name).suffix, "application/octet-stream")
 
 
-def project_pages(project: str, pieces: Sequence[Piece]) -> dict[str, bytes]:
-    """Both forms of a project's page, by the names of their files."""
-    versions = sorted({piece.version for piece in pieces})
+def project_pages(project: str, wheels: Sequence[tuple[str, str, bytes]]) -> dict[str, bytes]:
+    """Both forms of a project's page, by the names of their files. Of each wheel: its version, :func:`link_of` it and
+    the JSON of :func:`entry_of` it."""
+    versions = sorted({version for version, _, _ in wheels})
     head = msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": versions})
-    links = "\n".join(f"    {piece.link}<br>" for piece in pieces)
-    files = b",".join(piece.simple for piece in pieces)
+    links = "\n".join(f"    {link}<br>" for _, link, _ in wheels)
+    files = b",".join(entry for _, _, entry in wheels)
     return {"index.html": _page(f"Links for {project}", links), "index.json": head[:-1] + b',"files":[' + files + b"]}"}
 
 

@@ -154,7 +154,8 @@ def _refresh_pages(target: Path, projects: dict[str, list[Piece]], write: _Write
             now[name] = hashlib.sha256(b"".join(piece.digest for piece in group)).hexdigest()
             if old.get(name) == now[name]:
                 continue
-            for form, content in simple.project_pages(name, group).items():
+            wheels = [(piece.version, piece.link, piece.simple) for piece in group]
+            for form, content in simple.project_pages(name, wheels).items():
                 write(pages / name / form, content)
             written += 1
             progress.step(number, len(projects), name)
