@@ -19,7 +19,7 @@ from rekindle.build.frontend import BY_JOBSERVER
 from rekindle.build.history import ObjectCosts, kept_history
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver, open_jobserver
-from rekindle.host.memory import MemoryNow, read_memory
+from rekindle.host.memory import read_memory
 from rekindle.host.processes import Proc, cores
 from rekindle.model.build_options import BuildOptions
 from rekindle.toolkits.programs import Tool
@@ -121,7 +121,10 @@ class Governor:
         if self.watch_only:
             self._sample(now, used, memory.available)
             return None
-        available, total = self._bounds(memory, used)
+        # The tightest bound: the machine's, the control group's or the user's.
+        available, total, self.limited_by = memory.available, memory.total, memory.limited_by
+        if self.budget is not None and self.budget - used <= available:
+            available, total, self.limited_by = max(0, self.budget - used), min(self.budget, total), "--memory"
         waiting = sum(job.waits for job in self._jobs.values())
         served = sum(job.of_server for job in self._jobs.values())
         decision = decide(
@@ -140,14 +143,6 @@ class Governor:
         self._carry_out(decision, now)
         self._sample(now, used, available)
         return decision
-
-    def _bounds(self, memory: MemoryNow, used: int) -> tuple[int, int]:
-        """Free bytes and total of the tightest bound: the machine's, the control group's or the user's."""
-        self.limited_by = memory.limited_by
-        if self.budget is None or self.budget - used > memory.available:
-            return memory.available, memory.total
-        self.limited_by = "--memory"
-        return max(0, self.budget - used), min(self.budget, memory.total)
 
     def _follow(self, tree: list[Proc], now: float) -> None:
         children = processes.by_parent(tree)

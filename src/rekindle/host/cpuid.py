@@ -58,18 +58,13 @@ def read_cpuid() -> Cpuid | None:
 
 def _read_leaves(ask: Callable[[int, int], Registers]) -> dict[tuple[int, int], Registers]:
     """What the instruction says for every leaf we name that this processor has."""
-    leaves: dict[tuple[int, int], Registers] = {}
     highest = ask(0, 0)[0]
-    for leaf, subs in _BASIC.items():
-        if leaf <= highest:
-            for sub in range(subs):
-                leaves[leaf, sub] = ask(leaf, sub)
+    basic = [(leaf, sub) for leaf, subs in _BASIC.items() if leaf <= highest for sub in range(subs)]
+    leaves = {(leaf, sub): ask(leaf, sub) for leaf, sub in basic}
     if leaves.get((1, 0), (0, 0, 0, 0))[2] >> 31:
         leaves[_HYPERVISOR, 0] = ask(_HYPERVISOR, 0)
     last = min(ask(_EXTENDED, 0)[0], _EXTENDED + 8)
-    for leaf in range(_EXTENDED, last + 1):
-        leaves[leaf, 0] = ask(leaf, 0)
-    return leaves
+    return leaves | {(leaf, 0): ask(leaf, 0) for leaf in range(_EXTENDED, last + 1)}
 
 
 def _executable(code: bytes) -> tuple[int, object] | None:

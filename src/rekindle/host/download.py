@@ -151,14 +151,14 @@ def why_unreachable(url: str, *, timeout: float = ASK_SECONDS) -> str | None:
         return f"a gateway on the way says {error.code}" if error.code in (502, 504) else None
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return None  # somebody answers; whether to believe them is the installer's to decide and to say
-    if isinstance(reason, socket.gaierror):
-        return "its name cannot be resolved"
-    if isinstance(reason, TimeoutError):
-        return f"no answer within {timeout:g} s"
-    if isinstance(reason, ConnectionRefusedError):
-        return "the connection is refused"
-    if isinstance(reason, OSError):
-        return reason.strerror or str(reason)
-    return str(reason)
+    known = (
+        (
+            ssl.SSLCertVerificationError,
+            None,
+        ),  # somebody answers; whether to believe them the installer decides and says
+        (socket.gaierror, "its name cannot be resolved"),
+        (TimeoutError, f"no answer within {timeout:g} s"),
+        (ConnectionRefusedError, "the connection is refused"),
+        (OSError, getattr(reason, "strerror", None) or str(reason)),
+    )
+    return next((words for kind, words in known if isinstance(reason, kind)), str(reason))

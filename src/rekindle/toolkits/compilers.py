@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -223,10 +223,10 @@ def _note_sdk(host: Asking, compiler: Compiler) -> Compiler:
     root, _, tail = str(compiler.path).partition("\\VC\\Tools\\MSVC\\")
     toolset = tail.partition("\\")[0]
     answer = read_vcvars(host, rf"{root}\VC\Auxiliary\Build\vcvars64.bat", toolset, timeout=host.left(6))
-    if answer.why is not None:
-        host.gap("Visual Studio's environment", f"vcvars64.bat: {answer.why}")
+    if isinstance(answer, str):
+        host.gap("Visual Studio's environment", f"vcvars64.bat: {answer}")
         return compiler
-    sdk = answer.env.get("WindowsSDKVersion", "").strip("\\")
+    sdk = answer.get("WindowsSDKVersion", "").strip("\\")
     if not sdk:
         host.gap("Windows SDK", "vcvars64.bat found none (add 'Windows SDK' in the Visual Studio Installer)")
     return replace(compiler, note=f"{compiler.note}, Windows SDK {sdk or 'missing'}")
@@ -255,28 +255,21 @@ def cl_version(toolset: str) -> str | None:
     return f"19.{int(match[1]):02d}.{match[2]}" if match else None
 
 
-class Vcvars(NamedTuple):
-    """``env`` is empty where the batch file did not run; ``why`` then says so."""
-
-    env: Mapping[str, str]
-    why: str | None = None
-
-
 def vcvars_argv(batch: str, toolset: str | None = None) -> list[str]:
     """``call`` first: then cmd keeps the quotes around a path with spaces (cmd /?)."""
     chosen = [f"-vcvars_ver={toolset}"] if toolset else []
     return ["cmd", "/d", "/c", "call", batch, *chosen, ">nul", "&&", "set"]
 
 
-def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: float = 20.0) -> Vcvars:
-    """Run ``vcvars64.bat`` and read what it leaves in the environment."""
+def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: float = 20.0) -> dict[str, str] | str:
+    """Run ``vcvars64.bat`` and read what it leaves in the environment; where it did not run, why."""
     done = host.run(vcvars_argv(batch, toolset), timeout=timeout)
     if done.timed_out:
-        return Vcvars({}, "it did not end in time")
+        return "it did not end in time"
     lines = (line.partition("=") for line in done.out.splitlines())
     values = {name.upper(): value for name, mark, value in lines if mark}
     env = {name: values[name.upper()] for name in _KNOWN["vcvars"] if name.upper() in values}
     if not done.ok or "INCLUDE" not in env:
         words = (done.err.strip() or done.out.strip()).splitlines()
-        return Vcvars({}, words[0] if words else f"exit code {done.code}")
-    return Vcvars(env)
+        return words[0] if words else f"exit code {done.code}"
+    return env
