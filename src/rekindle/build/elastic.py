@@ -53,11 +53,8 @@ class JobDecision:
 
 
 def foretell(usual: int, rss: int, grown: int, seconds: float, *, learnt: bool) -> int:
-    """What a job will need at its peak.
-
-    What an earlier build measured is trusted until the job outgrows it. Of an unknown job, and of one that has
-    outgrown, only this is sure: where it is heading.
-    """
+    """What a job will need at its peak. What an earlier build measured is trusted until the job outgrows it. Of an
+    unknown job, and of one that has outgrown, only this is sure: where it is heading."""
     if learnt and rss <= usual:
         return usual
     heading = rss + int(max(0, grown) / max(seconds, 0.01) * FORESIGHT_SECONDS)
@@ -115,11 +112,9 @@ def decide(now: Situation) -> JobDecision:
 
 
 def _room_behind(first: CompilerJob, running: list[CompilerJob], slack: int) -> int:
-    """What others may take without delaying ``first``, which waits for the oldest runner's memory.
-
-    As batch schedulers fill gaps: whatever starts now may still be there when the oldest ends, and then
-    ``first`` must fit all the same. After it has waited too long nothing goes before it.
-    """
+    """What others may take without delaying ``first``, which waits for the oldest runner's memory. As batch schedulers
+    fill gaps: whatever starts now may still be there when the oldest ends, and then ``first`` must fit all the same.
+    After it has waited too long nothing goes before it."""
     if first.waited > STARVING_SECONDS:
         return 0
     freed = max(running[0].rss, running[0].expected) if running else 0

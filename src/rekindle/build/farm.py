@@ -211,10 +211,8 @@ def count_rows(compilations: Sequence[FarmCompilation], farm: Farm) -> tuple[Far
 def opened_farm(
     host: Host, options: BuildOptions, settings: Mapping[str, str], root: Path, logs: Path
 ) -> Iterator[tuple[Launcher, FarmWork | None, str]]:
-    """The farm that the options name, as a launcher, for as long as the block runs; and what there is to say first.
-
-    One with a distrusted worker is not used: only its cache is, by compilers of this machine.
-    """
+    """The farm that the options name, as a launcher, for as long as the block runs; and what there is to say first. One
+    with a distrusted worker is not used: only its cache is, by compilers of this machine."""
     place = farm_at(options.farm or "")
     farm = load_farm(place)
     if not place.client.is_file():

@@ -47,11 +47,9 @@ class Launcher:
 def opened_launcher(
     host: Host, options: BuildOptions, settings: Mapping[str, str], root: Path, logs: Path
 ) -> Iterator[Launcher | None]:
-    """The launcher that the options name, for as long as the block runs; None where they name none.
-
-    An sccache of our time gets a server of its own: what it compiles here is then the governor's to see, and its counts
-    are of this build alone.
-    """
+    """The launcher that the options name, for as long as the block runs; None where they name none. An sccache of our
+    time gets a server of its own: what it compiles here is then the governor's to see, and its counts are of this build
+    alone."""
     path = host.which("sccache") if options.launcher == "sccache" else None
     tool = probe_program(host, "sccache", path) if path else None
     if tool is None or not can_farm(tool):
@@ -114,11 +112,9 @@ def before_each_compiler(name: str, program: str) -> dict[str, str]:
 
 
 def behind_one_name(env: Mapping[str, str], folder: Path, scripts: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The same settings through scripts of one name each, with or without a launcher.
-
-    Ninja compiles again what has another command. With the launcher itself in the command, a cache that is switched
-    on in the middle of a build would start it over; so commands name a script, and only the script changes.
-    """
+    """The same settings through scripts of one name each, with or without a launcher. Ninja compiles again what has
+    another command. With the launcher itself in the command, a cache that is switched on in the middle of a build would
+    start it over; so commands name a script, and only the script changes."""
     if os.name == "nt":
         return dict(env)
     folder.mkdir(parents=True, exist_ok=True)

@@ -212,10 +212,8 @@ def admit(
     python: str | None = None,
 ) -> None:
     """Pass, or :class:`~rekindle.errors.Untrusted` with what the plan would do: the only way to the engine.
-
     ``document`` is what was made here or not where that is more than the plan (a matrix's cell); ``python`` an
-    interpreter that the document names; ``machine`` is asked only where there is something to tell.
-    """
+    interpreter that the document names; ``machine`` is asked only where there is something to tell."""
     check_names(plan)
     if trust or was_made_here(plan if document is None else document):
         return

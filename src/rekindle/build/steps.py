@@ -98,11 +98,9 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
 
 
 def link_tools(folder: Path, *chosen: Tool) -> list[Path]:
-    """Folders to put first on PATH so that exactly these tools are found, whatever else lies beside them.
-
-    One folder of links; the folder of one tool may hold another version of the next (a virtual environment
-    with CMake 4 and Ninja, say). Windows, where links need rights, gets the tools' own folders.
-    """
+    """Folders to put first on PATH so that exactly these tools are found, whatever else lies beside them. One folder of
+    links; the folder of one tool may hold another version of the next (a virtual environment with CMake 4 and Ninja,
+    say). Windows, where links need rights, gets the tools' own folders."""
     if os.name == "nt":
         return [Path(tool.path).parent for tool in chosen]
     folder.mkdir(parents=True, exist_ok=True)

@@ -58,11 +58,9 @@ class TreeState(Part, frozen=True, kw_only=True):
 
 
 def settings_of(plan: Plan) -> dict[str, str]:
-    """What decides the compiled code: a change in any of these makes the old tree another tree.
-
-    How it is made (launcher, jobs, memory, a cache's own settings) is not among them, nor are patches:
-    they change files, and Ninja sees by itself which files are newer.
-    """
+    """What decides the compiled code: a change in any of these makes the old tree another tree. How it is made
+    (launcher, jobs, memory, a cache's own settings) is not among them, nor are patches: they change files, and Ninja
+    sees by itself which files are newer."""
     assert plan.build is not None
     settings = {f"env {name}": value for name, value in plan.build.env.items() if not _is_how(name)}
     settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _is_how(name)}

@@ -65,11 +65,9 @@ class Git:
         return ["-C", str(self.root)]
 
     def environment(self, settings: Sequence[tuple[str, str]] = (), *, modules: bool = False) -> dict[str, str]:
-        """What every git call about this tree runs with. ``modules`` looks into its submodules' settings too.
-
-        The user's own settings (proxies, credentials, ``safe.directory``) count; the tree's cannot replace the
-        ssh command or the proxy command, because variables win over any configuration.
-        """
+        """What every git call about this tree runs with. ``modules`` looks into its submodules' settings too. The
+        user's own settings (proxies, credentials, ``safe.directory``) count; the tree's cannot replace the ssh command
+        or the proxy command, because variables win over any configuration."""
         own = self.host.run(["git", "config", "--global", "--includes", "--get", "core.sshCommand"], timeout=20.0)
         ssh = own.out.strip() if own.ok else ""
         base = {

@@ -111,11 +111,8 @@ class ObjectStore:
         begun: str | None = None,
         began: Callable[[str], None] = lambda upload: None,
     ) -> str:
-        """Send one file; its ETag. ``sha256`` is what the file was found to have.
-
-        A large one goes in parts: ``began`` is told the upload's id, and given again as ``begun`` only the parts that
-        are not there yet are sent.
-        """
+        """Send one file; its ETag. ``sha256`` is what the file was found to have. A large one goes in parts: ``began``
+        is told the upload's id, and given again as ``begun`` only the parts that are not there yet are sent."""
         about = {_ARGUMENTS[header]: value for header, value in headers.items()} | {"Metadata": {"sha256": sha256}}
         with self._our_errors(name), path.open("rb") as file:
             if path.stat().st_size <= self.part_bytes:

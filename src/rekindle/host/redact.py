@@ -38,10 +38,8 @@ USER = "user"
 
 
 def without_secrets(value: Any) -> Any:
-    """What a page shows of a value: text without tokens, passwords, addresses, serial numbers; the rest as it is.
-
-    Made to be the ``finalize`` of a template's environment, so that nothing comes onto a page past it.
-    """
+    """What a page shows of a value: text without tokens, passwords, addresses, serial numbers; the rest as it is. Made
+    to be the ``finalize`` of a template's environment, so that nothing comes onto a page past it."""
     if type(value) is not str:
         return value
     for pattern, new in _ON_PAGES:

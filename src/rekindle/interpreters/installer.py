@@ -51,9 +51,7 @@ REFUSED = "no program is started while wheels of strangers are installed"
 @dataclass(frozen=True, kw_only=True)
 class PipSettings:
     """``index`` is None with ``--no-index`` or where no pip answers; ``extra`` and ``links`` come after it.
-
-    ``index_was_told``: by a setting or a variable; else it is pip's own default.
-    """
+    ``index_was_told``: by a setting or a variable; else it is pip's own default."""
 
     index: str | None = None
     index_was_told: bool = False
@@ -243,10 +241,8 @@ def run_installer(
     on_slow: Callable[[str], None] | None = None,
     seconds: float | None = None,
 ) -> InstallerRun:
-    """Run an installer to its end, and once more with patience where it gave up waiting for an index.
-
-    ``on_slow`` (default: ``on_line``) hears of the second try. Variables that would change its Python are left out.
-    """
+    """Run an installer to its end, and once more with patience where it gave up waiting for an index. ``on_slow``
+    (default: ``on_line``) hears of the second try. Variables that would change its Python are left out."""
     clean = {name: value for name, value in (env or os.environ).items() if name not in _NOT_PASSED_ON}
     last: deque[str] = deque(maxlen=_KEEP_LAST)
     deadline = time.monotonic() + seconds if seconds else None

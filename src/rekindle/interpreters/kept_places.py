@@ -33,11 +33,9 @@ class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPlaces:
-    """Folders (or files) as they were before they were changed, until they are put back or forgotten.
-
-    It outlives the process: after a kill at any moment ``recover`` finds them as they were or as they became. ``name``
-    tells several changes of the same places apart.
-    """
+    """Folders (or files) as they were before they were changed, until they are put back or forgotten. It outlives the
+    process: after a kill at any moment ``recover`` finds them as they were or as they became. ``name`` tells several
+    changes of the same places apart."""
 
     def __init__(self, places: Sequence[Path], name: str = "") -> None:
         self.places = tuple(places)

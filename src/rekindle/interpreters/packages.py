@@ -44,11 +44,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
 def ask_contents(
     host: Host, python: str, *, files: bool = False, digests: Sequence[str] = (), isolated: bool = True
 ) -> Contents:
-    """Ask an interpreter; BadInput where it cannot tell.
-
-    ``files`` looks at every file of torch; ``digests`` reads all files of the packages it names; not ``isolated``: with
-    the user's own packages and PYTHONPATH.
-    """
+    """Ask an interpreter; BadInput where it cannot tell. ``files`` looks at every file of torch; ``digests`` reads all
+    files of the packages it names; not ``isolated``: with the user's own packages and PYTHONPATH."""
     words = ["files"] if files else [f"digests={','.join(digests)}"] if digests else []
     argv = [python, *(["-I"] if isolated else []), "-c", question_text("packages"), *words]
     done = host.run(argv, timeout=ASK_SECONDS)

@@ -23,9 +23,7 @@ _VARIABLE = re.compile(r"\{(\w+)\}")
 
 def find_interpreter(host: Host, wanted: str, *, with_headers: bool = False) -> Interpreter:
     """The Python that ``wanted`` (a path, a name on PATH, or a version such as 3.10) means; BadInput where none does.
-
-    ``with_headers``: of several of one version the first that has Python.h; one without it where none has.
-    """
+    ``with_headers``: of several of one version the first that has Python.h; one without it where none has."""
     if not is_version(wanted):
         return ask_interpreter(host, wanted)
     fitting = search_version(host, wanted)
@@ -55,9 +53,7 @@ def ask_interpreter(host: Host, python: str) -> Interpreter:
 
 def search_version(host: Host, version: str, *, ours_first: bool = False) -> Iterator[Interpreter]:
     """The Pythons of a version on this machine, in the order of the list; each is asked only when it is its turn.
-
-    ``ours_first``: where any of the version will do, the one that runs us is known to work.
-    """
+    ``ours_first``: where any of the version will do, the one that runs us is known to work."""
     identities: set[str] = set()
     by_name = [path for path in host.which_all(f"python{version}") if "/shims/" not in path]
     listed = [*([base_of_ours()] if ours_first else []), *by_name, *candidate_paths(host)]

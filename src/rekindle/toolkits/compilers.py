@@ -160,11 +160,9 @@ def _ask_compiler(host: Host, name: str, path: str) -> Tool:
 
 
 def keep_place_out(host: Host, compilers: Sequence[Tool], build_tree: Path) -> bool:
-    """Can these compilers keep the tree's place out of what they make?
-
-    The flag ends its first path at an "=": gcc at the last one, clang up to 15 at the first. Where the place has one,
-    each compiler is asked to write down where a file lies.
-    """
+    """Can these compilers keep the tree's place out of what they make? The flag ends its first path at an "=": gcc at
+    the last one, clang up to 15 at the first. Where the place has one, each compiler is asked to write down where a
+    file lies."""
     if not all(compiler.release >= PREFIX_MAP_COMPILER for compiler in compilers):
         return False
     if "=" not in str(build_tree):

@@ -125,10 +125,8 @@ def run_client(
     host: Host, tool: Tool, configuration: Path | None, log: Path, more: Mapping[str, str] | None = None
 ) -> Iterator[SccacheClient]:
     """A server of our own for as long as the block runs; its children are ended with it. ``more`` are settings beside
-    the configuration.
-
-    The socket lies in a folder that only this user can enter: whoever can talk to the server can have commands run.
-    """
+    the configuration. The socket lies in a folder that only this user can enter: whoever can talk to the server can
+    have commands run."""
     with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
         place = {"SCCACHE_SERVER_UDS": str(Path(folder) / "socket")}
         if host.system == "windows":
