@@ -144,7 +144,7 @@ def test_a_wheel_built_here_needs_no_sandbox(data_home: Path, listener: int, mon
     from rekindle.host.files import sha256_of
 
     wheel = _spy(data_home, listener, monkeypatch)
-    made.mark_wheel_made(sha256_of(wheel))
+    made.mark_made(sha256_of(wheel))
     got, about = _said(wheel)
     assert "sandbox" not in about and got["network"] is True
 
@@ -252,7 +252,7 @@ def test_no_requirement_of_a_requirement_brings_what_it_likes(
     _choose_installer(installer, monkeypatch)
     if box == "yes":
         _need_bubblewrap(data_home)
-        monkeypatch.setattr("rekindle.verify.environment.wheel_was_made_here", lambda digest: True)
+        monkeypatch.setattr("rekindle.verify.environment.was_made_here", lambda digest: True)
     address = _evil_sources(data_home).as_uri()
     if what == "wheel":
         address = make_wheel(data_home, "evil", "1.0").as_uri()

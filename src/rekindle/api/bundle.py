@@ -10,7 +10,7 @@ from rekindle.bundle.rules import load_rules
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import file_state, refuse_changed, sha256_of
 from rekindle.host.live import LiveHost
-from rekindle.host.made import mark_wheel_made, wheel_was_made_here
+from rekindle.host.made import mark_made, was_made_here
 from rekindle.model.arch import parse_sm
 from rekindle.model.bundle import BundleReport
 from rekindle.model.progress import Progress, Silent
@@ -48,7 +48,7 @@ def bundle(
     )
     state = file_state(wheel)
     report = make_fat(order, progress or Silent())
-    is_ours = wheel_was_made_here(sha256_of(wheel))
+    is_ours = was_made_here(sha256_of(wheel))
     try:
         refuse_changed(wheel, state, "bundled")
     except StageFailed:
@@ -56,7 +56,7 @@ def bundle(
             Path(report.out).unlink(missing_ok=True)
         raise
     if is_ours and report.sha256:
-        mark_wheel_made(report.sha256)
+        mark_made(report.sha256)
     return report
 
 

@@ -29,7 +29,7 @@ from rekindle.formats.rewrite import Rewriter, member_chunks
 from rekindle.formats.statement import hide_places, render_bill, write_statement
 from rekindle.formats.wheel import WheelZip
 from rekindle.host.files import sha256_of, whole_file, write_atomically
-from rekindle.host.made import mark_wheel_made, plan_digest
+from rekindle.host.made import mark_made, plan_digest
 from rekindle.host.redact import without_password
 from rekindle.interpreters.environment import TargetPython
 from rekindle.interpreters.packages import ask_contents
@@ -62,7 +62,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             finish_wheel(wheel, final, epoch=int(env.chosen["SOURCE_DATE_EPOCH"]), add=added)
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
-            mark_wheel_made(sha256)
+            mark_made(sha256)
             bill_file = _write_beside(final, ".cdx.json", bill)
             home = work.host.env.get("HOME") or work.host.env.get("USERPROFILE") or ""
             places = {"workspace": str(work.workspace.root), "home": home}

@@ -62,45 +62,33 @@ def _beyond_defaults(value: object) -> object:
     return msgspec.to_builtins(value)
 
 
-def mark_made(*documents: msgspec.Struct) -> None:
-    """Note that these plans or matrix cells are ours."""
-    _mark("plans", *map(plan_digest, documents))
-
-
-def was_made_here(document: msgspec.Struct) -> bool:
-    """Whether :func:`mark_made` was called for this very plan or cell, by this user on this machine."""
-    return _is_marked("plans", plan_digest(document))
-
-
-def mark_wheel_made(sha256: str) -> None:
-    """Note that this wheel was built or bundled here."""
-    _mark("wheels", sha256)
-
-
-def wheel_was_made_here(sha256: str) -> bool:
-    """Whether :func:`mark_wheel_made` was called for this very wheel."""
-    return _is_marked("wheels", sha256)
-
-
-def _mark(book: str, *digests: str) -> None:
-    """A place that cannot be written costs a question or a sandbox later, nothing else."""
-    folder = own_directories()[0] / book
-    _marked_by_this_process.update(folder / digest for digest in digests)
+def mark_made(*made: msgspec.Struct | str) -> None:
+    """Note that these plans, matrix cells or wheels (by their SHA-256) are ours. A place that cannot be written costs a
+    question or a sandbox later, nothing else."""
+    marks = [_mark_of(each) for each in made]
+    _marked_by_this_process.update(marks)
     with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for digest in digests:
-            (folder / digest).touch()
-        for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
-            old.unlink(missing_ok=True)
+        for mark in marks:
+            mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch()
+        for folder in {mark.parent for mark in marks}:
+            for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)[:-_KEPT]:
+                old.unlink(missing_ok=True)
 
 
-def _is_marked(book: str, digest: str) -> bool:
-    mark = own_directories()[0] / book / digest
+def was_made_here(made: msgspec.Struct | str) -> bool:
+    """Whether :func:`mark_made` was called for this very plan, cell or wheel, by this user on this machine."""
+    mark = _mark_of(made)
     if mark in _marked_by_this_process:
         return True
     with contextlib.suppress(OSError):
         return mark.is_file()
     return False
+
+
+def _mark_of(made: msgspec.Struct | str) -> Path:
+    book, digest = ("wheels", made) if isinstance(made, str) else ("plans", plan_digest(made))
+    return own_directories()[0] / book / digest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ one installed into the target environment instead.
 """
 
 import importlib
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ from rekindle.model.machine import Toolkit
 from rekindle.model.supply import Lack, Manager
 from rekindle.model.toml import read_beside
 
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 PLACES = read_beside(__file__, "places.toml", dict[str, Any])
 _PROGRAMS = PLACES["programs"]
 # Tools answer in milliseconds; one that does not is broken, and others wait behind it.
@@ -43,17 +41,13 @@ class Tool:
     @property
     def release(self) -> tuple[int, ...]:
         """Its version as numbers; empty where it did not say."""
-        match = _VERSION.search(self.version)
-        return tuple(int(part) for part in match.groups() if part) if match else ()
+        return version_key(self.version)
 
 
 def probe_program(host: Host, name: str, path: str) -> Tool | None:
     """Ask a program for its version; None where it is not there or does not answer."""
     done = host.run([path, "--version"], timeout=20.0)
-    if not done.ok:
-        return None
-    match = _VERSION.search(done.out)
-    return Tool(name=name, path=path, version=match[0] if match else "unknown")
+    return Tool(name=name, path=path, version=version_in(done.out) or "unknown") if done.ok else None
 
 
 def places_of(host: Host, name: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host.files import free_space, read_head
-from rekindle.host.made import wheel_was_made_here
+from rekindle.host.made import was_made_here
 from rekindle.host.protocol import Host
 from rekindle.host.sandbox import Sandbox, Wish, find_sandbox
 from rekindle.interpreters.environment import (
@@ -83,7 +83,7 @@ class Isolation:
 
 def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> Isolation:
     """Whether this wheel is a stranger's; one whose dependencies would be built from source is refused."""
-    strange = wish != "no" and not wheel_was_made_here(sha256)
+    strange = wish != "no" and not was_made_here(sha256)
     if strange or wish == "yes":
         for requirement in subject.requirements:
             if requirement.url is not None:

@@ -15,7 +15,7 @@ from bare_host import BareHost
 from rekindle import api
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of
-from rekindle.host.made import mark_made, mark_wheel_made, wheel_was_made_here
+from rekindle.host.made import mark_made, was_made_here
 from rekindle.host.protocol import Completed
 from rekindle.model.bundle import BundleReport
 from rekindle.model.document import encode, load
@@ -67,8 +67,8 @@ def test_what_was_bundled_from_a_wheel_of_ours_is_ours(orders: list[Any], tmp_pa
     for number, own in enumerate((False, True)):
         wheel = make_wheel(tmp_path, "torch", f"2.7.{number}")
         if own:
-            mark_wheel_made(sha256_of(wheel))
-        assert wheel_was_made_here(api.bundle(wheel).sha256 or "") is own
+            mark_made(sha256_of(wheel))
+        assert was_made_here(api.bundle(wheel).sha256 or "") is own
 
 
 def test_a_wheel_that_changed_meanwhile_leaves_no_fat_one(

@@ -79,12 +79,12 @@ def test_what_is_of_tomorrow_is_new_today(workspace: Workspace) -> None:
 def test_our_own_books_are_no_workspaces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which wheels were made here is needed after every clean: without it they count as strangers'."""
     monkeypatch.setattr(platformdirs, "user_data_dir", lambda *_, **__: str(home))
-    made.mark_wheel_made("ab" * 32)
+    made.mark_made("ab" * 32)
     made.note_made("environment", home.parent / "gone")
     shutil.rmtree(home.parent / "gone")
     assert list(find_holdings()) == []
     assert not api.clean(everything=True).removed
-    assert made.wheel_was_made_here("ab" * 32)
+    assert made.was_made_here("ab" * 32)
 
 
 def test_a_file_with_two_names_counts_once_and_a_link_leads_nowhere(tmp_path: Path) -> None:

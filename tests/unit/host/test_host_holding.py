@@ -42,17 +42,17 @@ def test_marks_are_private_and_the_oldest_go(data: Path, monkeypatch: pytest.Mon
     assert made._KEPT == 5000
     monkeypatch.setattr(made, "_KEPT", 2)
     for age, name in enumerate(("a", "b")):
-        made.mark_wheel_made(name)
+        made.mark_made(name)
         os.utime(data / "wheels" / name, (age, age))
     assert sorted(path.name for path in (data / "wheels").iterdir()) == ["a", "b"]
-    made.mark_wheel_made("c")
+    made.mark_made("c")
     assert sorted(path.name for path in (data / "wheels").iterdir()) == ["b", "c"]
-    assert made.wheel_was_made_here("a"), "what this process marked counts for it"
+    assert made.was_made_here("a"), "what this process marked counts for it"
     if os.name == "posix":
         assert (data / "wheels").stat().st_mode & 0o777 == 0o700
-    made.mark_wheel_made("d")
+    made.mark_made("d")
     monkeypatch.setattr(made, "_marked_by_this_process", set())
-    assert made.wheel_was_made_here("d") and not made.wheel_was_made_here("a")
+    assert made.was_made_here("d") and not made.was_made_here("a")
 
 
 def test_a_long_list_of_folders_is_tidied(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,12 +53,12 @@ def test_a_plan_is_ours_once_it_was_marked(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(made, "own_directories", lambda: (tmp_path / "data", tmp_path / "cache"))
     monkeypatch.setattr(made, "_marked_by_this_process", set())
     other = msgspec.structs.replace(PLAN, torch="2.0.0")
-    assert made.was_made_here(PLAN) is False and made.wheel_was_made_here("0" * 64) is False
+    assert made.was_made_here(PLAN) is False and made.was_made_here("0" * 64) is False
     made.mark_made(PLAN)
-    made.mark_wheel_made("0" * 64)
+    made.mark_made("0" * 64)
     monkeypatch.setattr(made, "_marked_by_this_process", set())
     assert made.was_made_here(PLAN) is True and made.was_made_here(other) is False
-    assert made.wheel_was_made_here("0" * 64) is True and made.wheel_was_made_here("1" * 64) is False
+    assert made.was_made_here("0" * 64) is True and made.was_made_here("1" * 64) is False
 
 
 def test_what_this_process_made_is_ours_where_nothing_can_be_written(
@@ -84,6 +84,6 @@ def test_of_many_marks_the_newest_are_kept(
     for number in range(before):
         (folder / f"{number:064x}").touch()
         os.utime(folder / f"{number:064x}", (number, number))
-    made.mark_wheel_made("f" * 64)
+    made.mark_made("f" * 64)
     assert len(list(folder.iterdir())) == left and (folder / ("f" * 64)).exists()
     assert (folder / f"{0:064x}").exists() is (before == 3)

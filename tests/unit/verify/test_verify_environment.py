@@ -92,7 +92,7 @@ def test_an_x86_wheel_elsewhere_can_be_emulated(tmp_path: Path) -> None:
 def test_only_what_was_not_built_here_is_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = subject(tmp_path)
     for made in (False, True):
-        monkeypatch.setattr(environment, "wheel_was_made_here", lambda sha256, made=made: made)
+        monkeypatch.setattr(environment, "was_made_here", lambda sha256, made=made: made)
         judged = {wish: judge_wheel(wheel, "0", wish, None) for wish in ("auto", "yes", "no")}
         assert {wish: one.strange for wish, one in judged.items()} == {"auto": not made, "yes": not made, "no": False}
         wanted = {"auto": not made, "yes": True, "no": False}
@@ -102,11 +102,11 @@ def test_only_what_was_not_built_here_is_kept_apart(tmp_path: Path, monkeypatch:
 
 def test_a_stranger_may_not_name_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = subject(tmp_path, metadata="Requires-Dist: evil @ https://evil.example/x.tar.gz\n")
-    monkeypatch.setattr(environment, "wheel_was_made_here", lambda sha256: False)
+    monkeypatch.setattr(environment, "was_made_here", lambda sha256: False)
     with pytest.raises(BadInput, match="a place of its own choosing"):
         judge_wheel(wheel, "0", "auto", None)
     assert not judge_wheel(wheel, "0", "no", None).strange
-    monkeypatch.setattr(environment, "wheel_was_made_here", lambda sha256: True)
+    monkeypatch.setattr(environment, "was_made_here", lambda sha256: True)
     assert not judge_wheel(wheel, "0", "auto", None).strange
     with pytest.raises(BadInput, match="a place of its own choosing"):
         judge_wheel(wheel, "0", "yes", None)

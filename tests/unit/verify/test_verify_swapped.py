@@ -88,8 +88,8 @@ def test_a_wheel_that_is_swapped_while_it_is_bundled_leaves_nothing(
         return BundleReport(wheel=str(wheel), system="linux", bytes_before=1, out=str(made), sha256="00")
 
     monkeypatch.setattr(bundling, "make_fat", make_fat)
-    monkeypatch.setattr(bundling, "wheel_was_made_here", lambda _: True)
-    monkeypatch.setattr(bundling, "mark_wheel_made", marked.append)
+    monkeypatch.setattr(bundling, "was_made_here", lambda _: True)
+    monkeypatch.setattr(bundling, "mark_made", marked.append)
     with pytest.raises(StageFailed, match="was changed while it was bundled"):
         bundling.bundle(wheel)
     assert not made.exists() and not marked
