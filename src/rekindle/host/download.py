@@ -152,10 +152,8 @@ def why_unreachable(url: str, *, timeout: float = ASK_SECONDS) -> str | None:
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
     known = (
-        (
-            ssl.SSLCertVerificationError,
-            None,
-        ),  # somebody answers; whether to believe them the installer decides and says
+        # Somebody answers; whether to believe them is the installer's to decide and to say.
+        (ssl.SSLCertVerificationError, None),
         (socket.gaierror, "its name cannot be resolved"),
         (TimeoutError, f"no answer within {timeout:g} s"),
         (ConnectionRefusedError, "the connection is refused"),
