@@ -81,13 +81,9 @@ def read_pip_settings(host: Host) -> PipSettings:
     if no_index := values.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         index, was_told = None, False
     extra, links = (tuple(values.get(name, "").split()) for name in ("extra-index-url", "find-links"))
+    cert = values.get("cert")
     return PipSettings(
-        index=index,
-        index_was_told=was_told,
-        no_index=no_index,
-        extra=extra,
-        links=links,
-        certificates=values.get("cert"),
+        index=index, index_was_told=was_told, no_index=no_index, extra=extra, links=links, certificates=cert
     )
 
 
