@@ -121,11 +121,11 @@ class Estimate:
 
     def __init__(self, edges: Iterable[BuildEdge], learnt: ObjectCosts, done: Mapping[str, float]) -> None:
         self._made_by: dict[str, BuildEdge] = {}
-        # By kind: how many were timed, and their seconds together. Asked for each open object every few seconds.
-        self._known: dict[str, tuple[int, float]] = {}
+        times: dict[str, list[float]] = {}
         for output, seconds in done.items():
-            count, total = self._known.get(kind_of(output), (0, 0.0))
-            self._known[kind_of(output)] = (count + 1, total + seconds)
+            times.setdefault(kind_of(output), []).append(seconds)
+        # By kind. Asked for each open object every few seconds.
+        self._mean = {kind: statistics.fmean(each) for kind, each in times.items() if len(each) >= 3}
         # An alias last named where nothing else makes what it names.
         for edge in sorted(edges, key=lambda edge: edge.rule != "phony"):
             self._made_by |= dict.fromkeys(edge.outputs, edge)
@@ -142,12 +142,8 @@ class Estimate:
         self._usual = {output: self.seconds(output) for output in self._open}
 
     def seconds(self, output: str) -> float:
-        usual = self._learnt.usual(output)
-        if usual is not None:
-            return usual
-        kind = kind_of(output)
-        count, total = self._known.get(kind, (0, 0.0))
-        return total / count if count >= 3 else _GUESS[kind]
+        usual, kind = self._learnt.usual(output), kind_of(output)
+        return usual if usual is not None else self._mean.get(kind, _GUESS[kind])
 
     def finished(self, output: str) -> None:
         edge = self._made_by.get(output)

@@ -122,12 +122,10 @@ def remove_empty_outputs(build_tree: Path) -> list[str]:
         # A stranger's log may name any file; only what lies in the build tree is ours to remove.
         if path.suffix not in _OUTPUTS or not path.resolve().is_relative_to(top):
             continue
-        try:
+        with contextlib.suppress(OSError):
             if path.is_file() and path.stat().st_size == 0:
                 path.unlink()
                 removed.append(path.resolve().relative_to(top).as_posix())
-        except OSError:
-            continue
     return removed
 
 

@@ -219,12 +219,10 @@ def ask_python(host: Host, python: str, script: str, *words: str, timeout: float
 def read_answer(out: str) -> dict[str, Any] | None:
     """The last line that is a JSON object: what a Python prints before it is its own business."""
     for line in reversed(out.splitlines()):
-        try:
+        with contextlib.suppress(ValueError):
             answer = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(answer, dict):
-            return answer
+            if isinstance(answer, dict):
+                return answer
     return None
 
 
