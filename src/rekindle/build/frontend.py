@@ -65,9 +65,7 @@ class FrontEnd:
         """Whether settings can be given to CMake beyond what the environment says."""
         return self.kind in ("cmake-setup", "scikit")
 
-    def configure(
-        self, python: str, *, again: bool, out: Path, defines: Mapping[str, str] | None = None
-    ) -> list[str] | None:
+    def configure(self, python: str, *, again: bool, out: Path, defines: Mapping[str, str]) -> list[str] | None:
         """The command that only configures; ``again`` forces it over an old configuration. None: there is none."""
         if self.kind == "scikit":
             return [*self.wheel(python, out, defines), *NOTHING]

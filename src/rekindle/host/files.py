@@ -49,11 +49,10 @@ def sweep_left_behind(folder: Path, pattern: str = "*") -> None:
 
 def file_state(path: Path) -> tuple[int, ...]:
     """The same as long as nobody changes, replaces or moves the file, not even for a moment; empty where none is."""
-    try:
+    with contextlib.suppress(OSError):
         stat = path.stat()
-    except OSError:
-        return ()
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+        return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    return ()
 
 
 def refuse_changed(path: Path, state: tuple[int, ...], doing: str = "verified") -> None:
@@ -138,10 +137,9 @@ def read_head(path: Path, limit: int) -> bytes:
 
 def text_at(path: Path) -> str:
     """What a file says; nothing where there is none, or none that can be read."""
-    try:
+    with contextlib.suppress(OSError):
         return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def sha256_of(path: Path) -> str:

@@ -55,10 +55,9 @@ class LiveHost:
         return run_command(argv, timeout=timeout, env=env)
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        try:
+        with contextlib.suppress(OSError):
             return read_head(Path(path), limit)
-        except OSError:
-            return None
+        return None
 
     def glob(self, pattern: str) -> tuple[str, ...]:
         return tuple(sorted(glob.glob(pattern)))  # noqa: PTH207 (patterns are absolute, with several stars)
@@ -123,12 +122,11 @@ class LiveHost:
         return replace(memory, commit_limit=limit, job_limit=_job_limit())
 
     def cores(self) -> int | None:
-        try:
+        with contextlib.suppress(OSError, RuntimeError, NotImplementedError, ImportError):
             import psutil
 
             return int(psutil.cpu_count(logical=False) or 0) or None
-        except (OSError, RuntimeError, NotImplementedError, ImportError):
-            return None
+        return None
 
     def cpuid(self) -> Cpuid | None:
         from rekindle.host.cpuid import read_cpuid

@@ -4,6 +4,7 @@ A container sees the machine's MemAvailable but dies at its control group's limi
 groups are read, at every level up to the root, and the tightest counts. Page cache is free memory in disguise.
 """
 
+import contextlib
 import functools
 import re
 import sys
@@ -72,10 +73,9 @@ def _limits(fs: Path) -> Iterator[MemoryNow]:
 
 def _reader(fs: Path) -> Read:
     def read(path: str) -> bytes | None:
-        try:
+        with contextlib.suppress(OSError):
             return (fs / path.lstrip("/")).read_bytes()
-        except OSError:
-            return None
+        return None
 
     return read
 

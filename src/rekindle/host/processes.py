@@ -94,10 +94,9 @@ def _children(pid: str) -> list[str] | None:
 
 def name_of(process: "psutil.Process") -> str:
     """Empty where the system does not say it: that must not hide the process."""
-    try:
+    with contextlib.suppress(OSError):
         return str(process.name())
-    except OSError:
-        return ""
+    return ""
 
 
 def _tree_by_psutil(root: int) -> list[Proc]:

