@@ -122,8 +122,9 @@ class Release(NamedTuple):
 
 
 def _may_be_there(name: str, release: Release) -> bool:
+    """A submodule is there whether or not its package takes it in by a statement."""
     module, _, inside = name.partition(":")
-    return bool(inside) and inside in release.maybe.get(module, ())
+    return bool(inside) and (inside in release.maybe.get(module, ()) or f"{module}.{inside}:" in release.names)
 
 
 # A module with names that no statement makes.
@@ -146,7 +147,7 @@ def read_release(wanted: Wanted, wheel: IndexWheel) -> Release:
     names: set[str] = set()
     maybe: dict[str, set[str]] = {}
     uses = re.compile(rf"\b({'|'.join(map(re.escape, wanted.modules))})\.(?:(_C)\.)?([A-Za-z_]\w+)")
-    # A stub stands for the compiled module of its name, a .py file for itself.
+    # A stub stands for the compiled module of its name, a .py file for itself; so stubs come first.
     for path, raw in sorted(_sources(wanted, wheel), key=lambda item: item[0].endswith(".py")):
         module = _module_of(path)
         whole = raw.decode("utf-8", "replace")
@@ -159,11 +160,17 @@ def read_release(wanted: Wanted, wheel: IndexWheel) -> Release:
             # What its package takes from it by a star.
             raw = "".join(listed[0] for listed in [_LISTED.search(text)] if listed).encode()
         try:
-            trees[module] = (ast.parse(raw), is_package)
+            tree = ast.parse(raw)
         except (SyntaxError, ValueError, RecursionError):
+            # Written for a newer Python than this one: the module is there, and any of its words may be a name.
+            names.add(f"{module}:")
+            maybe.setdefault(module, set()).update(re.findall(r"[A-Za-z_]\w*", whole))
             continue
         if _DYNAMIC.search(whole):
-            maybe.setdefault(module, set()).update(_words(trees[module][0]))
+            maybe.setdefault(module, set()).update(_words(tree))
+            if module in trees:  # its stub says which names it makes (lazy_loader reads them there)
+                tree.body = [*trees[module][0].body, *tree.body]
+        trees[module] = (tree, is_package)
     names.update(_Package(trees, outline).names())
     return Release(frozenset(names), {module: frozenset(words) for module, words in maybe.items()})
 

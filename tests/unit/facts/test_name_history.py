@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -12,6 +13,7 @@ import measure_names as measuring
 from rekindle.explain.engine import diagnose
 from rekindle.facts import names
 from rekindle.facts.names import find_module, find_name, find_parameter
+from rekindle.formats.simple_index import IndexWheel
 from rekindle.model.version import key
 
 TABLES = sorted((Path(names.__file__).parent / "names/history").glob("*.toml"))
@@ -37,6 +39,7 @@ def test_a_table_is_in_order_and_says_each_thing_once(path: Path) -> None:
     [
         ("torch", "get_default_device", "2.3", None),
         ("torch", "float8_e8m0fnu", "2.7", None),
+        ("torch", "float8_e4m3fn", "2.1", None),
         ("torch.nn", "RMSNorm", "2.4", None),
         ("torch.compiler", "set_stance", "2.6", None),
         ("torch._six", "inf", None, "2.0"),
@@ -59,6 +62,8 @@ def test_names(module: str, name: str, came: str | None, gone: str | None) -> No
 
 def test_what_was_always_there_or_never_is_not_told() -> None:
     assert find_name("PIL.Image", "LANCZOS") is find_name("PIL.Image", "BICUBIC") is None
+    # Submodules that later releases import by themselves, or make known in another way.
+    assert find_name("torch.backends", "mkldnn") is find_name("librosa", "beat") is find_name("onnx", "helper") is None
     assert find_name("torch", "zeros") is find_name("torch", "zerooos") is find_name("nobody_knows_this", "x") is None
     assert find_module("torch.nn") is find_module("torch") is find_module("../../etc/passwd.x") is None
 
@@ -144,6 +149,28 @@ def test_a_name_that_is_made_while_a_module_runs_may_be_there() -> None:
     release = measuring.Release(frozenset(), {"p": words})
     assert measuring._may_be_there("p:OLD", release)
     assert not any(measuring._may_be_there(name, release) for name in ("p:ONE", "q:OLD", "p:", "OLD()", "OLD(OLD)"))
+
+
+def test_a_submodule_is_there_though_no_statement_takes_it_in() -> None:
+    release = measuring.Release(frozenset({"p:", "p.sub:"}), {})
+    assert measuring._may_be_there("p:sub", release) and not measuring._may_be_there("p:other", release)
+
+
+def test_a_module_for_a_newer_python_is_there_with_all_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_sources", lambda *_: [("p/__init__.py", b""), ("p/new.py", b"type of = Made x")])
+    release = measuring.read_release(measuring.Wanted("p", ("p",), "0"), cast("IndexWheel", None))
+    assert "p.new:" in release.names
+    assert measuring._may_be_there("p.new:Made", release) and not measuring._may_be_there("p.new:Other", release)
+
+
+@pytest.mark.parametrize(("code", "is_there"), [(b"__getattr__, *_ = attach_stub(__name__)", True), (b"x = 1", False)])
+def test_a_stub_says_what_a_module_makes_while_it_runs(
+    code: bytes, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [("p/__init__.py", code), ("p/__init__.pyi", b"from .sub import Made"), ("p/sub.py", b"class Made: pass")]
+    monkeypatch.setattr(measuring, "_sources", lambda *_: files)
+    wheel = cast("IndexWheel", None)
+    assert ("p:Made" in measuring.read_release(measuring.Wanted("p", ("p",), "0"), wheel).names) == is_there
 
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "xpu", "compiler"])
