@@ -94,10 +94,11 @@ def find_doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None, *
         return ""
     if not tried or not record.cards:
         return "it says that a card ran it, and no check on a card passed"
-    return _against_bytes(record, facts, code) or _against_driver(record, facts)
+    return _contradict_facts(record, facts, code)
 
 
-def _against_bytes(record: ProofRecord, facts: Facts, code: GpuCode | None) -> str:
+def _contradict_facts(record: ProofRecord, facts: Facts, code: GpuCode | None) -> str:
+    """What the wheel's bytes, or else the driver, say against a card that ran it."""
     if code is None and record.package == "torch":
         flavour = find_flavour(record.version, facts, cuda=record.cuda, rocm=record.rocm)
         platform = platform_of(Os(system=record.system, arch=record.arch))
@@ -110,10 +111,6 @@ def _against_bytes(record: ProofRecord, facts: Facts, code: GpuCode | None) -> s
         answer = covers(code, arch, record.system, facts) if code is not None else None
         if answer is not None and answer.kind == "none":
             return f"it says proven on {card.name}, and that wheel {answer.text}"
-    return ""
-
-
-def _against_driver(record: ProofRecord, facts: Facts) -> str:
     if record.cuda is None or record.driver is None or record.system not in ("linux", "windows"):
         return ""
     floor = toolkit_driver(record.cuda, "windows" if record.system == "windows" else "linux", facts).floor

@@ -201,8 +201,12 @@ def _lines(step: Step, shell: Shell) -> list[str]:
     if step.kind == "run":
         line = " ".join(map(WORD[shell], step.argv))
         return [paste_with(step.env, line, windows=False) if shell == "sh" else line]
+    if step.kind == "write" and shell == "sh":
+        return [f"printf '%s\\n' {sh_words(step.argv)} > {sh_word(folder)}"]
+    if step.kind == "write" and shell == "cmd":
+        return [f"{'>>' if number else '>'}{folder} echo {cmd_echo(line)}" for number, line in enumerate(step.argv)]
     if step.kind == "write":
-        return _write_file(folder, step.argv, shell)
+        return [f"Set-Content -Encoding ascii {folder} {', '.join(map(ps_word, step.argv))}"]
 
     def say(kind: str, value: str, name: str = "") -> list[str]:
         word, rest = WORD[shell](value), value.removeprefix(HERE)
@@ -217,14 +221,6 @@ def _lines(step: Step, shell: Shell) -> list[str]:
     if step.kind == "vcvars":
         return say("vcvars", f" -vcvars_ver={step.argv[0]}" if step.argv[0] else "")
     return say(step.kind, folder)
-
-
-def _write_file(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
-    if shell == "sh":
-        return [f"printf '%s\\n' {sh_words(lines)} > {sh_word(name)}"]
-    if shell == "cmd":
-        return [f"{'>' if number == 0 else '>>'}{name} echo {cmd_echo(line)}" for number, line in enumerate(lines)]
-    return [f"Set-Content -Encoding ascii {name} {', '.join(map(ps_word, lines))}"]
 
 
 # What setup.py forwards as -D by itself, beside three prefixes (tools/setup_helpers/cmake.py of PyTorch).
