@@ -138,15 +138,9 @@ def _read_torch(text: str, python: str | None) -> Torch:
     return Torch(release or None, flavour if is_flavour else None, python)
 
 
-class PackageSettings(NamedTuple):
-    """Variables for a known package's build, and the architectures its wheel will hold for this plan's cards."""
-
-    env: dict[str, str]
-    archs: tuple[str, ...]
-
-
-def package_settings(project: str, version: str, plan: Plan, platform: str) -> PackageSettings:
-    """The switches of a known package for this plan's cards, from the tables; none for an unknown package."""
+def package_settings(project: str, version: str, plan: Plan, platform: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The switches of a known package for this plan's cards, from the tables (none for an unknown package), and the
+    architectures its wheel will hold."""
     facts = load_facts()
     kind = plan.backend
     for row in facts.beside.source:
@@ -162,8 +156,8 @@ def package_settings(project: str, version: str, plan: Plan, platform: str) -> P
             archs = tuple(dict.fromkeys(accepted_arch(sm, row, facts).dotted for sm in sms))
         if row.arch_env and plan.cuda and archs and row.arch_form == "number":
             env[row.arch_env] = ";".join(str(parse_sm(arch).number) for arch in archs)
-        return PackageSettings(env, archs)
-    return PackageSettings({}, plan.arch_list)
+        return env, archs
+    return {}, plan.arch_list
 
 
 def plan_for(plan: Plan, tree: SourceTree) -> Plan:
@@ -177,10 +171,10 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     switches: dict[str, str] = getattr(row, plan.backend) if row else SWITCHES[plan.backend]
     arm = platform.machine().lower() in ("aarch64", "arm64")
     system = "windows" if sys.platform == "win32" else "linux_aarch64" if arm else "linux_x86_64"
-    settings = package_settings(tree.project, tree.version, plan, system)
+    own_env, archs = package_settings(tree.project, tree.version, plan, system)
     release = (plan.torch or load_facts().releases[0]).split("+")[0]
     unfetched = {row.switch: "0" for row in companion_downloads(tree.project, release)}
-    env = {**unfetched, **env, **switches, **settings.env}
+    env = {**unfetched, **env, **switches, **own_env}
     if plan.cuda and plan.arch_list:
         env.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(plan.arch_list))
     if plan.torch:
@@ -194,10 +188,10 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         pins={"ninja": "", **pins},
         compiler=plan.build.compiler,
         toolchain=plan.build.toolchain,
-        arch_list=settings.archs if plan.build.arch_list else (),
+        arch_list=archs if plan.build.arch_list else (),
         memory_gib=plan.build.memory_gib,
     )
-    return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=settings.archs)
+    return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=archs)
 
 
 def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:

@@ -15,6 +15,7 @@ from rekindle.errors import MissingTool
 from rekindle.host.files import write_if_changed
 from rekindle.host.processes import cores
 from rekindle.host.protocol import Host
+from rekindle.host.text import text_of
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.farm import FarmStatus
 from rekindle.toolkits.programs import probe_program
@@ -161,10 +162,9 @@ def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
 
 def _ccache_languages(host: Host, launcher: Launcher) -> dict[str, tuple[int, int]]:
     """Hits and compilations by language, from ccache's log: a line with the file, then what became of it."""
-    text = (host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=64 << 20) or b"").decode("utf-8", "replace")
     counts: dict[str, tuple[int, int]] = {}
     language = None
-    for line in text.splitlines():
+    for line in text_of(host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=64 << 20)).splitlines():
         if line.startswith("# "):
             language = _LANGUAGES.get(os.path.splitext(line)[1].lower(), "others")  # noqa: PTH122
         elif language and line in ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss"):

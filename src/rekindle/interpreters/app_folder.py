@@ -3,6 +3,7 @@
 Nothing is run here: files are looked at, with bounds. What lies in the folder was written by strangers.
 """
 
+import contextlib
 import difflib
 import os
 import re
@@ -118,10 +119,9 @@ def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | Non
 
 def _head_text(file: Path, limit: int = _MOST_BYTES) -> str:
     """How a file begins; empty where it cannot be read."""
-    try:
+    with contextlib.suppress(OSError):
         return read_head(file, limit).decode("utf-8-sig", "replace")
-    except OSError:
-        return ""
+    return ""
 
 
 def _installed_version(python: Path, package: str) -> tuple[str | None, str | None]:
@@ -230,7 +230,6 @@ def conflicts_with(stated: Iterable[Wanted], versions: Mapping[str, str]) -> tup
 
 def _is_satisfied(wish: Requirement, versions: Mapping[str, str]) -> bool:
     version = versions.get(str(canonicalize_name(wish.name)))
-    try:
+    with contextlib.suppress(InvalidVersion):
         return version is None or wish.specifier.contains(Version(version), prereleases=True)
-    except InvalidVersion:
-        return True
+    return True

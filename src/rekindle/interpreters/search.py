@@ -13,6 +13,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
+from rekindle.host.text import text_of
 from rekindle.model.interpreter import Interpreter, is_version, read_interpreter
 from rekindle.model.toml import read_beside
 
@@ -184,6 +185,5 @@ def _is_pattern(path: str) -> bool:
 
 def _conda_environments(host: Host, path: str) -> list[str]:
     """conda keeps a list of every environment it made, wherever that lies."""
-    text = (host.read(path) or b"").decode("utf-8", "replace")
-    lines = [line.strip().rstrip("/\\") for line in text.splitlines()]
+    lines = [line.strip().rstrip("/\\") for line in text_of(host.read(path)).splitlines()]
     return [line for line in lines if line and not _is_pattern(line)]

@@ -215,8 +215,7 @@ def system_version(host: Host, row: ThirdParty) -> str | None:
     for place in _searched(host.env, "headers"):
         # fmt 11 keeps the macro in base.h, which core.h includes.
         for path in host.glob(str(PurePosixPath(place, row.version.header).with_name("*.h"))):
-            text = (host.read(path) or b"").decode("utf-8", "replace")
-            if match := re.search(rf"#\s*define\s+{row.version.macro}\s+(\d+)", text):
+            if match := re.search(rf"#\s*define\s+{row.version.macro}\s+(\d+)", text_of(host.read(path))):
                 number = int(match[1])
                 return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
     return None

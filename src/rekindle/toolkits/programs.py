@@ -5,6 +5,7 @@ on PATH (old trees want the machine's old CMake rather than the newest), else ou
 one installed into the target environment instead.
 """
 
+import contextlib
 import importlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -65,11 +66,9 @@ def _names_of(name: str) -> tuple[str, ...]:
 
 
 def _find_packaged(module: str, attribute: str, name: str) -> str | None:
-    try:
-        folder = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError):
-        return None
-    return shutil.which(name, path=str(folder))
+    with contextlib.suppress(ImportError, AttributeError):
+        return shutil.which(name, path=str(getattr(importlib.import_module(module), attribute)))
+    return None
 
 
 def find_ninja(host: Host, given: str | None) -> Tool:

@@ -82,10 +82,10 @@ def test_a_strangers_extension_gets_what_all_understand() -> None:
     ("archs", "wanted"), [(("8.6",), "80"), (("8.9", "9.0"), "80;90"), (("12.0",), "120"), (("8.0", "8.6"), "80")]
 )
 def test_flash_attn_is_told_in_its_own_words(archs: tuple[str, ...], wanted: str) -> None:
-    own = package_settings("flash-attn", "2.8.3.post2", plan(arch_list=archs), "linux_x86_64")
-    assert own.env == {"FLASH_ATTENTION_FORCE_BUILD": "TRUE", "FLASH_ATTN_CUDA_ARCHS": wanted}
+    env, built = package_settings("flash-attn", "2.8.3.post2", plan(arch_list=archs), "linux_x86_64")
+    assert env == {"FLASH_ATTENTION_FORCE_BUILD": "TRUE", "FLASH_ATTN_CUDA_ARCHS": wanted}
     # What the wheel is read back against is what its build can make.
-    assert [arch.replace(".", "") for arch in own.archs] == wanted.split(";")
+    assert [arch.replace(".", "") for arch in built] == wanted.split(";")
 
 
 def test_settings_of_another_version_or_platform_are_not_taken() -> None:
