@@ -107,16 +107,6 @@ class _Bundling:
             self.progress.stage("find", "what the wheel lacks")
             requires = rules.required_packages(self.source.read(f"{self.folder}/METADATA"))
             collection = collect(wheel_libs, order.rules, order.places, exclude=order.exclude, requires=requires)
-            system = next((lib.system for lib in wheel_libs.values()), "linux")
-            hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
-            report = BundleReport(
-                wheel=str(order.wheel),
-                system="windows" if system == "windows" else "linux",
-                bytes_before=order.wheel.stat().st_size,
-                left=tuple(collection.left.values()),
-                missing=tuple(collection.missing.values()),
-                notes=(_HIP_NOTE,) if hip and order.archs else (),
-            )
             if collection.missing and not order.allow_missing:
                 first = next(iter(collection.missing.values()))
                 raise StageFailed(
@@ -124,25 +114,29 @@ class _Bundling:
                     f"{first.needed_by})",
                     remedy="name their directory with --library-path DIR, or leave them out with --allow-missing",
                 )
+            windows = next((lib.system for lib in wheel_libs.values()), "linux") == "windows"
             self.where = destination(wheel_libs, self.folder)
-            self.placement = self._place_libraries(wheel_libs, collection, system)
-            report = msgspec.structs.replace(report, notes=(*report.notes, *self.placement.notes))
+            names = {key: lib.name for key, lib in collection.brought.items()}
+            self.placement = Placement(names=names, folders=dict.fromkeys(names, (self.where,)))
+            if windows:
+                version = self.folder.removesuffix(".dist-info").rpartition("-")[2]
+                names_of = {"home": self.where, "version": version, "salt": ",".join(map(str, order.archs))}
+                self.placement = place_dlls(wheel_libs, collection, order.rules, self.source, **names_of)
+            hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
+            report = BundleReport(
+                wheel=str(order.wheel),
+                system="windows" if windows else "linux",
+                bytes_before=order.wheel.stat().st_size,
+                left=tuple(collection.left.values()),
+                missing=tuple(collection.missing.values()),
+                notes=((_HIP_NOTE,) if hip and order.archs else ()) + self.placement.notes,
+            )
             if order.dry_run:
                 libs = collection.brought.values()
                 rows = [row for lib in libs for row in self._brought_rows(lib, lib.path.stat().st_size)]
                 return msgspec.structs.replace(report, brought=tuple(rows))
             self._refuse_small_disk(collection)
             return self._write(wheel_libs, collection, report)
-
-    def _place_libraries(self, wheel_libs: dict[str, Linked], collection: Collection, system: str) -> Placement:
-        if system != "windows":
-            names = {key: lib.name for key, lib in collection.brought.items()}
-            return Placement(names=names, folders=dict.fromkeys(names, (self.where,)))
-        version = self.folder.removesuffix(".dist-info").rpartition("-")[2]
-        salt = ",".join(map(str, self.order.archs))
-        return place_dlls(
-            wheel_libs, collection, self.order.rules, self.source, home=self.where, version=version, salt=salt
-        )
 
     def _refuse_small_disk(self, collection: Collection) -> None:
         """The least it takes: the wheel once more, and one library at a time in passing. How well the brought libraries
@@ -252,14 +246,14 @@ class _Bundling:
         trimmed = self._trim(copy, info.filename)
         if patch:
             self.order.set_path(copy, new_path(info.filename, native.rpath, self.where))
-        if renamed:
+        elif renamed:
             rename_imports(copy, renamed)
+        elif not trimmed:
+            out.copy(info)
+            return
         if patch or renamed:
             self.patched.append(info.filename)
-        if patch or renamed or trimmed:
-            out.replace(info, copy)
-        else:
-            out.copy(info)
+        out.replace(info, copy)
 
     def _trim(self, copy: Path, name: str) -> bool:
         if not self.order.archs:
@@ -273,8 +267,10 @@ class _Bundling:
         metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")
         text = rules.without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
         out.add(f"{self.folder}/METADATA", [text.encode("utf-8", "surrogateescape")])
-        wheel = self.source.read(f"{self.folder}/WHEEL").decode("utf-8")
-        out.add(f"{self.folder}/WHEEL", [rules.with_build_tag(wheel, self.tag).encode()])
+        wheel = self.source.read(f"{self.folder}/WHEEL").decode("utf-8").splitlines()
+        # The tag must agree with the file's name.
+        lines = [line for line in wheel if line.strip() and not line.startswith("Build:")]
+        out.add(f"{self.folder}/WHEEL", ["\n".join([*lines, f"Build: {self.tag}", ""]).encode()])
         if brought:
             bill = rules.bill_of_materials(self.target_name, brought, self.order.rules)
             out.add(f"{self.folder}/sboms/rekindle-bundle.cdx.json", [bill])
@@ -284,8 +280,6 @@ class _Bundling:
 
 def destination(wheel_libs: dict[str, Linked], folder: str) -> str:
     """Where libraries go: ``name.libs`` beside the packages; on Linux ``package/lib`` if the wheel has one."""
-    folders = [posixpath.dirname(name) for name, lib in wheel_libs.items() if lib.system == "linux"]
-    for candidate in ("torch/lib", *sorted(name for name in set(folders) if posixpath.basename(name) == "lib")):
-        if candidate in folders:
-            return candidate
-    return f"{folder.split('-')[0]}.libs"
+    folders = {posixpath.dirname(name) for name, lib in wheel_libs.items() if lib.system == "linux"}
+    places = ("torch/lib", *sorted(name for name in folders if posixpath.basename(name) == "lib"))
+    return next((place for place in places if place in folders), f"{folder.split('-')[0]}.libs")

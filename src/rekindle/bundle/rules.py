@@ -110,12 +110,6 @@ def required_packages(metadata: bytes) -> frozenset[str]:
     return frozenset(packages)
 
 
-def with_build_tag(wheel: str, tag: str) -> str:
-    """``Build:`` in the WHEEL file, which must agree with the file name."""
-    lines = [line for line in wheel.splitlines() if line.strip() and not line.startswith("Build:")]
-    return "\n".join([*lines, f"Build: {tag}"]) + "\n"
-
-
 def licence_files(paths: Sequence[Path]) -> dict[str, Path]:
     """Licence texts that lie beside the libraries (in their directory, the one above, or a .dist-info there)."""
     files: dict[str, Path] = {}

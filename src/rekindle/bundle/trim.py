@@ -54,7 +54,11 @@ def trim(path: Path, cards: Sequence[Sm], name: str) -> Trimmed:
             return Trimmed(file=name, kept_whole="it is empty")
         with mmap.mmap(file.fileno(), 0) as data:
             try:
-                plans = [(container, wanted_entries(container.entries, cards)) for container in _containers(data)]
+                binary = open_binary(data, "file")
+                sections = [section for section in binary.sections if section.name in SECTIONS] if binary else []
+                spans = [binary.content(section) for section in sections]  # type: ignore[union-attr, arg-type]
+                containers = [each for start, size in spans for each in read_containers(data, start, size)]
+                plans = [(container, wanted_entries(container.entries, cards)) for container in containers]
             except (Malformed, BadInput) as error:
                 return Trimmed(file=name, kept_whole=error.message)
             dropped = [entry for container, keep in plans for entry in container.entries if entry not in keep]
@@ -63,13 +67,6 @@ def trim(path: Path, cards: Sequence[Sm], name: str) -> Trimmed:
             data.flush()
     archs = sorted({entry.name for entry in dropped}, key=lambda arch: (int("".join(filter(str.isdigit, arch))), arch))
     return Trimmed(file=name, archs=tuple(archs), bytes=sum(entry.header + entry.size for entry in dropped))
-
-
-def _containers(data: mmap.mmap) -> list[Container]:
-    binary = open_binary(data, "file")
-    sections = [section for section in binary.sections if section.name in SECTIONS] if binary else []
-    spans = [binary.content(section) for section in sections]  # type: ignore[union-attr, arg-type]
-    return [container for start, size in spans for container in read_containers(data, start, size)]
 
 
 def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
@@ -83,12 +80,8 @@ def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
         # Entries only ever move towards the front, so none is overwritten before it is read.
         data.move(at, entry.offset, length)
         at += length
-    _write_zeros(data, at, container.offset + container.size)
     struct.pack_into("<Q", data, container.offset + _SIZE_AT, at - start)
-
-
-def _write_zeros(data: mmap.mmap, start: int, end: int) -> None:
-    step = 1 << 20
-    for at in range(start, end, step):
-        stop = min(end, at + step)
-        data[at:stop] = bytes(stop - at)
+    end = container.offset + container.size
+    for zero in range(at, end, 1 << 20):
+        stop = min(end, zero + (1 << 20))
+        data[zero:stop] = bytes(stop - zero)

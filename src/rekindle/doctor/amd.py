@@ -87,13 +87,12 @@ def _pci_slot(values: dict[str, str]) -> str | None:
 
 
 def _bank_memory(host: Asking, properties: str) -> float | None:
-    sizes = []
-    for path in host.glob(properties.removesuffix("properties") + "mem_banks/*/properties"):
-        values = key_values(text_of(host.read(path)), " ")
-        # heap types 1 and 2 are the card's own memory (public and private frame buffer).
-        if values.get("heap_type") in ("1", "2") and values.get("size_in_bytes", "").isdigit():
-            sizes.append(int(values["size_in_bytes"]))
-    return gib(sum(sizes)) if sizes else None
+    paths = host.glob(properties.removesuffix("properties") + "mem_banks/*/properties")
+    banks = [key_values(text_of(host.read(path)), " ") for path in paths]
+    # heap types 1 and 2 are the card's own memory (public and private frame buffer).
+    sizes = [bank.get("size_in_bytes", "") for bank in banks if bank.get("heap_type") in ("1", "2")]
+    known = [int(size) for size in sizes if size.isdigit()]
+    return gib(sum(known)) if known else None
 
 
 def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:

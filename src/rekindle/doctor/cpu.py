@@ -18,7 +18,7 @@ from rekindle.facts import load_facts
 from rekindle.facts.cpus import arm_vendor, read_archspec
 from rekindle.host.asking import Asking
 from rekindle.host.protocol import Cpuid
-from rekindle.host.text import text_of
+from rekindle.host.text import key_values, text_of
 from rekindle.model.machine import Cpu
 from rekindle.model.toml import read_beside
 
@@ -33,29 +33,23 @@ def probe_cpu(host: Asking) -> Cpu:
     allowed = allowed_processors(host)
     # Said only where it is less than the machine has.
     limited = allowed is not None and (threads is None or allowed < threads)
-    return replace(_read_cpu(host, raw), cores=cores, threads=threads, allowed=allowed if limited else None)
-
-
-def _read_cpu(host: Asking, raw: str) -> Cpu:
+    cpu = Cpu()
     if host.machine == "x86_64" and (cpuid := host.cpuid()) is not None:
-        return _read_cpuid(cpuid)
-    if raw:
-        return _read_proc(host, raw)
-    if host.system == "windows":
-        return _read_registry(host)
-    host.gap("processor", "neither cpuid nor /proc/cpuinfo answered")
-    return Cpu()
+        vendor = _registers_text(cpuid, (0, 0), order=(1, 3, 2))
+        name = "".join(_registers_text(cpuid, (0x80000002 + i, 0), order=(0, 1, 2, 3)) for i in range(3))
+        cpu = _known_cpu("x86_64", tidy_name(name), vendor, features_of(cpuid))
+    elif raw:
+        cpu = _read_proc(host, raw)
+    elif host.system == "windows":
+        cpu = _read_registry(host)
+    else:
+        host.gap("processor", "neither cpuid nor /proc/cpuinfo answered")
+    return replace(cpu, cores=cores, threads=threads, allowed=allowed if limited else None)
 
 
 def _known_cpu(machine: str, name: str, vendor: str | None, features: set[str], part: str = "") -> Cpu:
     kind = match_microarchitecture(load_facts(), machine, vendor, features, part)
     return Cpu(name=name or None, vendor=vendor or None, microarchitecture=kind, features=tuple(sorted(features)))
-
-
-def _read_cpuid(cpuid: Cpuid) -> Cpu:
-    vendor = _registers_text(cpuid, (0, 0), order=(1, 3, 2))
-    name = "".join(_registers_text(cpuid, (0x80000002 + i, 0), order=(0, 1, 2, 3)) for i in range(3))
-    return _known_cpu("x86_64", tidy_name(name), vendor, features_of(cpuid))
 
 
 def _registers_text(cpuid: Cpuid, leaf: tuple[int, int], order: tuple[int, ...]) -> str:
@@ -86,11 +80,7 @@ def features_of(cpuid: Cpuid) -> set[str]:
 
 
 def _read_proc(host: Asking, raw: str) -> Cpu:
-    first: dict[str, str] = {}
-    for line in raw.split("\n\n")[0].splitlines():
-        key, mark, value = line.partition(":")
-        if mark:
-            first.setdefault(key.strip(), value.strip())
+    first = key_values(raw.split("\n\n")[0], ":")
     name = tidy_name(first.get("model name") or first.get("Model") or "")
     if host.machine == "aarch64":
         implementer, part, features = _read_arm(host, first)

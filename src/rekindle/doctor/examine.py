@@ -9,9 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
-import msgspec
 from msgspec.structs import replace
 
 from rekindle import __version__
@@ -45,19 +44,11 @@ OUR_BUG = "a bug in rekindle"
 Probe = Callable[[Asking], Any]
 
 
-class Answers(msgspec.Struct, kw_only=True):
-    """What the probes found, by name; a probe that did not finish is missing here and named in ``gaps``."""
-
-    by_probe: dict[str, Any] = msgspec.field(default_factory=dict)
-    gaps: list[Gap] = msgspec.field(default_factory=list)
-    asked: list[Asking] = msgspec.field(default_factory=list)
-
-
-class Examined(msgspec.Struct, frozen=True, kw_only=True):
+class Examined(NamedTuple):
     """The document, and everything that was asked for it (for a capture)."""
 
     examination: Examination
-    answers: Answers
+    asked: list[Asking]
 
 
 def examine(
@@ -87,8 +78,7 @@ def examine(
         "package managers": find_managers,
         "programs that hold torch": probe_holders,
     }
-    answers = run_probes(host, probes, deadline=begin + deadline_s, progress=progress)
-    by_probe = answers.by_probe
+    by_probe, gaps, asked = run_probes(host, probes, begin + deadline_s, progress or Silent())
     memory: MemoryLimits = by_probe.get("memory", MemoryLimits())
     graphics: Graphics = by_probe.get("graphics", Graphics())
     disks: tuple[Volume, ...] = by_probe.get("disks", ())
@@ -117,18 +107,12 @@ def examine(
         managers=by_probe.get("package managers", ()),
         workspace=place,
         torch_users=by_probe.get("programs that hold torch", ()),
-        gaps=tuple(answers.gaps),
+        gaps=gaps,
     )
     checks, ready = check_machine(case)
-    examination = replace(
-        machine,
-        checks=checks,
-        ready=ready,
-        gaps=tuple(answers.gaps),
-        evidence=tuple(note for asking in answers.asked for note in list(asking.evidence)),
-        seconds=round(time.monotonic() - begin, 2),
-    )
-    return Examined(examination=examination, answers=answers)
+    evidence = tuple(note for asking in asked for note in list(asking.evidence))
+    seconds = round(time.monotonic() - begin, 2)
+    return Examined(replace(machine, checks=checks, ready=ready, gaps=gaps, evidence=evidence, seconds=seconds), asked)
 
 
 def probe_gpus(host: Asking) -> Graphics:
@@ -140,9 +124,10 @@ def probe_gpus(host: Asking) -> Graphics:
 
 
 def run_probes(
-    host: Host, probes: Mapping[str, Probe], *, deadline: float, progress: Progress | None = None
-) -> Answers:
-    """Run all of them at once; ``deadline`` (monotonic) holds for the lot."""
+    host: Host, probes: Mapping[str, Probe], deadline: float, progress: Progress
+) -> tuple[dict[str, Any], tuple[Gap, ...], list[Asking]]:
+    """Run all of them at once; ``deadline`` (monotonic) holds for the lot. What they found by name, without those that
+    did not finish; what could not be learned, those included; and what was asked."""
     asked = {name: Asking(host, name, deadline) for name in probes}
     found: dict[str, Any] = {}
     errors: dict[str, Exception] = {}
@@ -157,22 +142,6 @@ def run_probes(
     threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in probes]
     for thread in threads:
         thread.start()
-    _wait_for_probes(threads, deadline, progress or Silent())
-    # Copied, because a probe that is still running may go on noting.
-    answers = Answers(by_probe=dict(found), asked=list(asked.values()))
-    for name, asking in asked.items():
-        answers.gaps += list(asking.gaps)
-        if name in errors:
-            # Our own mistake in one probe must not hide the rest of the machine; it is said, not swallowed.
-            answers.gaps.append(Gap(what=name, why=f"{OUR_BUG} ({errors[name]!r:.200}); please report it"))
-        elif name not in answers.by_probe:
-            last = asking.evidence[-1].asked if asking.evidence else "its first question"
-            answers.gaps.append(Gap(what=name, why=f"no answer in time (after {last})"))
-    return answers
-
-
-def _wait_for_probes(threads: list[threading.Thread], deadline: float, progress: Progress) -> None:
-    """Until all are done or the deadline; from the second second on, say whom one waits for."""
     begin = time.monotonic()
     while threads and (left := deadline - time.monotonic()) > 0:
         threads[0].join(min(left, 0.5))
@@ -180,17 +149,25 @@ def _wait_for_probes(threads: list[threading.Thread], deadline: float, progress:
         waited = time.monotonic() - begin
         if threads and waited > 1.5:
             progress.step(waited, deadline - begin, "waiting for " + ", ".join(thread.name for thread in threads))
+    # Copied, because a probe that is still running may go on noting.
+    answers, gaps = dict(found), []
+    for name, asking in asked.items():
+        gaps += list(asking.gaps)
+        if name in errors:
+            # Our own mistake in one probe must not hide the rest of the machine; it is said, not swallowed.
+            gaps.append(Gap(what=name, why=f"{OUR_BUG} ({errors[name]!r:.200}); please report it"))
+        elif name not in answers:
+            last = asking.evidence[-1].asked if asking.evidence else "its first question"
+            gaps.append(Gap(what=name, why=f"no answer in time (after {last})"))
+    return answers, tuple(gaps), list(asked.values())
 
 
 def write_examination(examined: Examined, directory: Path) -> Path:
     """Write all that was asked and answered as a capture, with nobody named in it, to be replayed anywhere."""
-    record = join_records(asking.record for asking in examined.answers.asked)
-    record.about = {
-        "kind": "recorded",
-        "title": f"{examined.examination.os.distro or examined.examination.os.system}, "
-        + (", ".join(gpu.name or gpu.vendor for gpu in examined.examination.gpus) or "no GPU"),
-        "written_by": f"rekindle {__version__} doctor --capture",
-    }
+    record, machine = join_records(asking.record for asking in examined.asked), examined.examination
+    gpus = ", ".join(gpu.name or gpu.vendor for gpu in machine.gpus) or "no GPU"
+    title = f"{machine.os.distro or machine.os.system}, {gpus}"
+    record.about = {"kind": "recorded", "title": title, "written_by": f"rekindle {__version__} doctor --capture"}
     path = directory / "capture.toml"
     write_for_user(path, render_capture(redactor_for(record.env, platform.node()).record(record)))
     return path

@@ -47,11 +47,7 @@ def allowed_processors(host: Asking) -> float | None:
     """The smallest of quota and affinity; None where nothing limits or nobody says (Windows)."""
     if host.system != "linux":
         return None
-    return min((limit for limit in (_cpu_quota(host), _cpu_affinity(host)) if limit is not None), default=None)
-
-
-def _cpu_quota(host: Asking) -> float | None:
-    shares = []
+    limits: list[float] = []
     for version, place in groups_of(host.read, "cpu"):
         if version == 2:
             words = text_of(host.read(f"{place}/cpu.max")).split()
@@ -59,17 +55,13 @@ def _cpu_quota(host: Asking) -> float | None:
             words = [text_of(host.read(f"{place}/cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
         # "max" (v2) and -1 (v1) mean: no limit.
         if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
-            shares.append(round(int(words[0]) / int(words[1]), 2))
-    return min(shares, default=None)
-
-
-def _cpu_affinity(host: Asking) -> float | None:
+            limits.append(round(int(words[0]) / int(words[1]), 2))
     match = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)", text_of(host.read("/proc/self/status")), re.MULTILINE)
-    if match is None:
-        return None
-    spans = [part.split("-") for part in match[1].split(",")]
-    counts = [int(span[-1]) - int(span[0]) + 1 for span in spans if len(span) < 3 and all(map(str.isdigit, span))]
-    return float(sum(counts)) if sum(counts) > 0 else None
+    spans = [part.split("-") for part in match[1].split(",")] if match else []
+    affinity = sum(int(span[-1]) - int(span[0]) + 1 for span in spans if len(span) < 3 and all(map(str.isdigit, span)))
+    if affinity > 0:
+        limits.append(float(affinity))
+    return min(limits, default=None)
 
 
 def probe_disks(host: Asking, *, workspace: str) -> tuple[Volume, ...]:

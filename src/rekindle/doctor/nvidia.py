@@ -18,7 +18,6 @@ from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
 from rekindle.readiness.case import Cards
 
-_COMPATIBLE = "/proc/device-tree/compatible"
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
 
 
@@ -77,9 +76,7 @@ def _has_library(host: Asking) -> bool:
 
 def _kernel_driver(host: Asking) -> str | None:
     """The version of the kernel module that is loaded (Linux), which an update may have left behind."""
-    if host.system != "linux":
-        return None
-    text = text_of(host.read("/proc/driver/nvidia/version"))
+    text = text_of(host.read("/proc/driver/nvidia/version")) if host.system == "linux" else ""
     match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", text)
     return match[1] if match else None
 
@@ -161,19 +158,16 @@ def _why_no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
 
 def _registry_driver(cards: Sequence[PciCard]) -> str | None:
     """Windows writes driver 470.05 as 27.21.14.7005: the last five digits, with the dot two from the end."""
-    for card in cards:
-        if card.driver_version and card.driver == "NVIDIA":
-            digits = card.driver_version.replace(".", "")[-5:]
-            if digits.isdigit():
-                return f"{int(digits[:3])}.{digits[3:]}"
-    return None
+    versions = [card.driver_version for card in cards if card.driver_version and card.driver == "NVIDIA"]
+    endings = [version.replace(".", "")[-5:] for version in versions]
+    return next((f"{int(digits[:3])}.{digits[3:]}" for digits in endings if digits.isdigit()), None)
 
 
 def find_jetson(host: Asking) -> Cards:
     """The board's GPU and its L4T release; nothing on any other machine."""
     if host.system != "linux" or host.machine != "aarch64":
         return Cards()
-    names = text_of(host.read(_COMPATIBLE)).split("\0")
+    names = text_of(host.read("/proc/device-tree/compatible")).split("\0")
     if not any(name.startswith("nvidia,tegra") for name in names):
         return Cards()
     rows = [row for row in load_facts().nvidia.jetson if row.device_tree in names]
@@ -189,13 +183,8 @@ def find_jetson(host: Asking) -> Cards:
         how="device-tree",
         note="shares the memory of the system",
     )
-    return Cards(gpus=(gpu,), l4t=_l4t(host))
-
-
-def _l4t(host: Asking) -> str | None:
-    """``# R36 (release), REVISION: 4.3, GCID: …`` → ``36.4.3``: Tegra's driver comes with the board's system."""
+    # "# R36 (release), REVISION: 4.3, GCID: …" is 36.4.3: Tegra's driver comes with the board's system.
     match = re.search(r"R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)", text_of(host.read("/etc/nv_tegra_release")))
     if match is None:
         host.gap("L4T release", "there is no /etc/nv_tegra_release (not NVIDIA's system, or a bare container)")
-        return None
-    return f"{match[1]}.{match[2]}"
+    return Cards(gpus=(gpu,), l4t=f"{match[1]}.{match[2]}" if match else None)

@@ -53,10 +53,9 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
     if len(distinct) > _MAX_PYTHONS:
         host.gap("some Pythons", f"only the first {_MAX_PYTHONS} of {len(distinct)} were asked")
 
-    def ask(path: str) -> Interpreter | str:
-        return read_interpreter(path, host.python(path, timeout=host.left(4)))
-
-    answers = ask_each(host, paths, ask, at_once=_AT_ONCE)
+    answers = ask_each(
+        host, paths, lambda path: read_interpreter(path, host.python(path, timeout=host.left(4))), at_once=_AT_ONCE
+    )
     unique: dict[str, Interpreter] = {}
     for path in paths:
         answer = answers.get(path, "it did not answer in time")
@@ -68,14 +67,20 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
     for python in sorted(unique.values(), key=lambda answer: version_key(answer.version), reverse=True):
         note = None if python.headers else "no headers (Python.h)"
         note = "32 bit: no torch is published for it" if python.bits == 32 else note
-        found = Python(version=python.version, path=python.path, abi=python.abi, kind=python.kind, note=note)
-        pythons.append(found)
+        pythons.append(Python(version=python.version, path=python.path, abi=python.abi, kind=python.kind, note=note))
     return tuple(pythons), {answer.path: answer for answer in unique.values()}
 
 
 _MAX_TRIED = 3
 # The switches a user asks about; the others are the build system's own business.
 _SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn", "magma", "cusparselt", "kleidiai"}
+_SWITCH = re.compile(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", re.MULTILINE)
+# A process killed by a signal ends with its negative number (Linux), or an NTSTATUS (Windows).
+_ENDINGS = (
+    ((-4, 0xC000001D, -1073741795), "illegal instruction: it was built for a newer processor"),
+    ((-11, 0xC0000005, -1073741819), "it crashes while loading"),
+    ((-9,), "it was killed while loading (out of memory?)"),
+)
 
 
 class TrialAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +108,10 @@ def _read_torch(host: Asking, python: str, place: str, version: str) -> Installe
     slash = "\\" if "\\" in place else "/"
     path = f"{place}{slash}torch"
     text = text_of(host.read(f"{path}{slash}version.py"))
+    # The build's switches stand in the headers it installs: #define AT_MKL_ENABLED() 1
+    files = (("Config.h",), ("cuda", "CUDAConfig.h"))
+    headers = "".join(text_of(host.read(slash.join((path, "include", "ATen", *file)))) for file in files)
+    switches = {name.lower() for name in _SWITCH.findall(headers)}
 
     def value(name: str) -> str | None:
         match = re.search(rf"^{name}(?:\s*:[^=]+)?\s*=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
@@ -114,16 +123,8 @@ def _read_torch(host: Asking, python: str, place: str, version: str) -> Installe
         path=path,
         cuda=value("cuda"),
         rocm=value("hip"),
-        built_with=_read_switches(host, f"{path}{slash}include{slash}ATen", slash),
+        built_with=tuple(sorted(switches & _SWITCHES)),
     )
-
-
-def _read_switches(host: Asking, headers: str, slash: str) -> tuple[str, ...]:
-    """The build's switches, from the headers it installs: ``#define AT_MKL_ENABLED() 1``."""
-    files = (f"{headers}{slash}Config.h", f"{headers}{slash}cuda{slash}CUDAConfig.h")
-    text = "".join(text_of(host.read(file)) for file in files)
-    names = re.findall(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", text, re.MULTILINE)
-    return tuple(sorted({name.lower() for name in names if name.lower() in _SWITCHES}))
 
 
 def _try_torch(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
@@ -135,19 +136,10 @@ def _try_torch(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledT
         host.gap(f"torch {torch.version}", "it did not load in time")
         return torch
     works, why = answer.works, answer.error or answer.gpu_error
-    if works is None and answer.exit_code is not None:
-        works, why = False, _explain_exit(answer.exit_code, why)
+    if works is None and (code := answer.exit_code) is not None:
+        other = f"loading it ends with exit code {code}: {why}"
+        works, why = False, next((reason for codes, reason in _ENDINGS if code in codes), other)
     return replace(torch, works=works, gpu_works=answer.gpu_works, archs=answer.arch_list, why=why)
-
-
-def _explain_exit(code: int, error: object) -> str:
-    """A process killed by a signal ends with its negative number (Linux), or an NTSTATUS (Windows)."""
-    endings = (
-        ((-4, 0xC000001D, -1073741795), "illegal instruction: it was built for a newer processor"),
-        ((-11, 0xC0000005, -1073741819), "it crashes while loading"),
-        ((-9,), "it was killed while loading (out of memory?)"),
-    )
-    return next((why for codes, why in endings if code in codes), f"loading it ends with exit code {code}: {error}")
 
 
 def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:

@@ -8,7 +8,6 @@ from rekindle.model.machine import Os
 from rekindle.model.toml import read_beside
 from rekindle.toolkits.libraries import find_libc
 
-_WINDOWS_VERSION = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
 # The first build that calls itself Windows 11; the registry's ProductName still says 10 there.
 _WINDOWS_11_BUILD = 22000
 _MAX_HOLDERS = 5
@@ -24,10 +23,6 @@ def probe_os(host: Asking) -> Os:
     if host.system == "macos":
         version = host.run(["sw_vers", "-productVersion"], timeout=host.left(2)).out.strip()
         return Os(system="macos", distro=f"macos {version}".strip(), arch=host.machine)
-    return _read_linux(host)
-
-
-def _read_linux(host: Asking) -> Os:
     release = key_values(text_of(host.read("/etc/os-release") or host.read("/usr/lib/os-release")))
     name = " ".join(part for part in (release.get("ID"), release.get("VERSION_ID")) if part) or None
     if name is None:
@@ -61,11 +56,9 @@ def _find_container(host: Asking) -> str | None:
         return "kubernetes"
     if host.env.get("APPTAINER_CONTAINER") or host.env.get("SINGULARITY_CONTAINER"):
         return "apptainer"
-    for line in text_of(host.read("/proc/1/cgroup")).splitlines():
-        for word in ("docker", "kubepods", "containerd", "lxc", "libpod"):
-            if f"/{word}" in line:
-                return {"kubepods": "kubernetes", "libpod": "podman"}.get(word, word)
-    return None
+    words = {"docker": "docker", "kubepods": "kubernetes", "containerd": "containerd", "lxc": "lxc", "libpod": "podman"}
+    lines = text_of(host.read("/proc/1/cgroup")).splitlines()
+    return next((words[word] for line in lines for word in words if f"/{word}" in line), None)
 
 
 def _find_hypervisor(host: Asking, wsl: bool) -> str | None:
@@ -91,7 +84,7 @@ def _find_hypervisor(host: Asking, wsl: bool) -> str | None:
 
 
 def _read_windows(host: Asking) -> Os:
-    key = host.registry(_WINDOWS_VERSION)
+    key = host.registry(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion")
     distro = kernel = None
     if key is None:
         host.gap("Windows version", "the registry did not say")
@@ -99,11 +92,8 @@ def _read_windows(host: Asking) -> Os:
         build = str(key.values.get("CurrentBuildNumber") or key.values.get("CurrentBuild") or "")
         product = str(key.values.get("ProductName", ""))
         number = "11" if build.isdigit() and int(build) >= _WINDOWS_11_BUILD else "10"
-        if "Server" in product:
-            distro = product.lower()
-        else:
-            display = key.values.get("DisplayVersion") or key.values.get("ReleaseId") or ""
-            distro = f"windows {number} {display}".strip()
+        display = key.values.get("DisplayVersion") or key.values.get("ReleaseId") or ""
+        distro = product.lower() if "Server" in product else f"windows {number} {display}".strip()
         revision = key.values.get("UBR")
         kernel = f"10.0.{build}" + (f".{revision}" if revision is not None else "")
     bios = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\BIOS")

@@ -69,13 +69,10 @@ class Cards(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str | None = None
 
 
-_NO_CARDS = Cards()
-
-
 class Graphics(msgspec.Struct, frozen=True, kw_only=True):
-    nvidia: Cards = _NO_CARDS
-    amd: Cards = _NO_CARDS
-    intel: Cards = _NO_CARDS
+    nvidia: Cards = Cards()
+    amd: Cards = Cards()
+    intel: Cards = Cards()
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:

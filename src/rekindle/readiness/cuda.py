@@ -109,19 +109,14 @@ def _no_host_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> s
 def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
     """The planned toolkit's compiler for the list of tools, refused where it is missing, another, or does not take
     ``compiler``; empty for a CPU build."""
-    if plan.cuda:
-        return _find_planned_cuda(host, plan.cuda, settings, compiler)
-    if not plan.rocm:
-        return {}
-    if (hipcc := find_hipcc(host, settings)) is None:
-        remedy = f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells"
-        raise MissingTool(f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine", remedy=remedy)
-    return {"hipcc": hipcc}
-
-
-def _find_planned_cuda(host: Host, cuda: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    nvcc = find_nvcc(host, settings, cuda)
-    if nvcc is None:
+    if not (cuda := plan.cuda):
+        if not plan.rocm:
+            return {}
+        if (hipcc := find_hipcc(host, settings)) is None:
+            remedy = f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells"
+            raise MissingTool(f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine", remedy=remedy)
+        return {"hipcc": hipcc}
+    if (nvcc := find_nvcc(host, settings, cuda)) is None:
         remedy = f"install CUDA {cuda}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells"
         raise MissingTool(f"the plan wants CUDA {cuda}, but there is no nvcc on this machine", remedy=remedy)
     release = nvcc_release(host, nvcc)
@@ -144,18 +139,14 @@ def _refuse_host_compiler(host: Host, cuda: str, compiler: str) -> None:
     kind, version = banner
     short = ".".join(version.split(".")[:2])
     if takes_compiler(row, kind, version) is False:
+        # The line that brings the newest one nvcc takes, and how it is named to the build.
+        name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest_compiler(row, kind)}"
+        use = f"the same command with --set CUDAHOSTCXX={name}"
         raise BadInput(
             f"CUDA {cuda} cannot use {kind} {short} ({compiler}) as its host compiler;"
             f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
-            remedy=_other_compiler(host, row, kind),
+            remedy=use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}",
         )
-
-
-def _other_compiler(host: Host, row: CudaToolkit, kind: str) -> str:
-    """The line that brings the newest one nvcc takes, and how it is named to the build."""
-    name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest_compiler(row, kind)}"
-    use = f"the same command with --set CUDAHOSTCXX={name}"
-    return use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}"
 
 
 def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
@@ -255,7 +246,7 @@ def cudnn_of_machine(case: ExaminedMachine) -> Checks:
     if not case.graphics.nvidia.gpus:
         return
     cudnns = [t for t in case.machine.toolkits if t.kind == "cudnn" and "no headers" not in (t.note or "")]
-    wrong = cudnn_misfits(case.machine) + cudnn_cards(case.machine)
+    wrong = cudnn_misfits(case.machine)
     bad = {misfit.toolkit for misfit in wrong if misfit.blocking}
     good = [toolkit for toolkit in cudnns if toolkit not in bad]
     versions = ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good)) or None
@@ -269,36 +260,24 @@ def cudnn_of_machine(case: ExaminedMachine) -> Checks:
 
 
 def cudnn_misfits(machine: Machine) -> list[Misfit]:
-    """cuDNNs with headers (a build would take them) that belong to no CUDA toolkit of this machine."""
-    cuda = [t for t in machine.toolkits if t.kind == "cuda" and t.version and not _from_pip(t)]
+    """cuDNNs a build would take that belong to no CUDA toolkit of this machine, or have no code for a card of it."""
+    # What pip brought is no toolkit that a build takes.
+    kept = [t for t in machine.toolkits if not (t.note or "").startswith("pip")]
+    cuda, cards = [t for t in kept if t.kind == "cuda" and t.version], _nvidia_cards(machine)
     misfits = []
-    for toolkit in machine.toolkits:
-        made_for = re.search(r"for CUDA (\d+)", toolkit.note or "")
-        if toolkit.kind != "cudnn" or _from_pip(toolkit) or made_for is None or not cuda:
+    for toolkit in kept:
+        made_for = re.search(r"for CUDA ((\d+)(?:\.\d+)?)", toolkit.note or "")
+        if toolkit.kind != "cudnn" or made_for is None:
             continue
-        if not any(version_key(t.version)[0] == int(made_for[1]) for t in cuda):
+        if cuda and not any(version_key(t.version)[0] == int(made_for[2]) for t in cuda):
             have = ", ".join(str(t.version) for t in cuda)
             why = f"cuDNN {toolkit.version} is made {toolkit.note}; the toolkit here is CUDA {have}"
             misfits.append(Misfit(toolkit=toolkit, why=why))
-    return misfits
-
-
-def cudnn_cards(machine: Machine) -> list[Misfit]:
-    """cuDNNs that have no code for a card of this machine."""
-    misfits = []
-    cards = _nvidia_cards(machine)
-    for toolkit in (t for t in machine.toolkits if t.kind == "cudnn" and not _from_pip(t)):
-        made_for = re.search(r"for CUDA (\d+(?:\.\d+)?)", toolkit.note or "")
-        if made_for is None or not toolkit.version:
-            continue
-        answers = [(gpu, cudnn_covers(toolkit.version, made_for[1], gpu.arch, load_facts())) for gpu in cards]
+        known = cards if toolkit.version else []
+        answers = [(gpu, cudnn_covers(toolkit.version or "", made_for[1], gpu.arch, load_facts())) for gpu in known]
         without = [f"{answer.text} ({gpu.name})" for gpu, answer in answers if answer.kind == "partly"]
         misfits += [Misfit(toolkit=toolkit, why=why, blocking=len(without) == len(cards)) for why in without]
     return misfits
-
-
-def _from_pip(toolkit: Toolkit) -> bool:
-    return (toolkit.note or "").startswith("pip")
 
 
 def driver_misfit(machine: Machine, cuda: str | None, *, ptx: bool = False) -> str | None:

@@ -5,7 +5,6 @@ here.
 
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
@@ -25,7 +24,6 @@ from rekindle.readiness.case import (
     TO_BOTH,
     Checks,
     ExaminedMachine,
-    MachineRule,
     PlannedBuild,
     build_check,
     find_managers,
@@ -79,20 +77,16 @@ def headers_of_machine(case: ExaminedMachine) -> Checks:
 def find_build_python(host: Host, python: str) -> Interpreter:
     """The Python that ``python`` (a path, a name or a version such as 3.10) means, with the headers a build needs."""
     interpreter = find_interpreter(host, python, with_headers=True)
-    if not interpreter.headers:
-        found = f"Python {interpreter.version} at {interpreter.path}"
-        text = f"{found} has no headers ({interpreter.include}/Python.h is missing)"
-        raise BadInput(text, remedy=_bring_headers(host, interpreter.version))
-    return interpreter
-
-
-def _bring_headers(host: Host, version: str) -> str:
+    if interpreter.headers:
+        return interpreter
+    remedy = "install its development package (python3-dev or alike)"
     if host.system == "windows":
-        return "name a Python of python.org, winget or conda with --python; an embeddable one has no headers"
-    manager = manager_here(host)
-    if manager is None or manager.python_headers is None:
-        return "install its development package (python3-dev or alike)"
-    return bring_packages(host, [manager.python_headers.format(version=minor(version))], manager)
+        remedy = "name a Python of python.org, winget or conda with --python; an embeddable one has no headers"
+    elif (manager := manager_here(host)) is not None and manager.python_headers is not None:
+        package = manager.python_headers.format(version=minor(interpreter.version))
+        remedy = bring_packages(host, [package], manager)
+    lacks = f"has no headers ({interpreter.include}/Python.h is missing)"
+    raise BadInput(f"Python {interpreter.version} at {interpreter.path} {lacks}", remedy=remedy)
 
 
 def python_for_build(host: Host, build: PlannedBuild) -> Checks:
@@ -233,26 +227,19 @@ def _is_cured(hazard: Hazard, plan: Plan) -> bool:
     return is_set or (hazard.patch is not None and hazard.patch in plan.build.patches)
 
 
-def program_of_machine(name: str, *, least: Callable[[], str | None] = lambda: None) -> MachineRule:
-    """A program that every build starts, not older than ``least``."""
-
-    def check(case: ExaminedMachine) -> Checks:
-        minimum, version = least(), case.machine.tools.get(name)
-        good = version is not None and not _too_old(version, minimum)
-        want = f"{minimum} or newer" if minimum else None
-        yield build_check(name, "ok" if good else "fail", version, want=want, fix=None if good else case.fix(name))
-
-    return check
+def program_of_machine(case: ExaminedMachine, *, name: str) -> Checks:
+    """A program that every build starts; no CMake older than what any torch 2 takes. The newest release may want more,
+    and its plan says so."""
+    minimum = load_facts().era("2.0.0").cmake_min if name == "cmake" else None
+    version = case.machine.tools.get(name)
+    good = version is not None and not _too_old(version, minimum)
+    want = f"{minimum} or newer" if minimum else None
+    yield build_check(name, "ok" if good else "fail", version, want=want, fix=None if good else case.fix(name))
 
 
 def _too_old(version: str, least: str | None) -> bool:
     """One that does not say its version is given the benefit of the doubt."""
     return least is not None and version != "?" and version_key(version) < version_key(least)
-
-
-def oldest_cmake() -> str | None:
-    """The oldest CMake that any torch 2 takes; the newest release may want more, and its plan says so."""
-    return load_facts().era("2.0.0").cmake_min
 
 
 def cmake_for_build(host: Host, build: PlannedBuild) -> Checks:

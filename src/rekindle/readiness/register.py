@@ -5,6 +5,7 @@ Everything that can fail at the end of a build is asked at its start, in seconds
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from rekindle.errors import NotReady, RekindleError
@@ -34,9 +35,9 @@ REGISTER = (
     Question("memory", space.memory_of_machine),
     Question("compiler", programs.compiler_of_machine, programs.compiler_for_build),
     Question("python-headers", programs.headers_of_machine),
-    Question("git", programs.program_of_machine("git")),
-    Question("cmake", programs.program_of_machine("cmake", least=programs.oldest_cmake), programs.cmake_for_build),
-    Question("ninja", programs.program_of_machine("ninja"), programs.ninja_for_build),
+    Question("git", partial(programs.program_of_machine, name="git")),
+    Question("cmake", partial(programs.program_of_machine, name="cmake"), programs.cmake_for_build),
+    Question("ninja", partial(programs.program_of_machine, name="ninja"), programs.ninja_for_build),
     Question("ccache", programs.ccache_of_machine),
     Question("third-parties", None, supplies.libraries_for_build),
     Question("submodules", None, supplies.submodules_for_build),

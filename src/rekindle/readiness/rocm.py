@@ -5,14 +5,13 @@ ours. What it links without demanding it (roctx) is a row of the supply table.
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from rekindle.compat.resources import needs_for, rocm_packages
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.host.text import version_key
+from rekindle.host.text import text_of, version_key
 from rekindle.model.arch import Gfx
 from rekindle.model.machine import Machine, Toolkit
 from rekindle.model.plan import Plan
@@ -23,7 +22,6 @@ from rekindle.toolkits.libraries import find_lacks
 from rekindle.toolkits.programs import bring_packages, manager_here
 from rekindle.toolkits.rocm import rocm_home
 
-_LOAD = "cmake/public/LoadHIP.cmake"
 _DEMANDED = re.compile(r"^\s*find_package\w*\(\s*(\w[\w-]*)\s[^)]*\bREQUIRED\b", re.MULTILINE)
 _FOLDERS = ("lib/cmake", "lib64/cmake", "lib/*-linux-gnu/cmake", "share/cmake", "*/lib/cmake")
 
@@ -62,13 +60,14 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
     home = rocm_home(host, build.settings)
     if tree is None or home is None:
         return  # the compiler check says that there is no hipcc
-    names = demanded(host, tree.root)
-    configs = {name: (f"{name}/{name}-config.cmake", f"{name}/{name}Config.cmake") for name in names}
-
-    def has_file(files: Sequence[str]) -> bool:
-        return any(host.glob(str(PurePosixPath(home, folder, file))) for folder in _FOLDERS for file in files)
-
-    lacks = {name: name for name, files in configs.items() if not has_file(files)}
+    text = text_of(host.read(str(PurePosixPath(tree.root, "cmake/public/LoadHIP.cmake"))))
+    # Upper-case HIP is a module of its own that the compiler's package brings.
+    names = dict.fromkeys(name for name in _DEMANDED.findall(text) if name != "HIP")
+    lacks = {}
+    for name in names:
+        files = (f"{name}/{name}-config.cmake", f"{name}/{name}Config.cmake")
+        if not any(host.glob(str(PurePosixPath(home, folder, file))) for folder in _FOLDERS for file in files):
+            lacks[name] = name
     linked = needs_for(tree.version.split("+")[0], backend="rocm") if names else ()
     env = {**host.env, **build.recipe.env}
     # Before 5.2 every part had a folder of its own.
@@ -89,10 +88,3 @@ def refuse_cuda_tree(plan: Plan, tree: SourceTree) -> None:
     if plan.rocm and plan.project == "torch" and not tree.hipified:
         text = f"{tree.root} is a CUDA tree, and the plan wants ROCm"
         raise BadInput(text, remedy=f"rekindle source hipify {tree.root}")
-
-
-def demanded(host: Host, root: str) -> tuple[str, ...]:
-    """The CMake packages this tree will not go on without."""
-    text = (host.read(str(PurePosixPath(root, _LOAD))) or b"").decode("utf-8", "replace")
-    # Upper-case HIP is a module of its own that the compiler's package brings.
-    return tuple(dict.fromkeys(name for name in _DEMANDED.findall(text) if name != "HIP"))

@@ -141,7 +141,14 @@ def check_companion(host: Host, plan: Plan) -> Checks:
     rows = companion_needs(plan.project, release)
     yield from _companion_libraries(host, {row.name: row for row in rows if not _is_off(env, row.switch)}, env)
     if plan.project == "torchvision" and plan.cuda is not None and not _is_off(env, _NVJPEG):
-        yield from _companion_nvjpeg(host, cuda_home(host, {**plan.build.cmake, **env}, plan.cuda))
+        home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
+        # torchvision links nvJPEG where the toolkit has it. No torch brings that library, and without it no picture of
+        # any kind is opened, since all decoders are one library.
+        if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
+            text = "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
+            text += " opens no pictures"
+            fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
+            yield build_check("nvjpeg", "warn", text, fix=fix)
     for row in companion_downloads(plan.project, release):
         if not (_is_off(env, row.switch) or (row.instead and env.get(row.instead))):
             text = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
@@ -154,7 +161,11 @@ def _is_off(env: Mapping[str, str], switch: str) -> bool:
 
 
 def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Mapping[str, str]) -> Checks:
-    lacks = find_lacks(host, needs.values(), _search_places(env))
+    # Where a build was told to look, in the words every compiler knows.
+    places = dict(env)
+    for name, theirs in (("CPATH", "TORCHVISION_INCLUDE"), ("LIBRARY_PATH", "TORCHVISION_LIBRARY")):
+        places[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
+    lacks = find_lacks(host, needs.values(), places)
     for asked in (True, False):
         short = [lack for lack in lacks if needs[lack.need.name].asked is asked]
         if not short:
@@ -169,21 +180,3 @@ def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Ma
     present = [name for name in needs if name not in {lack.need.name for lack in lacks}]
     if present:
         yield build_check("libraries-there", "ok", ", ".join(present))
-
-
-def _companion_nvjpeg(host: Host, home: str | None) -> Checks:
-    """torchvision links nvJPEG where the toolkit has it. No torch brings that library, and without it no picture of any
-    kind is opened, since all decoders are one library."""
-    if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
-        text = "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
-        text += " opens no pictures"
-        fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
-        yield build_check("nvjpeg", "warn", text, fix=fix)
-
-
-def _search_places(env: Mapping[str, str]) -> dict[str, str]:
-    """Where a build was told to look, in the words every compiler knows."""
-    places = dict(env)
-    for name, theirs in (("CPATH", "TORCHVISION_INCLUDE"), ("LIBRARY_PATH", "TORCHVISION_LIBRARY")):
-        places[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
-    return places

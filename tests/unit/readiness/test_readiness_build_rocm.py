@@ -18,7 +18,7 @@ from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import PlannedBuild
-from rekindle.readiness.rocm import demanded, refuse_cuda_tree, rocm_for_build
+from rekindle.readiness.rocm import refuse_cuda_tree, rocm_for_build
 
 LOAD = """
 find_package_and_print_version(HIP 1.0 MODULE REQUIRED)
@@ -70,9 +70,11 @@ def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Iterator[Chec
     return rocm_for_build(host, PlannedBuild(plan=plan, python="", place=Path(), tree=tree))
 
 
+@needs.posix()
 def test_only_what_the_tree_demands_is_asked_for() -> None:
-    assert demanded(machine(), "/t") == ("hip", "miopen", "hsa-runtime64")
-    assert demanded(machine(), "/elsewhere") == ()
+    with pytest.raises(BadInput, match="will demand hip, miopen, hsa-runtime64, not found"):
+        list(check_rocm(machine("roctx"), plan(), TREE))
+    assert list(check_rocm(machine(), plan(), msgspec.structs.replace(TREE, root="/elsewhere"))) == []
 
 
 @needs.posix()

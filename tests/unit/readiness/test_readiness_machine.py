@@ -29,8 +29,7 @@ from rekindle.model.machine import (
     Toolkit,
 )
 from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, find_managers, fix_for, load_fixes
-from rekindle.readiness.cuda import cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit
-from rekindle.readiness.programs import oldest_cmake
+from rekindle.readiness.cuda import cuda_misfits, cudnn_misfits, driver_misfit
 from rekindle.readiness.register import check_machine
 from rekindle.readiness.rocm import rocm_misfit
 from rekindle.readiness.space import build_needs
@@ -332,13 +331,13 @@ def test_rocm_is_asked_for_where_there_is_an_amd_card() -> None:
 def test_a_cudnn_of_unknown_make_is_not_judged_by_cards() -> None:
     for note, version in ((None, "9.1.0"), ("for CUDA 12.4", None)):
         odd = Toolkit(kind="cudnn", version=version, path="/usr", note=note)
-        assert cudnn_cards(machine(gpu("sm_35"), toolkits=(odd,))) == []
+        assert cudnn_misfits(machine(gpu("sm_35"), toolkits=(odd,))) == []
 
 
 def test_a_cudnn_without_code_for_a_card_is_named_unless_it_is_of_pip() -> None:
     def judged(note: str, *cards: Gpu, kind: str = "cudnn") -> list[bool]:
         kit = Toolkit(kind=kind, version="9.1.0", path="/usr", note=note)
-        return [misfit.blocking for misfit in cudnn_cards(machine(*cards, toolkits=(kit,)))]
+        return [misfit.blocking for misfit in cudnn_misfits(machine(*cards, toolkits=(kit,)))]
 
     old, new, amd = gpu("sm_35"), gpu("sm_86"), gpu("gfx1100")
     assert judged("for CUDA 12.4", new) == [] and judged("for CUDA 12.4", old) == [True]
@@ -471,7 +470,7 @@ def test_a_rocm_is_asked_for_by_what_is_missing_of_it() -> None:
 @pytest.mark.parametrize(("version", "status"), [("3.18.0", "ok"), ("3.17.9", "fail"), ("?", "ok"), (None, "fail")])
 def test_a_program_must_not_be_too_old(version: str | None, status: str) -> None:
     check = table(machine(tools={"cmake": version, "git": "2.39"}))["cmake"]
-    assert (check.status, check.want) == (status, f"{oldest_cmake()} or newer")
+    assert (check.status, check.want) == (status, f"{load_facts().era('2.0.0').cmake_min} or newer")
     assert table(machine(tools={"git": "2.39"}))["git"].want is None
 
 
