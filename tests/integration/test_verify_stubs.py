@@ -64,10 +64,11 @@ def test_the_loader_takes_the_stub_for_the_library(libraries: Path, tmp_path: Pa
     folders = [Path("/usr/lib/x86_64-linux-gnu"), Path("/lib/x86_64-linux-gnu")]
     command = ["python3"]
     if not X86.is_here:
-        root = prepare_root(LiveHost(), own_directories()[1], Silent())
-        folders = list(X86.library_folders(root.path))
-        command = ["qemu-x86_64", "-L", str(root.path), "-E", f"PYTHONHOME={root.path}/usr"]
-        command += ["-E", f"LD_LIBRARY_PATH={tmp_path}", str(root.python)]
+        python = prepare_root(LiveHost(), own_directories()[1], Silent())
+        assert python.root is not None
+        folders = list(X86.library_folders(python.root))
+        command = ["qemu-x86_64", "-L", str(python.root), "-E", f"PYTHONHOME={python.home}"]
+        command += ["-E", f"LD_LIBRARY_PATH={tmp_path}", str(python.path)]
     missing = missing_libraries([libraries / "libnear.so"], folders)
     assert missing == {"libfar.so.1": {"far_one": "FAR_1", "far_two": "FAR_2", "nowhere": None}}
     (tmp_path / "libfar.so.1").write_bytes(stub_library("libfar.so.1", missing["libfar.so.1"]))

@@ -11,8 +11,6 @@ from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
 from rekindle.readiness.case import Cards
 
-_NODES = "/sys/class/kfd/kfd/topology/nodes"
-
 
 def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
     """The cards of these that are AMD's, with driver and trouble."""
@@ -50,14 +48,11 @@ def _find_driver(host: Asking, cards: Sequence[PciCard]) -> str | None:
 
 def gfx_of(target: int) -> Gfx | None:
     """kfd's ``gfx_target_version``: 90006 is gfx906, 90010 gfx90a, 100301 gfx1031, 110000 gfx1100."""
-    if target <= 0:
-        return None
-    major, minor, step = target // 10000, target // 100 % 100, target % 100
-    return Gfx(f"gfx{major}{minor:x}{step:x}")
+    return Gfx(f"gfx{target // 10000}{target // 100 % 100:x}{target % 100:x}") if target > 0 else None
 
 
 def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
-    for path in host.glob(f"{_NODES}/*/properties"):
+    for path in host.glob("/sys/class/kfd/kfd/topology/nodes/*/properties"):
         values = key_values(text_of(host.read(path)), " ")
         if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
             continue
@@ -66,15 +61,8 @@ def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
         pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
         gfx = gfx_of(int(values.get("gfx_target_version", "0")))
         name, arch = chip_of(pci_id, revision=card.revision if card else None)
-        yield Gpu(
-            vendor="amd",
-            name=name,
-            arch=gfx or arch,
-            memory_gib=gib(card.memory if card else None) or _bank_memory(host, path),
-            how="kfd",
-            pci_id=pci_id,
-            pci_slot=slot,
-        )
+        memory = gib(card.memory if card else None) or _bank_memory(host, path)
+        yield Gpu(vendor="amd", name=name, arch=gfx or arch, memory_gib=memory, how="kfd", pci_id=pci_id, pci_slot=slot)
 
 
 def _pci_slot(values: dict[str, str]) -> str | None:
@@ -105,16 +93,10 @@ def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:
             continue
         chip = re.match(r"\d+", values.get("Chip ID", ""))
         pool = re.search(r"Segment:\s+GLOBAL.*?\n\s*Size:\s+(\d+)\(", block)
-        gpus.append(
-            Gpu(
-                vendor="amd",
-                name=values.get("Marketing Name") or None,
-                arch=parse_gfx(values["Name"]),
-                memory_gib=gib(int(pool[1]) * 1024) if pool else None,
-                how="rocminfo",
-                pci_id=f"1002:{int(chip[0]):04x}" if chip else None,
-            )
-        )
+        name, arch = values.get("Marketing Name") or None, parse_gfx(values["Name"])
+        memory = gib(int(pool[1]) * 1024) if pool else None
+        pci_id = f"1002:{int(chip[0]):04x}" if chip else None
+        gpus.append(Gpu(vendor="amd", name=name, arch=arch, memory_gib=memory, how="rocminfo", pci_id=pci_id))
     if not gpus:
         first = next(iter((done.err.strip() or done.out.strip()).splitlines()), f"exit {done.code}")
         host.gap("rocminfo", "it did not answer in time" if done.timed_out else first)

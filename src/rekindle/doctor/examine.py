@@ -101,13 +101,9 @@ def examine(
         tools=by_probe.get("tools", {}),
     )
     machine = replace(machine, torches=tuple(torch_with_verdict(machine, torch) for torch in machine.torches))
+    managers, users = by_probe.get("package managers", ()), by_probe.get("programs that hold torch", ())
     case = ExaminedMachine(
-        machine=machine,
-        graphics=graphics,
-        managers=by_probe.get("package managers", ()),
-        workspace=place,
-        torch_users=by_probe.get("programs that hold torch", ()),
-        gaps=gaps,
+        machine=machine, graphics=graphics, managers=managers, workspace=place, torch_users=users, gaps=gaps
     )
     checks, ready = check_machine(case)
     evidence = tuple(note for asking in asked for note in list(asking.evidence))

@@ -121,16 +121,11 @@ def _ask_smi(host: Asking) -> Cards:
         # "0x233510DE" is 10de:2335.
         match = re.fullmatch(r"0x([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", device)
         pci_id = f"{match[2]}:{match[1]}".lower() if match else None
+        arch = parse_sm(lines[number]) if told else chip_of(pci_id, name)[1]
+        size = round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None
+        slot = slot.lower()
         gpus.append(
-            Gpu(
-                vendor="nvidia",
-                name=name,
-                arch=parse_sm(lines[number]) if told else chip_of(pci_id, name)[1],
-                memory_gib=round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None,
-                how="nvidia-smi",
-                pci_id=pci_id,
-                pci_slot=slot.lower(),
-            )
+            Gpu(vendor="nvidia", name=name, arch=arch, memory_gib=size, how="nvidia-smi", pci_id=pci_id, pci_slot=slot)
         )
     return Cards(gpus=tuple(gpus), driver=rows[0][3])
 

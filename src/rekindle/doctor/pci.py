@@ -115,14 +115,9 @@ def chip_of(
 def gpu_by_number(card: PciCard) -> Gpu:
     """A card of which nothing but its PCI number is known: no driver answers for it."""
     name, arch = chip_of(card.pci_id, revision=card.revision)
+    name, memory, slot = name or card.name, gib(card.memory), card.slot
     return Gpu(
-        vendor=card.vendor,
-        name=name or card.name,
-        arch=arch,
-        memory_gib=gib(card.memory),
-        how="pci",
-        pci_id=card.pci_id,
-        pci_slot=card.slot,
+        vendor=card.vendor, name=name, arch=arch, memory_gib=memory, how="pci", pci_id=card.pci_id, pci_slot=slot
     )
 
 

@@ -90,20 +90,15 @@ def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedM
             remedy=f"known: {', '.join(kinds)}",
         )
     if kind not in kinds:
-        raise BadInput(
-            f"{name} is known as {kind}, of which qemu has no model", remedy=_nearest_emulated(kind, emulated)
-        )
+        # What to try instead: the ablest that can be emulated and has nothing that this one lacks.
+        abilities = {model: facts.cpu.microarchitecture[model].features for model in kinds}
+        fitting = [model for model in kinds if set(abilities[model]).issubset(row.features)]
+        nearest = max(fitting, key=lambda model: len(abilities[model]), default=None)
+        hint = f"--cpu {nearest} is the nearest that can do no more; " if nearest else ""
+        text = f"{name} is known as {kind}, of which qemu has no model"
+        raise BadInput(text, remedy=f"{hint}known: {', '.join(kinds)}")
     has = emulated.probed.intersection(row.features)
     return EmulatedCpu(name=kind, model=kinds[kind], has=has, lacks=emulated.probed - has, emulated=emulated)
-
-
-def _nearest_emulated(kind: str, emulated: EmulatedMachine) -> str:
-    """Which CPU to try instead: the ablest that can be emulated and has nothing that this one lacks."""
-    table, models = load_facts().cpu.microarchitecture, emulated.models
-    fitting = [name for name in models if set(table[name].features).issubset(table[kind].features)]
-    nearest = max(fitting, key=lambda name: len(table[name].features), default=None)
-    hint = f"--cpu {nearest} is the nearest that can do no more; " if nearest else ""
-    return f"{hint}known: {', '.join(models)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +138,6 @@ def choose_cpu(emulator: Emulator, name: str) -> EmulatedCpu:
     cpu = find_emulated_cpu(name, emulator.models, emulator.emulated)
     if emulator.models and cpu.model.split(",")[0] not in emulator.models:
         raise BadInput(
-            f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}",
-            remedy="a newer qemu-user may have it",
+            f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}", remedy="a newer qemu-user may have it"
         )
     return cpu

@@ -5,7 +5,6 @@ already uses; nothing is installed and nothing needs root. A wheel for Python 3.
 the emulated system gets the wheel's Python: the root's own, one the user has, one from apt, or one uv brings.
 """
 
-import contextlib
 import os
 import shutil
 import sys
@@ -33,19 +32,24 @@ PROBE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Root:
-    """``python`` is the emulated interpreter, of version ``version`` such as (3, 11)."""
+class EmulatedPython:
+    """An interpreter of version ``version``, such as (3, 11). ``home`` is set where it must be told where its library
+    lies (Debian's, unpacked elsewhere); ``root`` is None where this machine itself is of that kind."""
 
     path: Path
-    python: Path
     version: tuple[int, int]
-    packages: int
+    home: Path | None = None
+    root: Path | None = None
+
+    def places(self) -> list[Path]:
+        root = [self.root] if self.root else []
+        return [*root, *parts_of(self.path.parent.parent), *(parts_of(self.home) if self.home else [])]
 
 
 def prepare_root(
     host: Host, cache: Path, progress: Progress, version: tuple[int, int] | None = None, emulated: EmulatedMachine = X86
-) -> Root:
-    """The cached root, made first where there is none. Two runs at once: the second waits.
+) -> EmulatedPython:
+    """The Python of the cached root, which is made first where there is none. Two runs at once: the second waits.
 
     ``version`` asks for a Python beside the distribution's own, where apt offers one.
     """
@@ -54,8 +58,8 @@ def prepare_root(
     number = "{}.{}".format(*version) if version else ""
     name = f"{emulated.debian}-root" + (f"-{number}" if number else "")
     folder = cache / name
-    if (root := _read_root(folder)) is not None:
-        return root
+    if (python := _read_root(folder)) is not None:
+        return python
     for tool in ("apt-get", "dpkg-deb"):
         if host.which(tool) is None:
             raise MissingTool(
@@ -64,8 +68,8 @@ def prepare_root(
             )
     cache.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(cache / f"{name}.lock"):
-        if (root := _read_root(folder)) is not None:
-            return root
+        if (python := _read_root(folder)) is not None:
+            return python
         progress.stage(f"{emulated.words} root", "from Debian packages, once (about 18 MB)")
         with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as place:
             work = Path(place)
@@ -75,30 +79,27 @@ def prepare_root(
                 progress.step(done, len(debs), deb.name)
                 _run_tool(host, ["dpkg-deb", "-x", str(deb), str(staging)], timeout=120.0)
             _repair_links(staging, emulated)
-            inside = _find_python(staging)
-            if inside is not None:
+            if (python := _find_python(staging)) is not None:
                 progress.note("compiling its Python library")
-                compile_ahead(host, staging / "usr/lib" / f"python3.{inside[1][1]}", inside[1])
+                compile_ahead(host, staging / "usr/lib" / f"python3.{python.version[1]}", python.version)
             (staging / COMPLETE).write_text(f"{len(debs)}\n", encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)
             # Renamed only when complete: a kill leaves the old root or none.
             staging.rename(folder)
-    if (root := _read_root(folder)) is None:
+    if (python := _read_root(folder)) is None:
         raise Unprepared(["apt-get"], 0, ["the packages it brought hold no Python"])
-    return root
+    return python
 
 
-def _read_root(folder: Path) -> Root | None:
-    with contextlib.suppress(OSError, ValueError):
-        packages = int((folder / COMPLETE).read_text(encoding="utf-8"))
-        if inside := _find_python(folder):
-            return Root(path=folder, python=inside[0], version=inside[1], packages=packages)
+def _read_root(folder: Path) -> EmulatedPython | None:
+    return _find_python(folder) if (folder / COMPLETE).is_file() else None
+
+
+def _find_python(root: Path) -> EmulatedPython | None:
+    for path in sorted((root / "usr/bin").glob("python3.*")):
+        if (minor := path.name.removeprefix("python3.")).isdigit():
+            return EmulatedPython(path=path, version=(3, int(minor)), home=root / "usr", root=root)
     return None
-
-
-def _find_python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
-    found = ((path, path.name.removeprefix("python3.")) for path in sorted((folder / "usr/bin").glob("python3.*")))
-    return next(((path, (3, int(minor))) for path, minor in found if minor.isdigit()), None)
 
 
 def _download_packages(host: Host, work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
@@ -173,21 +174,6 @@ def compile_ahead(host: Host, folder: Path, version: tuple[int, int]) -> None:
     host.run(argv, timeout=COMPILE_SECONDS)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmulatedPython:
-    """``home`` is set where the interpreter must be told where its library lies (Debian's, unpacked elsewhere);
-    ``root`` is None where this machine itself is of that kind."""
-
-    path: Path
-    version: tuple[int, int]
-    home: Path | None = None
-    root: Root | None = None
-
-    def places(self) -> list[Path]:
-        root = [self.root.path] if self.root else []
-        return [*root, *parts_of(self.path.parent.parent), *(parts_of(self.home) if self.home else [])]
-
-
 def find_emulated_python(
     host: Host,
     emulator: Emulator,
@@ -203,31 +189,32 @@ def find_emulated_python(
     if given is not None:
         return _ask_named_python(host, emulator, root, Path(given))
     if root.version in versions:
-        return _python_of_root(root)
+        return root
     for version in sorted(versions, reverse=True):
         places = _uv_pythons(host, version, cache, emulated)
         if not places:
             try:
-                return _python_of_root(prepare_root(host, cache, progress, version=version, emulated=emulated))
+                return prepare_root(host, cache, progress, version=version, emulated=emulated)
             except RekindleError:
                 progress.note(f"apt offers no python{version[0]}.{version[1]} for {emulated.debian}")
-            _uv_fetch(host, version, cache, emulated, progress)
+            if uv := host.which("uv"):
+                # Where it reaches its source, it installs one.
+                name = f"cpython-{version[0]}.{version[1]}-linux-{emulated.machine}-gnu"
+                progress.stage("python", f"{name} for the emulated system")
+                folder = str(cache / "pythons")
+                host.run([uv, "python", "install", "--install-dir", folder, name], timeout=FETCH_SECONDS)
             places = _uv_pythons(host, version, cache, emulated)
         if places:
-            return EmulatedPython(path=Path(places[0]), version=version, root=root)
-    return _python_of_root(root)
+            return EmulatedPython(path=Path(places[0]), version=version, root=root.root)
+    return root
 
 
-def _python_of_root(root: Root) -> EmulatedPython:
-    return EmulatedPython(path=root.python, version=root.version, home=root.path / "usr", root=root)
-
-
-def _ask_named_python(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedPython:
+def _ask_named_python(host: Host, emulator: Emulator, root: EmulatedPython, path: Path) -> EmulatedPython:
     """An interpreter the user named, asked under the emulator what it is."""
     emulated = emulator.emulated
     if not path.exists():
         raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {emulated.words} here")
-    argv = [emulator.path, "-L", str(root.path), str(path), "-I", "-c", question_text("python")]
+    argv = [emulator.path, "-L", str(root.root), str(path), "-I", "-c", question_text("python")]
     done = host.run(argv, timeout=PROBE_SECONDS)
     answer = read_interpreter(str(path), read_answer(done.out))
     if isinstance(answer, str):
@@ -238,7 +225,7 @@ def _ask_named_python(host: Host, emulator: Emulator, root: Root, path: Path) ->
             f"{path} is a Python for {answer.machine}; the emulated CPU runs {emulated.words} code",
             remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
         )
-    return EmulatedPython(path=path.resolve(), version=answer.release, root=root)
+    return EmulatedPython(path=path.resolve(), version=answer.release, root=root.root)
 
 
 def _uv_pythons(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine) -> list[str]:
@@ -252,12 +239,3 @@ def _uv_pythons(host: Host, version: tuple[int, int], cache: Path, emulated: Emu
         for place in places
         for python in host.glob(f"{place}/cpython-{name}.*-linux-{emulated.machine}*-gnu/bin/python{name}")
     ]
-
-
-def _uv_fetch(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine, progress: Progress) -> None:
-    """Let uv install one, where there is a uv and it reaches its source."""
-    if (uv := host.which("uv")) is None:
-        return
-    name = f"cpython-{version[0]}.{version[1]}-linux-{emulated.machine}-gnu"
-    progress.stage("python", f"{name} for the emulated system")
-    host.run([uv, "python", "install", "--install-dir", str(cache / "pythons"), name], timeout=FETCH_SECONDS)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.emulate.qemu import X86, EmulatedMachine
-from rekindle.formats.elf import DT, Elf, open_elf
+from rekindle.formats.elf import DT, open_elf
 from rekindle.formats.view import Malformed, round_up
 from rekindle.model.toml import read_beside
 
@@ -135,36 +135,31 @@ class Linkage:
 
 def read_linkage(path: Path) -> Linkage | None:
     """The dynamic symbols of a library; None for what is no ELF file."""
-    with contextlib.suppress(Malformed, ValueError, OSError), open_elf(path) as elf:
-        return _linkage_of(elf)
-    return None
-
-
-def _linkage_of(elf: Elf) -> Linkage:
-    table, strings = elf.section(".dynsym"), elf.section(".dynstr")
-    if table is None or strings is None:
-        return Linkage(needed=elf.needed, undefined=frozenset(), defined=frozenset())
-    versions = elf.section(".gnu.version")
-    names = {
-        number: (need.library, version)
-        for need in elf.version_needs
-        for number, version in zip(need.numbers, need.versions, strict=True)
-    }
-    # The two tables are copied once: a torch library has some 100,000 dynamic symbols.
-    rows = struct.iter_unpack("<IBBHQQ", elf.view.take(table.offset, table.size // 24 * 24))
-    text = elf.view.take(strings.offset, strings.size)
     undefined: set[tuple[str, str | None, str | None]] = set()
     defined: set[str] = set()
-    for index, (at, info, _, place, _, _) in enumerate(rows):
-        if place == _UNDEFINED and info >> 4 == _WEAK:
-            continue
-        name = text[at : max(at, text.find(b"\0", at))].decode("utf-8", "backslashreplace")
-        if place != _UNDEFINED:
-            defined.add(name)
-        elif name:
-            number = elf.view.number("<H", versions.offset + 2 * index) & 0x7FFF if versions else 0
-            undefined.add((name, *names.get(number, (None, None))))
-    return Linkage(needed=elf.needed, undefined=frozenset(undefined), defined=frozenset(defined))
+    with contextlib.suppress(Malformed, ValueError, OSError), open_elf(path) as elf:
+        table, strings, versions = (elf.section(name) for name in (".dynsym", ".dynstr", ".gnu.version"))
+        if table is None or strings is None:
+            return Linkage(needed=elf.needed, undefined=frozenset(), defined=frozenset())
+        names = {
+            number: (need.library, version)
+            for need in elf.version_needs
+            for number, version in zip(need.numbers, need.versions, strict=True)
+        }
+        # The two tables are copied once: a torch library has some 100,000 dynamic symbols.
+        rows = struct.iter_unpack("<IBBHQQ", elf.view.take(table.offset, table.size // 24 * 24))
+        text = elf.view.take(strings.offset, strings.size)
+        for index, (at, info, _, place, _, _) in enumerate(rows):
+            if place == _UNDEFINED and info >> 4 == _WEAK:
+                continue
+            name = text[at : max(at, text.find(b"\0", at))].decode("utf-8", "backslashreplace")
+            if place != _UNDEFINED:
+                defined.add(name)
+            elif name:
+                number = elf.view.number("<H", versions.offset + 2 * index) & 0x7FFF if versions else 0
+                undefined.add((name, *names.get(number, (None, None))))
+        return Linkage(needed=elf.needed, undefined=frozenset(undefined), defined=frozenset(defined))
+    return None
 
 
 def missing_libraries(libraries: Iterable[Path], folders: Iterable[Path]) -> dict[str, dict[str, str | None]]:

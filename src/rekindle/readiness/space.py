@@ -145,14 +145,7 @@ def workspace_path_of_machine(case: ExaminedMachine) -> Checks:
 
 def long_paths_of_machine(case: ExaminedMachine) -> Checks:
     """Windows' own switch for paths beyond 260 characters."""
-    if not case.windows or (on := case.machine.os.long_paths) is None:
-        return
-    yield Check(
-        id="long-paths",
-        status="ok" if on else "fail",
-        needed_for=("build",),
-        found="on" if on else "off",
-        want="on",
-        fix=None if on else case.fix("long-paths"),
-        why=None if on else "torch's build tree has paths longer than 260 characters",
-    )
+    if case.windows and (on := case.machine.os.long_paths) is not None:
+        why = "torch's build tree has paths longer than 260 characters"
+        bad = case.verdict("long-paths", False, "off", want="on", why=why)
+        yield build_check("long-paths", "ok", "on", want="on") if on else bad

@@ -68,8 +68,8 @@ def _unclaimed(id: str, why: str, actual: str | None = None) -> ClaimCheck:
 
 
 def _record(material: Material) -> ClaimCheck:
-    faults = [finding for finding in material.report.findings if finding.code.startswith(("record-", "no-record"))]
-    bad = [finding.text for finding in faults if finding.code != "record-unverified"]
+    findings = [finding for finding in material.report.findings if finding.code != "record-unverified"]
+    bad = [finding.text for finding in findings if finding.code.startswith(("record-", "no-record"))]
     return _result("record", not bad, "every file as RECORD lists it", "; ".join(bad) or "the same")
 
 
@@ -154,16 +154,12 @@ def _isa(material: Material) -> ClaimCheck:
         return _unclaimed("isa", "no statement names the CPU it was compiled for", actual)
     if actual is None:
         return ClaimCheck(id="isa", status="skipped", skip="untried", claimed=march[-1], detail="the code was not read")
-    oldest = material.report.cpu.oldest
-    good = march[-1] == actual or march[-1].replace("-", "_") in oldest or _covers(march[-1], actual)
-    return _result("isa", good, march[-1], actual)
-
-
-def _covers(claimed: str, actual: str) -> bool:
-    """Whether the CPU that is claimed has all that the bytes need; both in archspec's names."""
+    # Has the CPU that is claimed all that the bytes need? Both in archspec's names.
     table = load_facts().cpu.microarchitecture
-    promised, needed = (table.get(name.replace("-", "_")) for name in (claimed, actual))
-    return promised is not None and needed is not None and set(needed.features) <= set(promised.features)
+    promised, needed = (table.get(name.replace("-", "_")) for name in (march[-1], actual))
+    covers = promised is not None and needed is not None and set(needed.features) <= set(promised.features)
+    good = march[-1] == actual or march[-1].replace("-", "_") in material.report.cpu.oldest or covers
+    return _result("isa", good, march[-1], actual)
 
 
 def _glibc(material: Material) -> ClaimCheck:
@@ -191,12 +187,11 @@ def _statement(material: Material) -> ClaimCheck:
     results = [statement.get("result"), sub_table(statement, "predicate").get("result")]
     if bad := [str(result)[:80] for result in results if result not in (None, "PASSED")]:
         return _result("statement", False, words, material.sha256, f"it tells of a failure: result {bad[0]}")
-    if statement.get("_type") not in STATEMENT_TYPES:
-        kind = str(statement.get("_type"))[:80]
-        return _result("statement", False, words, material.sha256, f"it is no in-toto statement (_type {kind})")
-    if statement.get("predicateType") not in PROVENANCE_TYPES:
-        kind = str(statement.get("predicateType"))[:80]
-        text = f"it is signed, but tells something else than how the wheel was made (predicateType {kind})"
+    kind, predicate = statement.get("_type"), statement.get("predicateType")
+    if kind not in STATEMENT_TYPES:
+        return _result("statement", False, words, material.sha256, f"it is no in-toto statement (_type {kind!s:.80})")
+    if predicate not in PROVENANCE_TYPES:
+        text = f"it is signed, but tells something else than how the wheel was made (predicateType {predicate!s:.80})"
         return ClaimCheck(id="statement", status="skipped", skip="untried", claimed=words, detail=text)
     return _result("statement", True, words, material.sha256)
 

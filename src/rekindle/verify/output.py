@@ -56,16 +56,13 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
         if was == now:
             same += 1
             continue
-        groups[_direction(was, now)].append(VerifyChange(id=id, before=was, after=now, detail=last.detail))
-    return VerifyComparison(
-        before=before.subject,
-        after=after.subject,
-        worse=tuple(groups["worse"]),
-        better=tuple(groups["better"]),
-        other=tuple(groups["other"]),
-        same=same,
-        environment=_differences(before, after, sorted({*before.environment, *after.environment})),
-    )
+        direction = "better" if now == "passed" or was == "failed" else "other"
+        if was == "passed" or now == "failed":
+            direction = "worse"
+        groups[direction].append(VerifyChange(id=id, before=was, after=now, detail=last.detail))
+    differences = _differences(before, after, sorted({*before.environment, *after.environment}))
+    changes = {direction: tuple(rows) for direction, rows in groups.items()}
+    return VerifyComparison(before=before.subject, after=after.subject, same=same, environment=differences, **changes)
 
 
 def _differences(
@@ -84,12 +81,6 @@ def _trial_checks(report: VerifyReport) -> list[VerifyCheck]:
         for trial in report.operators
         if trial.operator
     ]
-
-
-def _direction(before: str | None, after: str | None) -> str:
-    if before == "passed" or after == "failed":
-        return "worse"
-    return "better" if after == "passed" or before == "failed" else "other"
 
 
 # What may explain a difference; times and paths never do.

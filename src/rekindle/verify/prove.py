@@ -16,15 +16,7 @@ from pathlib import Path
 import msgspec
 from packaging.version import Version
 
-from rekindle.emulate.qemu import (
-    EMULATED,
-    PATIENCE,
-    EmulatedCpu,
-    EmulatedMachine,
-    Emulator,
-    choose_cpu,
-    find_emulator,
-)
+from rekindle.emulate.qemu import EMULATED, PATIENCE, EmulatedCpu, EmulatedMachine, Emulator, choose_cpu, find_emulator
 from rekindle.emulate.root import EmulatedPython, compile_ahead, find_emulated_python
 from rekindle.emulate.stubs import write_stubs
 from rekindle.errors import BadInput, RekindleError
@@ -106,12 +98,7 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
         shown = [Path(folder) / "env", *own, *links_of(exe)]
         box, about = isolation.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
         target = Target(
-            command=(str(exe),),
-            env=trial.env,
-            package=package,
-            subject=wheel.name,
-            environment=about,
-            sandbox=box,
+            command=(str(exe),), env=trial.env, package=package, subject=wheel.name, environment=about, sandbox=box
         )
         progress.stage("verifying", wheel.name)
         if not beside:
@@ -231,7 +218,7 @@ def prove_emulated(
             install_for_emulation(wishes, site, there, trial.find_links)
             if isolation.wheels_only:
                 refuse_addresses(site, subject)
-        stubbed = write_stubs(site / subject.package, stubs, python.root.path if python.root else None, emulated)
+        stubbed = write_stubs(site / subject.package, stubs, python.root, emulated)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
             compile_ahead(host, site, python.version)
@@ -307,7 +294,7 @@ def emulated_target(
     settings = {"PYTHONPATH": str(site), "LD_LIBRARY_PATH": str(stubs), **settings, **env}
     if python.home is not None:
         settings["PYTHONHOME"] = str(python.home)
-    command = emulator.command(cpu, root=python.root.path if python.root else None, env=settings)
+    command = emulator.command(cpu, root=python.root, env=settings)
     environment = {"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model}
     if stubbed:
         environment["stub libraries"] = " ".join(stubbed)

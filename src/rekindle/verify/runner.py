@@ -88,14 +88,14 @@ def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering
         real += [Path(place) for name, place in request.get("lent", {}).items() if name == "ninja"]
         argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *real])
         env |= target.env
-    with _talk(argv, {**request, "done": gathered.done}, env=env, cwd=work, log=log) as (process, lines):
+    with _talk(argv, {**request, "done": gathered.done}, env=env, cwd=work, log=log) as (process, events):
         while True:
             current = gathered.current
             limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
             if current is not None:
                 limit = float(current["timeout"]) + GRACE
             try:
-                event = _next_event(lines, limit)
+                event = events.get(timeout=limit)
             except queue.Empty:
                 how = f"no answer within {limit:.0f} s"
                 break
@@ -155,14 +155,14 @@ def lend_tools(folder: Path) -> dict[str, str]:
 
 
 MAX_LINE = 1 << 20
-Lines = queue.Queue[bytes | None]
+Events = queue.Queue[dict[str, Any] | None]
 
 
 @contextlib.contextmanager
 def _talk(
     argv: Sequence[str], request: Mapping[str, Any], *, env: Mapping[str, str], cwd: Path, log: Path
-) -> Iterator[tuple[subprocess.Popen[bytes], Lines]]:
-    """A running agent and the lines it says, None at their end. Standard error goes to ``log``."""
+) -> Iterator[tuple[subprocess.Popen[bytes], Events]]:
+    """A running agent and the events it tells of, None at their end. Standard error goes to ``log``."""
     pipe = subprocess.PIPE
     with log.open("ab") as errors:
         try:
@@ -172,13 +172,17 @@ def _talk(
         except OSError as error:
             raise BadInput(f"cannot start {argv[0]}: {error.strerror or error}") from error
     assert process.stdin is not None and process.stdout is not None
-    said, lines = process.stdout, Lines()
+    said, events = process.stdout, Events()
 
     def listen() -> None:
         with contextlib.suppress(OSError, ValueError):
             while line := said.readline(MAX_LINE):
-                lines.put(line)
-        lines.put(None)
+                # A torch that prints before we take standard output over may say anything.
+                with contextlib.suppress(ValueError, RecursionError):
+                    event = json.loads(line)
+                    if isinstance(event, dict) and "event" in event:
+                        events.put(event)
+        events.put(None)
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
@@ -186,24 +190,13 @@ def _talk(
         with contextlib.suppress(OSError):
             process.stdin.write(json.dumps(request).encode())
             process.stdin.close()
-        yield process, lines
+        yield process, events
     finally:
         _end(process)
         # A stray process may hold the pipe open; closing it under the listener would then wait for that process.
         listener.join(2.0)
         if not listener.is_alive():
             said.close()
-
-
-def _next_event(lines: Lines, timeout: float) -> dict[str, Any] | None:
-    """The next event, None at the end; ``queue.Empty`` after ``timeout`` seconds."""
-    while (line := lines.get(timeout=timeout)) is not None:
-        # A torch that prints before we take standard output over may say anything.
-        with contextlib.suppress(ValueError):
-            event = json.loads(line)
-            if isinstance(event, dict) and "event" in event:
-                return event
-    return None
 
 
 def _end(process: subprocess.Popen[bytes], grace: float = 0.0) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from bare_host import BareHost
 from rekindle.emulate import root as roots
 from rekindle.emulate.qemu import X86, Emulator
-from rekindle.emulate.root import EmulatedPython, Root, compile_ahead, find_emulated_python
+from rekindle.emulate.root import EmulatedPython, compile_ahead, find_emulated_python
 from rekindle.emulate.stubs import read_linkage, stub_library, write_stubs
 from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host.live import question_text
@@ -58,11 +59,11 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def _root(folder: Path, version: str, packages: str = "7\n") -> Path:
+def _root(folder: Path, version: str) -> Path:
     (folder / "usr/bin").mkdir(parents=True)
     for name in ("python3", "python3.x", f"python{version}"):
         (folder / "usr/bin" / name).write_text("")
-    (folder / ".rekindle-root").write_text(packages)
+    (folder / ".rekindle-root").write_text("7\n")
     return folder
 
 
@@ -74,14 +75,14 @@ def test_the_roots_own_is_taken_where_it_is_wanted_or_nothing_is(cache: Path) ->
     for wanted in ((), ((3, 11),), ((3, 11), (3, 13))):
         found = _find(Machine(), cache, *wanted)
         assert found.path == cache / "amd64-root/usr/bin/python3.11" and found.version == (3, 11)
-        assert found.home == cache / "amd64-root/usr" and found.root and found.root.packages == 7
+        assert found.home == cache / "amd64-root/usr" and found.root == cache / "amd64-root"
 
 
 def test_one_that_uv_keeps_comes_before_one_from_apt(cache: Path) -> None:
     _root(cache / "amd64-root-3.12", "3.12")
     kept = _find(Machine(kept=["3.12"]), cache, (3, 12))
     assert kept.path.name == "python3.12" and "cpython-3.12.9-linux-x86_64-gnu" in str(kept.path)
-    assert kept.version == (3, 12) and kept.home is None and kept.root and kept.root.version == (3, 11)
+    assert kept.version == (3, 12) and kept.home is None and kept.root == cache / "amd64-root"
     apt = _find(Machine(), cache, (3, 12))
     assert apt.path == cache / "amd64-root-3.12/usr/bin/python3.12" and apt.version == (3, 12)
 
@@ -186,10 +187,9 @@ def test_packages_without_a_python_make_no_root(tmp_path: Path, monkeypatch: pyt
 def test_the_folders_of_a_root_and_of_an_interpreter(tmp_path: Path) -> None:
     (tmp_path / "py/bin").mkdir(parents=True)
     (tmp_path / "home/lib").mkdir(parents=True)
-    root = Root(path=tmp_path / "root", python=tmp_path, version=(3, 11), packages=1)
     alone = EmulatedPython(path=tmp_path / "py/bin/python", version=(3, 11))
     assert alone.places() == [tmp_path / "py/bin"]
-    whole = EmulatedPython(path=tmp_path / "py/bin/python", version=(3, 11), home=tmp_path / "home", root=root)
+    whole = dataclasses.replace(alone, home=tmp_path / "home", root=tmp_path / "root")
     assert whole.places() == [tmp_path / "root", tmp_path / "py/bin", tmp_path / "home/lib"]
 
 

@@ -82,7 +82,7 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
     monkeypatch.setattr(roots, "_run_tool", lambda host, argv, **_: package(Path(argv[-1])))
     monkeypatch.setattr(roots, "compile_ahead", lambda *_: None)
     made = roots.prepare_root(Debian(), tmp_path, Silent())
-    assert made.version == (3, 11) and made.packages == 1
+    assert made.version == (3, 11) and made.home == tmp_path / "amd64-root/usr"
     monkeypatch.setattr(roots, "_download_packages", offline)
     assert roots.prepare_root(Debian(), tmp_path, Silent()) == made, "kept: nothing is fetched again"
 
@@ -96,7 +96,7 @@ def test_a_root_that_another_run_made_meanwhile_is_taken(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(filelock, "FileLock", Awaited)
     monkeypatch.setattr(roots, "_download_packages", lambda *_: pytest.fail("nothing is fetched twice"))
-    assert roots.prepare_root(Debian(), tmp_path, Silent()).packages == 5
+    assert roots.prepare_root(Debian(), tmp_path, Silent()).root == tmp_path / "amd64-root"
 
 
 def test_a_machine_without_apt_is_told_so(tmp_path: Path) -> None:

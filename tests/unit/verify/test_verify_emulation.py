@@ -13,7 +13,7 @@ from rekindle.emulate.qemu import (
     Emulator,
     find_emulated_cpu,
 )
-from rekindle.emulate.root import EmulatedPython, Root
+from rekindle.emulate.root import EmulatedPython
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.other_machine import OtherMachine
@@ -58,8 +58,8 @@ def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) ->
 
 
 def test_a_wheel_for_another_python_is_tried_without_importing_it(tmp_path: Path) -> None:
-    root = Root(path=tmp_path, python=tmp_path / "usr/bin/python3.13", version=(3, 13), packages=40)
-    target = target_for(laid_out(tmp_path), EmulatedPython(path=root.python, version=root.version, root=root))
+    python = EmulatedPython(path=tmp_path / "usr/bin/python3.13", version=(3, 13), root=tmp_path)
+    target = target_for(laid_out(tmp_path), python)
     assert target.no_import is not None and "3.11" in target.no_import and "3.13" in target.no_import
     assert "-L" in target.command
     assert target.no_import_remedy is not None and "cpython-3.11-linux-x86_64-gnu" in target.no_import_remedy

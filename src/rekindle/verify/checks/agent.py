@@ -9,9 +9,11 @@ whoever started it starts it again after a crash, with the list of what is done.
 import json
 import os
 import platform
+import re
 import signal
 import sys
 import time
+from functools import partial
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # The first entry is this directory: its file names must not hide the packages under test.
@@ -57,7 +59,8 @@ def execute(check, bench):
         result = {"status": "failed", "detail": "out of memory"}
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
         detail = bench.where() + "%s: %s" % (type(error).__name__, first_line(error))
-        result = {"status": "failed", "detail": detail, "remedy": framework.known_remedy(str(error))}
+        known = (remedy for pattern, remedy in framework.REMEDIES if re.search(pattern, str(error).lower()))
+        result = {"status": "failed", "detail": detail, "remedy": next(known, None)}
     if result["status"] == "failed":
         result["remedy"] = result.get("remedy") or check.remedy or None
     if bench.worst is not None:
@@ -102,8 +105,7 @@ def run_in_child(check, request, device, deadline):
 
 def import_package(bench):
     module = __import__(bench.request["package"])
-    version = getattr(module, "__version__", "?")
-    return "%s from %s" % (version, os.path.dirname(getattr(module, "__file__", "?")))
+    return "%s from %s" % (getattr(module, "__version__", "?"), os.path.dirname(getattr(module, "__file__", "?")))
 
 
 def describe_package(package):
@@ -186,53 +188,37 @@ def register_asked(request):
     each imported, and one operation of it."""
     of_this_run = {"package": request["package"], "level": "smoke", "scope": "asked"}
     for row in request.get("operators") or ():
-        framework.check("operator." + row["id"], **of_this_run)(operator_check(row["call"]))
+        framework.check("operator." + row["id"], **of_this_run)(partial(try_operator, row["call"]))
     for row in request.get("beside") or ():
-        framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(companion_check(row))
+        work = partial(try_companion, row)
+        framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(work)
 
 
-def companion_check(row):
-    def run(bench, package):
-        import importlib
-        import importlib.util
+def try_companion(row, bench, package):
+    import importlib.util
 
-        if importlib.util.find_spec(row["module"]) is None:
-            raise framework.Untried("%s is not installed" % row["name"])
-        bench.step("import")
-        companion = importlib.import_module(row["module"])
-        torch = bench.torch()
-        word, driver = framework.accelerator(torch)
-        device = word if driver.is_available() else "cpu"
-        version = getattr(companion, "__version__", "")
-        if row["gpu"] and device == "cpu":
-            raise framework.Untried("%s %s is imported; its operations need a GPU" % (row["name"], version))
-        bench.step("operation on %s" % device)
-        space = {"torch": torch, "t": bench, "device": device}
-        exec(compile(row["call"], row["name"], "exec"), space)
-        did = ", ".join(space.get("did") or ["one operation"])
-        return "%s %s: %s on %s" % (row["name"], version, did, device)
-
-    return run
+    if importlib.util.find_spec(row["module"]) is None:
+        raise framework.Untried("%s is not installed" % row["name"])
+    bench.step("import")
+    companion = importlib.import_module(row["module"])
+    word, driver = framework.accelerator(bench.torch())
+    device = word if driver.is_available() else "cpu"
+    version = getattr(companion, "__version__", "")
+    if row["gpu"] and device == "cpu":
+        raise framework.Untried("%s %s is imported; its operations need a GPU" % (row["name"], version))
+    bench.step("operation on %s" % device)
+    space = {"torch": bench.torch(), "t": bench, "device": device}
+    exec(compile(row["call"], row["name"], "exec"), space)
+    did = ", ".join(space.get("did") or ["one operation"])
+    return "%s %s: %s on %s" % (row["name"], version, did, device)
 
 
-def operator_check(text):
-    def run(bench, package):
-        try:
-            exec(compile(text, "operator", "exec"), {package.__name__: package, "step": bench.step})
-        except (AttributeError, ImportError) as error:
-            raise framework.Absent("this build has no such call: %s" % first_line(error))
-        return "runs"
-
-    return run
-
-
-def any_after_import(request):
-    """Whether a selection leaves anything to do that needs the import, which may take minutes when emulated."""
-    if not request.get("only"):
-        return True
-    some = [{}] * 16  # more GPUs than that sit in no machine
-    is_left = any(True for scope in AFTER_IMPORT for _ in jobs_for(scope, request, some))
-    return is_left or is_chosen("import." + request["package"], request)
+def try_operator(text, bench, package):
+    try:
+        exec(compile(text, "operator", "exec"), {package.__name__: package, "step": bench.step})
+    except (AttributeError, ImportError) as error:
+        raise framework.Absent("this build has no such call: %s" % first_line(error))
+    return "runs"
 
 
 def carry_out(jobs, request, tell):
@@ -261,7 +247,10 @@ def perform(request, tell):
         carry_out(jobs_for("bare", request, []), request, tell)
     package = request["package"]
     name = "import." + package
-    if not any_after_import(request):
+    # A selection may leave nothing to do that needs the import, which takes minutes when emulated.
+    some = [{}] * 16  # more GPUs than that sit in no machine
+    is_left = any(True for scope in AFTER_IMPORT for _ in jobs_for(scope, request, some))
+    if request.get("only") and not is_left and not is_chosen(name, request):
         return
     if request.get("no_import"):
         tell({"event": "begin", "id": name, "timeout": 1})

@@ -1,6 +1,7 @@
 """Every kernel family on each GPU, against the references the CPU checks use."""
 
 import inspect
+from functools import partial
 
 from rekindle_checks import families, families_more, families_special
 from rekindle_checks import reference as ref
@@ -71,24 +72,21 @@ FAMILIES = (
 )
 
 
-def on_gpu(family, plain):
-    def run(t, torch, device):
-        try:
-            if not plain:
-                return family(t, torch, device)
-            with exact(t):
-                return family(t, torch, device)
-        except NotImplementedError as error:
-            # A release without the kernel is no broken build; NVIDIA's and AMD's have had all of these for years.
-            if not is_xpu(torch):
-                raise
-            raise Absent("torch %s has none for Intel's GPUs: %s" % (torch.__version__, str(error).splitlines()[0][:120]))
-
-    return run
+def on_gpu(family, plain, t, torch, device):
+    try:
+        if not plain:
+            return family(t, torch, device)
+        with exact(t):
+            return family(t, torch, device)
+    except NotImplementedError as error:
+        # A release without the kernel is no broken build; NVIDIA's and AMD's have had all of these for years.
+        if not is_xpu(torch):
+            raise
+        raise Absent("torch %s has none for Intel's GPUs: %s" % (torch.__version__, str(error).splitlines()[0][:120]))
 
 
 for _id, _level, _family, _remedy, _seconds, _plain in FAMILIES:
-    check(_id, level=_level, scope="gpu", timeout=_seconds, remedy=_remedy)(on_gpu(_family, _plain))
+    check(_id, level=_level, scope="gpu", timeout=_seconds, remedy=_remedy)(partial(on_gpu, _family, _plain))
 
 
 @check("gpu.matmul", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
@@ -137,7 +135,8 @@ def tf32(t, torch, device):
     return "within the rounding of ten bits"
 
 
-def conv_with(t, torch, device, enabled):
+@check("gpu.conv", level="smoke", scope="gpu", timeout=300, remedy="the cuDNN or MIOpen found is not the one torch was built with, or has no code for this GPU")
+def convolutions(t, torch, device, enabled=True):
     if is_xpu(torch):
         if not enabled:
             raise Absent("oneDNN is the only way on Intel's GPUs")
@@ -154,14 +153,7 @@ def conv_with(t, torch, device, enabled):
     return detail + (", library %s" % version if version else ", native kernels")
 
 
-@check("gpu.conv", level="smoke", scope="gpu", timeout=300, remedy="the cuDNN or MIOpen found is not the one torch was built with, or has no code for this GPU")
-def conv_library(t, torch, device):
-    return conv_with(t, torch, device, True)
-
-
-@check("gpu.conv-native", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def conv_native(t, torch, device):
-    return conv_with(t, torch, device, False)
+check("gpu.conv-native", level="full", scope="gpu", timeout=180, remedy=WRONG)(partial(convolutions, enabled=False))
 
 
 def attention_case(torch, shape, seeds):

@@ -9,12 +9,6 @@ from rekindle_checks.framework import Failed
 from rekindle_checks.gpu import computable, widest
 
 
-def well_conditioned(size):
-    """A matrix with a heavy diagonal: errors stay errors of the solver."""
-    values = ref.rough(size * size, 3)
-    return [v + (size if i // size == i % size else 0.0) for i, v in enumerate(values)]
-
-
 def needs_lapack(error):
     text = str(error).lower()
     return "lapack" in text or "magma" in text or "cusolver" in text and "compil" in text
@@ -24,7 +18,8 @@ def linear_algebra(t, torch, device):
     """Each factorisation is checked by what defines it: A x = b, Q R = A, U S V = A, L L' = A."""
     t.require(getattr(torch, "linalg", None), "solve", "1.8", "torch.linalg.solve")
     size = 24
-    flat = well_conditioned(size)
+    # A heavy diagonal: errors stay errors of the solver.
+    flat = [v + (size if i // size == i % size else 0.0) for i, v in enumerate(ref.rough(size * size, 3))]
     right = ref.rough(size * 3, 8)
     done = []
     for name in computable(t, ("float64", "float32")):

@@ -152,11 +152,7 @@ def numbered(version):
     return tuple(int(digits) for digits in re.findall(r"\d+", version.split("+")[0])[:2])
 
 
-def known_remedy(text):
-    """What to do about errors that mean the same wherever they appear; None for all others."""
-    return next((remedy for pattern, remedy in REMEDIES if re.search(pattern, text.lower())), None)
-
-
+# What to do about errors that mean the same wherever they appear.
 REMEDIES = (
     ("no kernel image|invalid device function|hiperrornobinaryforgpu", "this torch has no code for this GPU: rekindle plan --gpu NAME names one that has"),
     ("driver version is insufficient|nvidia driver on your system is too old", "the driver is older than this CUDA needs: update it, or take a torch for an older CUDA (rekindle plan)"),
