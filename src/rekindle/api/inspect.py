@@ -75,7 +75,7 @@ def _load_trials(report: WheelReport, machine: Machine) -> KeptTrials | None:
     from rekindle.compat.processor import features_of
     from rekindle.facts import load_facts
     from rekindle.host.made import own_directories
-    from rekindle.verify.suspects import place_of
+    from rekindle.verify.crash import place_of
 
     features = features_of(machine.cpu, load_facts())
     place = place_of(own_directories()[1], report.cpu.evidence, features) if features else None

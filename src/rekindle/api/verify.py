@@ -27,9 +27,9 @@ from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import ForetoldFailure, VerifyComparison, VerifyOptions, VerifyReport
 from rekindle.verify import output, prove
+from rekindle.verify.crash import keep_trials, place_of
 from rekindle.verify.gather import foretell, read_events
 from rekindle.verify.output import compare
-from rekindle.verify.suspects import keep_trials, place_of
 from rekindle.verify.target import Trial, promises, settings_words
 
 

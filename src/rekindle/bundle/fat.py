@@ -108,12 +108,10 @@ class _Bundling:
             requires = rules.required_packages(self.source.read(f"{self.folder}/METADATA"))
             collection = collect(wheel_libs, order.rules, order.places, exclude=order.exclude, requires=requires)
             if collection.missing and not order.allow_missing:
-                first = next(iter(collection.missing.values()))
-                raise StageFailed(
-                    f"{len(collection.missing)} libraries are nowhere to be found, first {first.name} (needed by "
-                    f"{first.needed_by})",
-                    remedy="name their directory with --library-path DIR, or leave them out with --allow-missing",
-                )
+                first, count = next(iter(collection.missing.values())), len(collection.missing)
+                text = f"{count} libraries are nowhere to be found, first {first.name} (needed by {first.needed_by})"
+                remedy = "name their directory with --library-path DIR, or leave them out with --allow-missing"
+                raise StageFailed(text, remedy=remedy)
             windows = next((lib.system for lib in wheel_libs.values()), "linux") == "windows"
             self.where = destination(wheel_libs, self.folder)
             names = {key: lib.name for key, lib in collection.brought.items()}
@@ -146,11 +144,9 @@ class _Bundling:
         need = self.order.wheel.stat().st_size + max(sizes, default=0)
         disk = LiveHost().disk(str(self.order.out))
         if disk is not None and disk.free < need:
-            raise BadInput(
-                f"bundle needs at least {spoken_bytes(need)} at {self.order.out}, and {spoken_bytes(disk.free)} are"
-                " free there",
-                remedy="nothing was written; make room there, or write to another disk with --out DIR",
-            )
+            text = f"bundle needs at least {spoken_bytes(need)} at {self.order.out}, and {spoken_bytes(disk.free)}"
+            remedy = "nothing was written; make room there, or write to another disk with --out DIR"
+            raise BadInput(f"{text} are free there", remedy=remedy)
 
     def _read_libraries(self) -> dict[str, Linked]:
         members = [name for name in self.source.namelist() if _NATIVE.search(name)]

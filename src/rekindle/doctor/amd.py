@@ -56,22 +56,17 @@ def _read_kfd(host: Asking, cards: Sequence[PciCard]) -> Iterator[Gpu]:
         values = key_values(text_of(host.read(path)), " ")
         if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
             continue
-        slot = _pci_slot(values)
+        # location_id packs bus, device and function, as the kernel's pci_dev_id does.
+        location, domain, slot = values.get("location_id", ""), values.get("domain", "0"), None
+        if location.isdigit() and domain.isdigit():
+            number = int(location)
+            slot = f"{int(domain):04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"
         card = next((card for card in cards if card.slot == slot), None)
         pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
         gfx = gfx_of(int(values.get("gfx_target_version", "0")))
         name, arch = chip_of(pci_id, revision=card.revision if card else None)
         memory = gib(card.memory if card else None) or _bank_memory(host, path)
         yield Gpu(vendor="amd", name=name, arch=gfx or arch, memory_gib=memory, how="kfd", pci_id=pci_id, pci_slot=slot)
-
-
-def _pci_slot(values: dict[str, str]) -> str | None:
-    """``location_id`` packs bus, device and function, as the kernel's pci_dev_id does."""
-    location, domain = values.get("location_id", ""), values.get("domain", "0")
-    if not location.isdigit() or not domain.isdigit():
-        return None
-    number = int(location)
-    return f"{int(domain):04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"
 
 
 def _bank_memory(host: Asking, properties: str) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.compat.cpu_names import find_cpu, match_microarchitecture
-from rekindle.doctor.limits import allowed_processors
+from rekindle.doctor.system import allowed_processors
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.cpus import arm_vendor, read_archspec
@@ -142,11 +142,8 @@ def _count_cores(host: Asking, raw: str) -> tuple[int | None, int | None]:
         count = host.env.get("NUMBER_OF_PROCESSORS", "")
         return host.cores(), (len(key.keys) if key else 0) or (int(count) if count.isdigit() else None)
     threads = len(re.findall(r"^processor\s*:", raw, re.MULTILINE)) or None
-    pairs = {
-        (physical[0] if (physical := re.findall(r"^physical id\s*:\s*(\d+)", block, re.MULTILINE)) else "0", core[0])
-        for block in raw.split("\n\n")
-        if (core := re.findall(r"^core id\s*:\s*(\d+)", block, re.MULTILINE))
-    }
+    blocks = [key_values(block, ":") for block in raw.split("\n\n")]
+    pairs = {(block.get("physical id", "0"), block["core id"]) for block in blocks if block.get("core id")}
     if pairs:
         return len(pairs), threads
     siblings = {

@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from rekindle import __version__
 from rekindle.doctor.amd import find_amd
 from rekindle.doctor.cpu import probe_cpu
-from rekindle.doctor.limits import MemoryLimits, probe_disks, probe_memory
 from rekindle.doctor.nvidia import find_jetson, find_nvidia
 from rekindle.doctor.pci import find_cards, find_intel
 from rekindle.doctor.pythons import Installations, probe_installations, torch_with_verdict
-from rekindle.doctor.system import probe_holders, probe_os
+from rekindle.doctor.system import MemoryLimits, probe_disks, probe_holders, probe_memory, probe_os
 from rekindle.errors import BadInput
 from rekindle.host.asking import Asking
 from rekindle.host.capture import join_records, render_capture

@@ -42,7 +42,10 @@ class Nvml(msgspec.Struct, frozen=True, kw_only=True):
 def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     """The cards of these that are NVIDIA's, with driver and trouble."""
     ours = [card for card in cards if card.vendor == "nvidia"]
-    loaded = _kernel_driver(host)
+    # The version of the kernel module that is loaded (Linux), which an update may have left behind.
+    text = text_of(host.read("/proc/driver/nvidia/version")) if host.system == "linux" else ""
+    match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", text)
+    loaded = match[1] if match else None
     answer = Nvml()
     if ours or loaded or _has_library(host):
         # A big server without persistence mode takes seconds here.
@@ -72,13 +75,6 @@ def _has_library(host: Asking) -> bool:
         return bool(host.glob(rf"{root}\System32\nvml.dll"))
     places = ("/usr/lib*/libnvidia-ml.so.1", "/usr/lib/*/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
     return any(map(host.glob, places))
-
-
-def _kernel_driver(host: Asking) -> str | None:
-    """The version of the kernel module that is loaded (Linux), which an update may have left behind."""
-    text = text_of(host.read("/proc/driver/nvidia/version")) if host.system == "linux" else ""
-    match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", text)
-    return match[1] if match else None
 
 
 def _read_nvml(answer: Nvml) -> Iterator[Gpu]:

@@ -21,7 +21,6 @@ from rekindle.host.asking import Asking, ask_each
 from rekindle.host.text import read_answer, text_of, version_key
 from rekindle.interpreters.search import candidate_paths, distinct_paths, identity_of, started_directly
 from rekindle.model.arch import parse_sm
-from rekindle.model.facts import Flavour
 from rekindle.model.interpreter import Interpreter, read_interpreter
 from rekindle.model.machine import Gpu, InstalledTorch, Machine, Python, Toolkit
 from rekindle.readiness.cuda import driver_misfit
@@ -160,8 +159,13 @@ def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
     if flavour is None or platform is None:
         return GpuCode(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
     published = flavour_code(flavour, platform)
+    targets = published.targets
+    if flavour.sm:
+        # As torch.cuda.get_arch_list() spells them: 8.6+PTX is sm_86 and compute_86.
+        sms = [(parse_sm(target), target.endswith("+PTX")) for target in targets]
+        targets = tuple(dict.fromkeys(name for sm, ptx in sms for name in (str(sm), *((sm.compute,) if ptx else ()))))
     return published._replace(
-        targets=torch.archs or _spell_targets(published.targets, flavour),
+        targets=torch.archs or targets,
         cuda=torch.cuda or flavour.cuda,
         rocm=torch.rocm or flavour.rocm,
     )
@@ -201,11 +205,3 @@ def _why_cpu_only(machine: Machine, torch: InstalledTorch, cards: Sequence[Gpu])
     if not coverages:
         return "it is built for Intel's GPUs, and there is no such card"
     return next((f"it {coverage.text}" for coverage in coverages if coverage.kind == "none"), None)
-
-
-def _spell_targets(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:
-    """As ``torch.cuda.get_arch_list()`` spells them: ``8.6+PTX`` is sm_86 and compute_86."""
-    if not flavour.sm:
-        return targets
-    sms = [(parse_sm(target), target.endswith("+PTX")) for target in targets]
-    return tuple(dict.fromkeys(name for sm, ptx in sms for name in (str(sm), *((sm.compute,) if ptx else ()))))

@@ -85,10 +85,8 @@ def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedM
         raise BadInput(unknown.message, remedy=f"{unknown.remedy} Emulated are {', '.join(kinds)}") from unknown
     row = facts.cpu.microarchitecture[kind]
     if row.family != emulated.machine:
-        raise BadInput(
-            f"{name} is no {emulated.words} CPU, and the wheel holds {emulated.words} code",
-            remedy=f"known: {', '.join(kinds)}",
-        )
+        text = f"{name} is no {emulated.words} CPU, and the wheel holds {emulated.words} code"
+        raise BadInput(text, remedy=f"known: {', '.join(kinds)}")
     if kind not in kinds:
         # What to try instead: the ablest that can be emulated and has nothing that this one lacks.
         abilities = {model: facts.cpu.microarchitecture[model].features for model in kinds}

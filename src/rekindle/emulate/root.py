@@ -62,10 +62,9 @@ def prepare_root(
         return python
     for tool in ("apt-get", "dpkg-deb"):
         if host.which(tool) is None:
-            raise MissingTool(
-                f"the root for {emulated.words} is assembled with {tool}, which this machine lacks",
-                remedy=f"run this on Debian or Ubuntu, or on a machine with {emulated.words}, where no root is needed",
-            )
+            remedy = f"run this on Debian or Ubuntu, or on a machine with {emulated.words}, where no root is needed"
+            text = f"the root for {emulated.words} is assembled with {tool}, which this machine lacks"
+            raise MissingTool(text, remedy=remedy)
     cache.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(cache / f"{name}.lock"):
         if (python := _read_root(folder)) is not None:
@@ -221,10 +220,9 @@ def _ask_named_python(host: Host, emulator: Emulator, root: EmulatedPython, path
         words = (done.err.strip().splitlines() or [answer])[-1]
         raise BadInput(f"{path} is no Python that runs here: {words}", remedy="give one with --python EXE")
     if cpu_arch(answer.machine) != emulated.machine:
-        raise BadInput(
-            f"{path} is a Python for {answer.machine}; the emulated CPU runs {emulated.words} code",
-            remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
-        )
+        remedy = f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu"
+        text = f"{path} is a Python for {answer.machine}; the emulated CPU runs {emulated.words} code"
+        raise BadInput(text, remedy=remedy)
     return EmulatedPython(path=path.resolve(), version=answer.release, root=root.root)
 
 

@@ -4,6 +4,7 @@ A toolkit may be there and still be useless: too old for the card, too old for t
 another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit.
 """
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -17,7 +18,6 @@ from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.text import text_of, version_key
 from rekindle.model.arch import Sm
-from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Check, Gpu, Machine, Toolkit
 from rekindle.model.plan import Plan
 from rekindle.model.supply import SupplyNeed
@@ -31,7 +31,6 @@ from rekindle.toolkits.rocm import find_hipcc
 
 LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
 _STUBS = ("lib64/stubs", "lib/stubs", "lib/*-linux-gnu/stubs", "lib/*-linux-gnu", "targets/*/lib/stubs", "lib64")
-_CUDNN_HEADERS = ("cudnn_version.h", "cudnn.h")
 _OTHER_CUDNN = "the same command with --set CUDNN_ROOT=DIR"
 
 
@@ -76,8 +75,12 @@ def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
         misfits.append(Misfit(toolkit=toolkit, why=f"CUDA {toolkit.version} has no nvcc here: it cannot compile"))
     if row is None:
         return misfits
-    if reason := _no_host_compiler(machine, toolkit, row):
-        misfits.append(Misfit(toolkit=toolkit, why=reason))
+    compilers = build_compilers(machine.compilers, machine.os.system)
+    kinds = ("msvc",) if machine.os.system == "windows" else ("gcc", "clang")
+    spans = " or ".join(span for kind in kinds if (span := compiler_span(row, kind)))
+    if compilers and spans and all(takes_compiler(row, c.kind, c.version) is False for c in compilers):
+        have = ", ".join(f"{c.kind} {c.version}" for c in compilers)
+        misfits.append(Misfit(toolkit=toolkit, why=f"CUDA {toolkit.version} takes {spans}; here is {have}"))
     answers = [compiles_for(toolkit.version or "", sm, load_facts(), gpu.name) for gpu, sm in _known_cards(machine)]
     without = [answer for answer in answers if answer.kind == "no"]
     # A second card for the screen may be too old for a toolkit that serves the first well.
@@ -93,17 +96,6 @@ def _nvidia_cards(machine: Machine) -> list[Gpu]:
 
 def _known_cards(machine: Machine) -> list[tuple[Gpu, Sm]]:
     return [(gpu, gpu.arch) for gpu in _nvidia_cards(machine) if isinstance(gpu.arch, Sm)]
-
-
-def _no_host_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> str | None:
-    kinds = ("msvc",) if machine.os.system == "windows" else ("gcc", "clang")
-    compilers = build_compilers(machine.compilers, machine.os.system)
-    text = " or ".join(span for kind in kinds if (span := compiler_span(row, kind)))
-    taken = [c for c in compilers if takes_compiler(row, c.kind, c.version) is not False]
-    if taken or not compilers or not text:
-        return None
-    have = ", ".join(f"{c.kind} {c.version}" for c in compilers)
-    return f"CUDA {toolkit.version} takes {text}; here is {have}"
 
 
 def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
@@ -202,7 +194,9 @@ def _check_cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str
     """Headers and library must be of one version: a mismatch compiles for hours and fails at the first convolution."""
     named = settings.get("CUDNN_ROOT"), settings.get("CUDNN_INCLUDE_DIR", "").removesuffix("/include")
     roots = list(filter(None, dict.fromkeys((*named, home, "/usr"))))
-    header = next(filter(None, (_header_version(host, root) for root in roots)), None)
+    headers = itertools.product(roots, ("include", "include/*-linux-gnu"), ("cudnn_version.h", "cudnn.h"))
+    paths = (path for parts in headers for path in host.glob(str(PurePosixPath(*parts))))
+    header = next(filter(None, (header_version(text_of(host.read(path)), "CUDNN") for path in paths)), None)
     library = next(filter(None, (_library_version(host, root) for root in roots)), None)
     if header is None or library is None:
         lacks = "headers" if header is None else "library"
@@ -213,12 +207,6 @@ def _check_cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str
         text = f"cuDNN's headers are {header} and its library is {library}"
         raise BadInput(text, remedy=f"{_OTHER_CUDNN}, where DIR holds one cuDNN")
     yield build_check("cudnn", "ok", header, want=wanted)
-
-
-def _header_version(host: Host, root: str) -> str | None:
-    names = [f"{folder}/{name}" for folder in ("include", "include/*-linux-gnu") for name in _CUDNN_HEADERS]
-    paths = (path for name in names for path in host.glob(str(PurePosixPath(root, name))))
-    return next(filter(None, (header_version(text_of(host.read(path)), "CUDNN") for path in paths)), None)
 
 
 def _library_version(host: Host, root: str) -> str | None:

@@ -91,11 +91,8 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
     short = first_shortage(demands, room)
     if short is not None:
         before = f" beside {spoken_bytes(short.before)} of earlier phases" if short.before else ""
-        raise BadInput(
-            f"{short.demand.phase} needs {spoken_bytes(short.demand.bytes or 0)}{before} at {short.demand.place}, and"
-            f" {spoken_bytes(short.free)} are free there",
-            remedy=_make_room(short.demand.phase),
-        )
+        text = f"{short.demand.phase} needs {spoken_bytes(short.demand.bytes or 0)}{before} at {short.demand.place}"
+        raise BadInput(f"{text}, and {spoken_bytes(short.free)} are free there", remedy=_make_room(short.demand.phase))
     if disk is None:
         return
     want = build.recipe.disk_gib

@@ -84,14 +84,10 @@ class Isolation:
 def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> Isolation:
     """Whether this wheel is a stranger's; one whose dependencies would be built from source is refused."""
     strange = wish != "no" and not was_made_here(sha256)
-    if strange or wish == "yes":
-        for requirement in subject.requirements:
-            if requirement.url is not None:
-                raise BadInput(
-                    f"{subject.path.name} wants {str(requirement)[:200]!r}: a place of its own choosing, which may run"
-                    " programs",
-                    remedy=_LEAVE_OUT,
-                )
+    for requirement in subject.requirements if strange or wish == "yes" else ():
+        if requirement.url is not None:
+            wants = f"{subject.path.name} wants {str(requirement)[:200]!r}"
+            raise BadInput(f"{wants}: a place of its own choosing, which may run programs", remedy=_LEAVE_OUT)
     return Isolation(wish=wish, strange=strange, gpu=gpu is not False)
 
 
@@ -99,11 +95,9 @@ def refuse_small_disk(host: Host, subject: Subject, folder: str) -> None:
     """The environment holds the wheel unpacked; what it requires comes on top, and nobody knows how much that is."""
     short = first_shortage([Demand("environment", folder, subject.unpacked)], free_space(host))
     if short is not None:
-        raise BadInput(
-            f"the environment to try {subject.path.name} in needs {spoken_bytes(subject.unpacked)} for that wheel"
-            f" alone, and {spoken_bytes(short.free)} are free at {tempfile.gettempdir()}",
-            remedy="free some space there, or set TMPDIR to another disk",
-        )
+        text = f"the environment to try {subject.path.name} in needs {spoken_bytes(subject.unpacked)} for that wheel"
+        text += f" alone, and {spoken_bytes(short.free)} are free at {tempfile.gettempdir()}"
+        raise BadInput(text, remedy="free some space there, or set TMPDIR to another disk")
 
 
 def check_fits(subject: Subject, interpreter: Interpreter) -> None:
@@ -114,20 +108,15 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
         raise BadInput(f"{name} is for {subject.system}, this machine runs {system}", remedy="verify it there")
     machine = cpu_arch(interpreter.machine)
     if subject.machine and subject.machine != machine:
-        raise BadInput(
-            f"{name} is for {subject.machine}, this Python runs on {machine}",
-            remedy="verify it there, or here on an emulated CPU: --cpu haswell"
-            if subject.machine == "x86_64"
-            else "verify it on such a machine",
-        )
+        emulated = "verify it there, or here on an emulated CPU: --cpu haswell"
+        remedy = emulated if subject.machine == "x86_64" else "verify it on such a machine"
+        raise BadInput(f"{name} is for {subject.machine}, this Python runs on {machine}", remedy=remedy)
     stable = any(tag.abi == "abi3" for tag in subject.tags)
     later = stable and bool(subject.pythons) and interpreter.release >= min(subject.pythons)
     if subject.pythons and interpreter.release not in subject.pythons and not later:
         versions = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
-        raise BadInput(
-            f"{name} is for Python {versions}, {interpreter.path} is {interpreter.short}",
-            remedy="give a fitting one with --python EXE",
-        )
+        text = f"{name} is for Python {versions}, {interpreter.path} is {interpreter.short}"
+        raise BadInput(text, remedy="give a fitting one with --python EXE")
 
 
 def prepare_environment(
@@ -144,8 +133,7 @@ def prepare_environment(
 ) -> Path:
     """An environment in ``folder`` with the wheel installed; its interpreter."""
     check_fits(subject, interpreter)
-    installer = quickest_installer(host, links=find_links, wheels_only=wheels_only)
-    where = subject.path.parent
+    installer, where = quickest_installer(host, links=find_links, wheels_only=wheels_only), subject.path.parent
     if is_embedded(interpreter):
         python, site = copy_embedded(interpreter, folder)
         progress.stage("installing", subject.path.name)
@@ -158,11 +146,9 @@ def prepare_environment(
         elif our_pip_serves(interpreter.release) and our_pip_fills(interpreter):
             argv = [*our_pip_without_programs(), "install", *words]
         else:
-            raise MissingTool(
-                f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's"
-                " dependencies",
-                remedy="install uv or a full Python (--python EXE), or try the wheel alone with --no-deps",
-            )
+            text = f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's"
+            remedy = "install uv or a full Python (--python EXE), or try the wheel alone with --no-deps"
+            raise MissingTool(f"{text} dependencies", remedy=remedy)
         _raise_if_failed(_run(argv, where), subject)
     else:
         with_pip = not installer.uv and not our_pip_serves(interpreter.release)
@@ -203,11 +189,8 @@ def refuse_addresses(folder: Path, subject: Subject) -> None:
         parts = urlsplit(url)
         is_wheel = parts.scheme == "file" and Path(url2pathname(parts.path)).resolve() == subject.path.resolve()
         if not is_wheel or canonicalize_name(name) != subject.distribution:
-            raise BadInput(
-                f"{subject.path.name} leads to {name} from {url[:200]!r}: a place of its own choosing, and nothing of"
-                " it was run",
-                remedy=_LEAVE_OUT,
-            )
+            places = f"{subject.path.name} leads to {name} from {url[:200]!r}"
+            raise BadInput(f"{places}: a place of its own choosing, and nothing of it was run", remedy=_LEAVE_OUT)
 
 
 def _run(argv: Sequence[str], cwd: Path) -> InstallerRun:
@@ -219,10 +202,8 @@ def _raise_if_failed(done: InstallerRun, subject: Subject | None) -> None:
         return
     if any(REFUSED in line for line in done.lines):
         name = subject.path.name if subject else "the wheel"
-        raise BadInput(
-            f"{name} leads to a package that would have to be built, which runs its programs outside any sandbox",
-            remedy=_LEAVE_OUT,
-        )
+        text = f"{name} leads to a package that would have to be built, which runs its programs outside any sandbox"
+        raise BadInput(text, remedy=_LEAVE_OUT)
     text = " ".join(done.lines)
     lacking = any(words in text for words in ("No matching distribution", "Could not find a version", "No solution"))
     remedy = done.remedy or (

@@ -146,10 +146,8 @@ def read_events(host: Host, path: Path, level: Level, progress: Progress, gpu: b
             gathered.hear(event)
             ended = event["event"] == "done"
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(
-                f"line {number} of {path} is nothing an agent says",
-                remedy='there: echo \'{"package": "torch", "level": "full"}\' | python3 agent.py > events.jsonl',
-            ) from error
+            remedy = 'there: echo \'{"package": "torch", "level": "full"}\' | python3 agent.py > events.jsonl'
+            raise BadInput(f"line {number} of {path} is nothing an agent says", remedy=remedy) from error
     if not ended:
         gathered.cut_short("the record ends in the middle")
     total = sum(check.seconds for check in gathered.checks)

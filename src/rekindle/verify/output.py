@@ -60,9 +60,11 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
         if was == "passed" or now == "failed":
             direction = "worse"
         groups[direction].append(VerifyChange(id=id, before=was, after=now, detail=last.detail))
-    differences = _differences(before, after, sorted({*before.environment, *after.environment}))
-    changes = {direction: tuple(rows) for direction, rows in groups.items()}
-    return VerifyComparison(before=before.subject, after=after.subject, same=same, environment=differences, **changes)
+    env = _differences(before, after, sorted({*before.environment, *after.environment}))
+    worse, better, other = map(tuple, groups.values())
+    return VerifyComparison(
+        before=before.subject, after=after.subject, worse=worse, better=better, other=other, same=same, environment=env
+    )
 
 
 def _differences(

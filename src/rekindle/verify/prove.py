@@ -119,10 +119,8 @@ def prove_installed(
         [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
     )
     if looked.out.strip() != "True":
-        raise BadInput(
-            f"{path} (Python {interpreter.short}) has no {package}",
-            remedy="give the right interpreter with --python EXE, or a wheel with --wheel FILE",
-        )
+        remedy = "give the right interpreter with --python EXE, or a wheel with --wheel FILE"
+        raise BadInput(f"{path} (Python {interpreter.short}) has no {package}", remedy=remedy)
     progress.stage("verifying", target.subject)
     return run_checks(target, trial, beside=beside, progress=progress)
 
@@ -147,10 +145,8 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
     for version in names:
         if python := next(search_version(host, version, ours_first=True), None):
             return python
-    raise BadInput(
-        f"the wheel is for Python {' or '.join(names)}, and there is none on this machine",
-        remedy=f"give one with --python EXE, or install one: uv python install {names[0]}",
-    )
+    remedy = f"give one with --python EXE, or install one: uv python install {names[0]}"
+    raise BadInput(f"the wheel is for Python {' or '.join(names)}, and there is none on this machine", remedy=remedy)
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str, state: tuple[int, ...]) -> VerifyReport:
@@ -244,10 +240,8 @@ def machine_for(subject: Subject) -> EmulatedMachine:
     """The kind of machine the wheel's code is for."""
     emulated = EMULATED.get(subject.machine or "")
     if subject.system != "linux" or emulated is None:
-        raise BadInput(
-            f"{subject.path.name} holds no code for Linux on x86-64 or AArch64, which are what can be emulated",
-            remedy="--cpu takes wheels for linux_x86_64, linux_aarch64 or manylinux of these",
-        )
+        text = f"{subject.path.name} holds no code for Linux on x86-64 or AArch64, which are what can be emulated"
+        raise BadInput(text, remedy="--cpu takes wheels for linux_x86_64, linux_aarch64 or manylinux of these")
     return emulated
 
 
@@ -256,10 +250,8 @@ def unpack_for_emulation(subject: Subject, folder: Path, progress: Progress) -> 
     progress.stage("unpacking", subject.path.name)
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     if subject.unpacked > min(free, MAX_UNPACKED):
-        raise BadInput(
-            f"{subject.path.name} unpacks to {spoken_bytes(subject.unpacked)}, {folder} has {spoken_bytes(free)} free",
-            remedy="set TMPDIR to a larger disk",
-        )
+        needs = f"{subject.path.name} unpacks to {spoken_bytes(subject.unpacked)}"
+        raise BadInput(f"{needs}, {folder} has {spoken_bytes(free)} free", remedy="set TMPDIR to a larger disk")
     try:
         unpack_wheel(subject.path, folder, lambda done, name: progress.step(done, subject.unpacked, name))
     except (OSError, zipfile.BadZipFile, RuntimeError, EOFError) as error:
@@ -303,14 +295,10 @@ def emulated_target(
         versions = [f"{major}.{minor}" for major, minor in sorted(subject.pythons)]
         here = "{}.{}".format(*python.version)
         wanted = f"cpython-{versions[-1]}-linux-{emulator.emulated.machine}-gnu"
-        no_import = (
-            f"the wheel is for Python {' or '.join(versions)}, the emulated one is {here}; "
-            "only its C functions were tried"
-        )
-        remedy = (
-            f"the emulated system needs Python {versions[-1]}: uv python install {wanted}, then the same command; "
-            "or give one with --python EXE"
-        )
+        no_import = f"the wheel is for Python {' or '.join(versions)}, the emulated one is {here}; "
+        no_import += "only its C functions were tried"
+        remedy = f"the emulated system needs Python {versions[-1]}: uv python install {wanted}, then the same command; "
+        remedy += "or give one with --python EXE"
     return Target(
         command=(*command, str(python.path)),
         package=subject.package,

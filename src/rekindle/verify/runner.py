@@ -23,8 +23,8 @@ from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost, kill_group
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
+from rekindle.verify.crash import outcomes
 from rekindle.verify.gather import Gathering
-from rekindle.verify.suspects import outcomes
 from rekindle.verify.target import CHECKS, SMOKE, Target, Trial, companion_rows
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.

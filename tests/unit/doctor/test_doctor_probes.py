@@ -7,11 +7,10 @@ import pytest
 from rekindle.compat.cpu_names import match_microarchitecture
 from rekindle.doctor.amd import find_amd, gfx_of
 from rekindle.doctor.cpu import probe_cpu, tidy_name
-from rekindle.doctor.limits import probe_memory
 from rekindle.doctor.nvidia import find_nvidia
 from rekindle.doctor.pci import find_cards
 from rekindle.doctor.pythons import probe_pythons
-from rekindle.doctor.system import probe_os
+from rekindle.doctor.system import probe_memory, probe_os
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.capture import Record, RecordedHost

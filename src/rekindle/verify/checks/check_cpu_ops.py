@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from rekindle_checks import families, families_more, families_special
+from rekindle_checks import families, families_more
 from rekindle_checks.framework import Absent, Untried, check
 
 WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=default, and with another compiler"
@@ -11,8 +11,8 @@ WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=defa
 # Each family of kernels: its id and level, what to do about wrong numbers, and the seconds it may take.
 FAMILIES = (
     ("ops.elementwise", "smoke", families.elementwise, WRONG, 60),
-    ("ops.functions", "smoke", families_special.functions, WRONG, 60),
-    ("ops.special", "smoke", families_special.special, "compiled with fast-math, or numbers near zero are flushed: build without -ffast-math and -Ofast", 60),
+    ("ops.functions", "smoke", families_more.functions, WRONG, 60),
+    ("ops.special", "smoke", families_more.special, "compiled with fast-math, or numbers near zero are flushed: build without -ffast-math and -Ofast", 60),
     ("ops.reductions", "smoke", families.reductions, WRONG, 60),
     ("ops.matmul", "smoke", families.products, WRONG + "; check which BLAS was linked", 60),
     ("ops.conv", "smoke", families.convolutions, WRONG + "; try with torch.backends.mkldnn off", 60),

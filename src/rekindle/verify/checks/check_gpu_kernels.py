@@ -3,10 +3,10 @@
 import inspect
 from functools import partial
 
-from rekindle_checks import families, families_more, families_special
+from rekindle_checks import families, families_more
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, computable, exact, halves, has_doubles, is_rocm, is_xpu
-from rekindle_checks.framework import Absent, Failed, accelerator, check
+from rekindle_checks.framework import Absent, Failed, accelerator, at_least, capability, check, computable, exact
+from rekindle_checks.framework import halves, has_doubles, is_rocm, is_xpu
 
 WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
 FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")
@@ -57,7 +57,7 @@ def arch(t, torch, device):
 # to be off for it.
 FAMILIES = (
     ("gpu.elementwise", "smoke", families.elementwise, WRONG, 180, False),
-    ("gpu.functions", "smoke", families_special.functions, WRONG, 180, False),
+    ("gpu.functions", "smoke", families_more.functions, WRONG, 180, False),
     ("gpu.reductions", "smoke", families.reductions, WRONG, 180, False),
     ("gpu.pooling", "full", families.pooling, WRONG, 180, False),
     ("gpu.activations", "full", families.activations, WRONG, 180, True),

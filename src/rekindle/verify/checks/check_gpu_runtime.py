@@ -3,8 +3,8 @@
 import os
 
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, computable, halves, has_doubles, is_xpu
-from rekindle_checks.framework import Absent, Failed, Untried, accelerator, check, find_compiler, scratch
+from rekindle_checks.framework import Absent, Failed, Untried, accelerator, at_least, capability, check, computable
+from rekindle_checks.framework import find_compiler, halves, has_doubles, is_xpu, scratch
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 

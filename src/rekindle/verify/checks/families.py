@@ -3,10 +3,8 @@
 import itertools
 import math
 
-from rekindle_checks import reference as ref
-from rekindle_checks import tolerance
-from rekindle_checks.framework import Absent, Failed, numbered
-from rekindle_checks.gpu import capability, computable, widest
+from rekindle_checks import reference as ref, tolerance
+from rekindle_checks.framework import Absent, Failed, capability, computable, numbered, widest
 from rekindle_checks.tolerance import rounding
 
 ABSENT = ("not implemented for", "not supported", "not currently supported", "unsupported", "no implementation")
@@ -18,22 +16,20 @@ def tensor(t, values, shape, device, dtype="float64"):
     return wide.to(dtype=getattr(torch, dtype)).to(device)
 
 
-def each_dtype(t, names, work, must=("float32", "float64")):
+def each_dtype(t, names, work):
     """Run ``work(name)`` for each type this torch has; what it says it lacks is listed, wrong answers fail.
 
     Older releases lack some types on the CPU. From 2.6 on every type named in these checks is there (measured with
     2.6.0 and 2.13.0; on a GPU with 2.11.0 and compute capability 9.0), so one that is missing was left out of the build.
     bfloat16 is left to GPUs that have it: compute capability 8.0, and no promise on ROCm.
     """
-    torch = t.torch()
+    torch, must = t.torch(), ("float32", "float64")
     if numbered(str(torch.__version__)) >= (2, 6):
         native = t.device is None or (capability(t) or (0, 0)) >= (8, 0)
         must = tuple(name for name in names if native or name != "bfloat16")
-    done, absent = [], [name for name in names if name not in computable(t, names)]
-    for name in computable(t, names):
-        if not hasattr(torch, name):
-            absent.append(name)
-            continue
+    able = [name for name in computable(t, names) if hasattr(torch, name)]
+    done, absent = [], [name for name in names if name not in able]
+    for name in able:
         t.step(name)
         try:
             work(name)
