@@ -66,7 +66,11 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
         trouble = trouble if loaded else None
         if trouble:
             host.gap("NVIDIA driver", trouble)
-    return Cards(gpus=gpus, driver=driver or loaded or _registry_driver(ours), trouble=trouble)
+    # Windows writes driver 470.05 as 27.21.14.7005: the last five digits, with the dot two from the end.
+    versions = [card.driver_version for card in ours if card.driver_version and card.driver == "NVIDIA"]
+    endings = [version.replace(".", "")[-5:] for version in versions]
+    listed = next((f"{int(digits[:3])}.{digits[3:]}" for digits in endings if digits.isdigit()), None)
+    return Cards(gpus=gpus, driver=driver or loaded or listed, trouble=trouble)
 
 
 def _has_library(host: Asking) -> bool:
@@ -145,13 +149,6 @@ def _why_no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
         "vfio-pci": "the card is reserved for a virtual machine (vfio-pci)",
     }
     return reasons.get(driver, "no NVIDIA driver is loaded")
-
-
-def _registry_driver(cards: Sequence[PciCard]) -> str | None:
-    """Windows writes driver 470.05 as 27.21.14.7005: the last five digits, with the dot two from the end."""
-    versions = [card.driver_version for card in cards if card.driver_version and card.driver == "NVIDIA"]
-    endings = [version.replace(".", "")[-5:] for version in versions]
-    return next((f"{int(digits[:3])}.{digits[3:]}" for digits in endings if digits.isdigit()), None)
 
 
 def find_jetson(host: Asking) -> Cards:

@@ -15,8 +15,7 @@ from rekindle.model.verify import Crash, VerifyCheck, VerifyReport
 from rekindle.model.wheel import CodeEvidence, IsaUse, KeptTrials, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
-from rekindle.verify import crash
-from rekindle.verify.crash import crash_place, remedy_for
+from rekindle.verify.crash import crash_place, keep_trials, outcomes, place_of, remedy_for
 from rekindle.verify.output import compare, junit
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target, Trial
@@ -101,9 +100,9 @@ def cpu_axis(report: WheelReport, kept: object = None):  # type: ignore[no-untyp
 def test_inspect_says_what_verify_found(tmp_path: Path, required: tuple[str, ...]) -> None:
     trials = (OperatorTrial(operator="torch.x", functions=(FUNCTION,), isa=("avx2",), outcome="crashes", avoid="y"),)
     report = VerifyReport(verdict="proven", subject="w", operators=trials)
-    place = crash.place_of(tmp_path, [FOUND], ["sse4_2"])
+    place = place_of(tmp_path, [FOUND], ["sse4_2"])
     assert place is not None
-    crash.keep_trials(report, place)
+    keep_trials(report, place)
     kept = load_kept(place, KeptTrials)
     verdict, axis = cpu_axis(wheel(required=required), kept)
     assert verdict.operators == report.operators
@@ -125,10 +124,10 @@ def test_a_crash_in_a_check_is_a_no_from_both(tmp_path: Path) -> None:
     crash = Crash(signal="SIGILL")
     dead = VerifyCheck(id="import.torch", status="failed", detail="died of SIGILL", crash=crash)
     place = tmp_path / "x.json"
-    crash.keep_trials(VerifyReport(verdict="failed", checks=(dead,)), place)
+    keep_trials(VerifyReport(verdict="failed", checks=(dead,)), place)
     verdict, axis = cpu_axis(wheel(), load_kept(place, KeptTrials))
     assert verdict.runs is False and "import.torch died of SIGILL" in axis.text
-    crash.keep_trials(VerifyReport(verdict="failed", checks=(VerifyCheck(id="x", status="failed"),)), place)
+    keep_trials(VerifyReport(verdict="failed", checks=(VerifyCheck(id="x", status="failed"),)), place)
     assert cpu_axis(wheel(), load_kept(place, KeptTrials))[0].runs is True, "a failure of another kind is not the CPU's"
 
 
@@ -144,10 +143,10 @@ def test_untried_it_is_only_suspected() -> None:
 def test_another_build_or_another_kind_of_cpu_is_another_trial(tmp_path: Path) -> None:
     moved = CodeEvidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x20")
     old, older = ["sse4_2", "avx"], ["sse4_2"]
-    places = {crash.place_of(tmp_path, [one], cpu) for one in (FOUND, moved) for cpu in (old, older)}
+    places = {place_of(tmp_path, [one], cpu) for one in (FOUND, moved) for cpu in (old, older)}
     assert len(places) == 4
-    assert crash.place_of(tmp_path, [FOUND], ["avx", "avx2"]) is None, "nothing is lacking"
-    assert crash.place_of(tmp_path, [FOUND], [*old, "sha_ni"]) in places, "what is not in question does not count"
+    assert place_of(tmp_path, [FOUND], ["avx", "avx2"]) is None, "nothing is lacking"
+    assert place_of(tmp_path, [FOUND], [*old, "sha_ni"]) in places, "what is not in question does not count"
 
 
 def test_damaged_memory_is_none(tmp_path: Path) -> None:
@@ -189,12 +188,12 @@ def test_many_that_died_alike_are_not_all_printed(capsys: pytest.CaptureFixture[
 def test_what_an_older_cpu_goes_on_with_is_no_suspicion(tmp_path: Path) -> None:
     """lzcnt runs as another instruction there: it never crashes, so its trial is kept nowhere."""
     quiet = CodeEvidence(function="f", file="a.so", isa=("lzcnt",), why="", address="0x10")
-    assert crash.place_of(tmp_path, [quiet], ["sse4_2"]) is None
+    assert place_of(tmp_path, [quiet], ["sse4_2"]) is None
     both = CodeEvidence(function="f", file="a.so", isa=("lzcnt", "avx2"), why="", address="0x10")
     alone = CodeEvidence(function="f", file="a.so", isa=("avx2",), why="", address="0x10")
-    assert crash.place_of(tmp_path, [both, quiet], []) == crash.place_of(tmp_path, [alone], [])
+    assert place_of(tmp_path, [both, quiet], []) == place_of(tmp_path, [alone], [])
 
 
 def test_what_nobody_came_to_was_not_tried() -> None:
-    (found,) = crash.outcomes(SUSPECTS[:1], {})
+    (found,) = outcomes(SUSPECTS[:1], {})
     assert (found.outcome, found.detail) == ("not-tried", "the run ended before its turn")
