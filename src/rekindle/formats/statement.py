@@ -89,14 +89,11 @@ def provenance_object(envelope: bytes, origin: str) -> bytes:
     tools that insist on Sigstore refuse it, as they should, and ``verify --claims`` checks it.
     """
     read = read_envelope(envelope, origin)
-    attestations: list[dict[str, Any]] = [
-        {
-            "version": 1,
-            "verification_material": {"certificate": None, "transparency_entries": [], "key_id": key_id},
-            "envelope": {"statement": _to_base64(read.payload), "signature": _to_base64(signature)},
-        }
-        for key_id, signature in read.signatures
-    ]
+    attestations: list[dict[str, Any]] = []
+    for key_id, signature in read.signatures:
+        material: dict[str, Any] = {"certificate": None, "transparency_entries": [], "key_id": key_id}
+        signed = {"statement": _to_base64(read.payload), "signature": _to_base64(signature)}
+        attestations.append({"version": 1, "verification_material": material, "envelope": signed})
     publisher = {"kind": "own-key", "claims": None}
     made = {"version": 1, "attestation_bundles": [{"publisher": publisher, "attestations": attestations}]}
     return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode()

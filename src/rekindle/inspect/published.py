@@ -11,17 +11,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput
+from rekindle.formats import simple_index
 from rekindle.formats.ranges import NoRanges, RangeFile, Unreachable, read_page, tls_context
-from rekindle.formats.simple_index import (
-    ACCEPT,
-    IndexFile,
-    IndexWheel,
-    choose_wheels,
-    files_in_folder,
-    read_project_page,
-    sdists_of,
-    wheels_of,
-)
+from rekindle.formats.simple_index import IndexFile, IndexWheel, choose_wheels, sdists_of, wheels_of
 from rekindle.host.download import download
 from rekindle.inspect.reader import WheelSource, open_local
 from rekindle.model.progress import Progress
@@ -106,7 +98,8 @@ def _path_of(link: str) -> Path:
 def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFile]]:
     """What the indexes list, and what folders and pages of links hold."""
     files: list[IndexFile] = []
-    linked = [file for link in places.links if _path_of(link).is_dir() for file in files_in_folder(_path_of(link))]
+    folders = [_path_of(link) for link in places.links if _path_of(link).is_dir()]
+    linked = [file for folder in folders for file in simple_index.files_in_folder(folder)]
     problems: list[BadInput] = []
     context = tls_context(places.certificates)
     pages = [(f"{index.rstrip('/')}/{project}/", files) for index in places.indexes]
@@ -114,9 +107,10 @@ def list_files(project: str, places: Places) -> tuple[list[IndexFile], list[Inde
     for page, listed in pages:
         try:
             if not page.startswith("file:"):
-                listed += read_project_page(read_page(page, accept=ACCEPT, context=context), page)
+                answer = read_page(page, accept=simple_index.ACCEPT, context=context)
+                listed += simple_index.read_project_page(answer, page)
             elif (listing := _path_of(page) / "index.html").is_file():
-                listed += read_project_page(listing.read_bytes(), listing.as_uri())
+                listed += simple_index.read_project_page(listing.read_bytes(), listing.as_uri())
             else:
                 raise Unreachable(f"{page} has no index.html")
         except BadInput as error:
