@@ -47,16 +47,11 @@ def scan(stretch: Stretch) -> Scan:
     branches = np.flatnonzero((words & np.uint32(0x7C000000)) == np.uint32(0x14000000))
     step = (words[branches] & np.uint32(0x3FFFFFF)).astype(np.int64)
     aims = (branches + np.where(step >= 1 << 25, step - (1 << 26), step)) * 4 + base
-    asks = np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base
-    return Scan(
-        uses=uses,
-        calls=stretch.pairs(branches * 4 + base, aims, targets),
-        takes=stretch.pairs(*taken, targets),
-        reads=stretch.pairs(*loaded, watched),
-        touches=np.unique(np.concatenate(touched)),
-        asks=stretch.holders(asks),
-        legacy=np.zeros(0, np.int64),
-    )
+    calls = stretch.pairs(branches * 4 + base, aims, targets)
+    takes, reads = stretch.pairs(*taken, targets), stretch.pairs(*loaded, watched)
+    touches, legacy = np.unique(np.concatenate(touched)), np.zeros(0, np.int64)
+    asks = stretch.holders(np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base)
+    return Scan(uses=uses, calls=calls, takes=takes, reads=reads, touches=touches, asks=asks, legacy=legacy)
 
 
 def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints) -> Ints:

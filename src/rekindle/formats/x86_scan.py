@@ -31,15 +31,11 @@ def scan(stretch: Stretch) -> Scan:
         return stretch.pairs(at + address, displacements(code, at) + at + 4 + address, stretch.targets)
 
     reads, touches = _find_reads(code, stretch)
-    return Scan(
-        uses=_find_classes(stretch),
-        calls=lead_to(np.concatenate([near + 1, escape[(second & 0xF0) == 0x80] + 2])),
-        takes=lead_to(lea[(code[lea + 1] & 0xC7) == 0x05] + 2),
-        reads=reads,
-        touches=touches,
-        asks=stretch.holders(asks + address),
-        legacy=stretch.holders(legacy + address),
-    )
+    uses = _find_classes(stretch)
+    calls = lead_to(np.concatenate([near + 1, escape[(second & 0xF0) == 0x80] + 2]))
+    takes = lead_to(lea[(code[lea + 1] & 0xC7) == 0x05] + 2)
+    asks, legacy = stretch.holders(asks + address), stretch.holders(legacy + address)
+    return Scan(uses=uses, calls=calls, takes=takes, reads=reads, touches=touches, asks=asks, legacy=legacy)
 
 
 def may_have_classes(code: Bytes) -> Flags:
