@@ -11,7 +11,6 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -91,26 +90,19 @@ def _mark_of(made: msgspec.Struct | str) -> Path:
     return own_directories()[0] / book / digest
 
 
-@dataclass(frozen=True, kw_only=True)
-class NotedFolder:
-    """A folder on the list. ``kind`` is workspace, wheelhouse or environment; it may be gone by now."""
-
-    kind: str
-    path: Path
-
-
 def note_made(kind: str, folder: Path) -> None:
     """Mark a folder that we just made, and remember where it lies. A list that cannot be written costs itself only."""
     with contextlib.suppress(OSError):
         write_atomically(folder / MARK, f"{kind}, made by rekindle {time.strftime('%Y-%m-%d', time.gmtime())}\n")
         write_atomically(_note_of(folder), json.dumps({"kind": kind, "path": str(folder.absolute())}))
         if len(list(list_folder().iterdir())) > _TIDY_FROM:
-            for gone in [note for note in noted_folders() if not note.path.exists()]:
-                forget(gone.path)
+            for gone in [path for _, path in noted_folders() if not path.exists()]:
+                forget(gone)
 
 
-def noted_folders() -> Iterator[NotedFolder]:
-    """Every folder on the list; what cannot be read is no entry."""
+def noted_folders() -> Iterator[tuple[str, Path]]:
+    """Every folder on the list, which may be gone by now, after its kind (workspace, wheelhouse or environment); what
+    cannot be read is no entry."""
     try:
         notes = sorted(list_folder().glob("*.json"))[:_MAX_NOTES]
     except OSError:
@@ -118,7 +110,7 @@ def noted_folders() -> Iterator[NotedFolder]:
     for note in notes:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             row = json.loads(read_head(note, _MAX_NOTE_BYTES))
-            yield NotedFolder(kind=str(row["kind"]), path=Path(str(row["path"])))
+            yield str(row["kind"]), Path(str(row["path"]))
 
 
 def forget(folder: Path) -> None:

@@ -123,15 +123,15 @@ def find_holdings() -> Iterator[Holding]:
     when = time.time()
     data, cache = made.own_directories()
     workspaces = [folder for folder in _folders(data) if folder.name not in made.BOOKS]
-    noted = [note for note in made.noted_folders() if note.path.is_dir() and made.is_ours(note.path)]
-    workspaces += [note.path for note in noted if note.kind == "workspace" and note.path not in workspaces]
+    noted = [(kind, path) for kind, path in made.noted_folders() if path.is_dir() and made.is_ours(path)]
+    workspaces += [path for kind, path in noted if kind == "workspace" and path not in workspaces]
     for root in workspaces:
         yield from _workspace_parts(root, when)
-    for note in noted:
-        if note.kind == "environment" and not any(note.path.is_relative_to(root) for root in workspaces):
-            yield _make_holding("environment", note.path, when)
-        elif note.kind == "wheelhouse":
-            yield _make_holding("wheelhouse", note.path, when, note="wheels others may install from")
+    for kind, path in noted:
+        if kind == "environment" and not any(path.is_relative_to(root) for root in workspaces):
+            yield _make_holding("environment", path, when)
+        elif kind == "wheelhouse":
+            yield _make_holding("wheelhouse", path, when, note="wheels others may install from")
     for each in _folders(cache):
         yield _make_holding("cache", each, when)
 

@@ -63,7 +63,7 @@ def test_a_long_list_of_folders_is_tidied(data: Path, tmp_path: Path, monkeypatc
     (tmp_path / "one").rmdir()
     assert len(list(made.noted_folders())) == 2
     made.note_made("environment", tmp_path / "three")
-    assert {note.path.name for note in made.noted_folders()} == {"two", "three"}
+    assert {path.name for _, path in made.noted_folders()} == {"two", "three"}
 
 
 def test_a_workspace_that_is_there_is_taken_and_a_new_one_marked(data: Path, tmp_path: Path) -> None:

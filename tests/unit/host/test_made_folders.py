@@ -23,7 +23,7 @@ def test_a_new_workspace_is_ours_and_on_the_list(tmp_path: Path) -> None:
     with Workspace(root).lock("test"):
         pass
     assert made.is_ours(root)
-    assert [(one.kind, one.path) for one in made.noted_folders()] == [("workspace", root)]
+    assert list(made.noted_folders()) == [("workspace", root)]
     made.forget(root)
     assert list(made.noted_folders()) == []
 
@@ -55,4 +55,4 @@ def test_a_damaged_list_costs_only_its_entry(tmp_path: Path) -> None:
     made.note_made("environment", tmp_path / "env")
     (made.list_folder() / "bad.json").write_text("{")
     (made.list_folder() / "odd.json").write_text("[]")
-    assert [one.kind for one in made.noted_folders()] == ["environment"]
+    assert [kind for kind, _ in made.noted_folders()] == ["environment"]
