@@ -138,8 +138,7 @@ def _load_order(natives: Mapping[str, Linked]) -> list[str]:
 def _needed_dlls(
     member: str, wheel_libs: Mapping[str, Linked], natives: Mapping[str, Linked], opened: Mapping[str, list[str]]
 ) -> list[str]:
-    """The brought DLLs that must be found when ``member`` is loaded: through other DLLs of the wheel, too, and those
-    that are opened by name."""
+    """The brought DLLs that must be found when ``member`` is loaded: through others, too, and those opened by name."""
     inside = {fold(posixpath.basename(name)): native for name, native in wheel_libs.items()}
     seen: dict[str, None] = {}
     waiting = [fold(need) for need in wheel_libs[member].wishes]

@@ -118,8 +118,10 @@ class _Bundling:
             self.placement = Placement(names=names, folders=dict.fromkeys(names, (self.where,)))
             if windows:
                 version = self.folder.removesuffix(".dist-info").rpartition("-")[2]
-                names_of = {"home": self.where, "version": version, "salt": ",".join(map(str, order.archs))}
-                self.placement = place_dlls(wheel_libs, collection, order.rules, self.source, **names_of)
+                salt = ",".join(map(str, order.archs))
+                self.placement = place_dlls(
+                    wheel_libs, collection, order.rules, self.source, home=self.where, version=version, salt=salt
+                )
             hip = any("libamdhip64" in need for lib in wheel_libs.values() for need in lib.wishes)
             report = BundleReport(
                 wheel=str(order.wheel),
@@ -137,8 +139,7 @@ class _Bundling:
             return self._write(wheel_libs, collection, report)
 
     def _refuse_small_disk(self, collection: Collection) -> None:
-        """The least it takes: the wheel once more, and one library at a time in passing. How well the brought libraries
-        compress shows only afterwards."""
+        """The least it takes: the wheel once more, one library in passing. How well others compress shows later."""
         sizes = [lib.path.stat().st_size for lib in collection.brought.values()]
         sizes += [info.file_size for info in self.source.infolist() if _NATIVE.search(info.filename)]
         need = self.order.wheel.stat().st_size + max(sizes, default=0)

@@ -29,8 +29,7 @@ _HEADER_AT = 6  # of the u16 header size
 
 
 def wanted_entries(entries: Sequence[Entry], cards: Sequence[Sm]) -> list[Entry]:
-    """What some wanted card can run, or the smallest if nothing can; all where one is not known. PTX is kept for cards
-    without machine code."""
+    """What some wanted card can run (PTX where there is no machine code), or the smallest; all where one is unknown."""
     if not entries or any(entry.kind not in ("sass", "ptx") for entry in entries):
         return list(entries)
     keep: set[int] = set()
@@ -47,8 +46,7 @@ def wanted_entries(entries: Sequence[Entry], cards: Sequence[Sm]) -> list[Entry]
 
 
 def trim(path: Path, cards: Sequence[Sm], name: str) -> Trimmed:
-    """Trim a library in place, which is called ``name`` in the wheel. On any doubt it is left as it was, and
-    ``kept_whole`` says why."""
+    """Trim a library (``name`` in the wheel) in place; on any doubt it stays as it was, and ``kept_whole`` says why."""
     with path.open("r+b") as file:
         if file.seek(0, 2) == 0:
             return Trimmed(file=name, kept_whole="it is empty")

@@ -99,8 +99,7 @@ def _known_cards(machine: Machine) -> list[tuple[Gpu, Sm]]:
 
 
 def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    """The planned toolkit's compiler for the list of tools, refused where it is missing, another, or does not take
-    ``compiler``; empty for a CPU build."""
+    """The planned toolkit's compiler, refused where missing, another, or not taking ``compiler``; empty for a CPU."""
     if not (cuda := plan.cuda):
         if not plan.rocm:
             return {}

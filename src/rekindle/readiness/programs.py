@@ -90,8 +90,7 @@ def find_build_python(host: Host, python: str) -> Interpreter:
 
 
 def python_for_build(host: Host, build: PlannedBuild) -> Checks:
-    """The Python that builds: does it fit the release, are the compiler and linker it was made with here, and what
-    will the wheel be called?"""
+    """The Python that builds: does it fit the release, is its linker here, and what will the wheel be called?"""
     plan = build.plan
     interpreter = find_build_python(host, build.python)
     yield build_check("python", "ok", f"{interpreter.path} {interpreter.version}, with Python.h", want=plan.python)
@@ -228,8 +227,7 @@ def _is_cured(hazard: Hazard, plan: Plan) -> bool:
 
 
 def program_of_machine(case: ExaminedMachine, *, name: str) -> Checks:
-    """A program that every build starts; no CMake older than what any torch 2 takes. The newest release may want more,
-    and its plan says so."""
+    """A program that every build starts; no CMake older than any torch 2 takes (a plan may want a newer one)."""
     minimum = load_facts().era("2.0.0").cmake_min if name == "cmake" else None
     version = case.machine.tools.get(name)
     good = version is not None and not _too_old(version, minimum)

@@ -223,8 +223,7 @@ def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[M
 
 
 def foretell(graft: bytes) -> tuple[ForetoldFailure, ...]:
-    """What a grafted wheel says of itself (``rekindle-graft.json``) as checks that must fail. What cannot be read
-    foretells nothing."""
+    """What a grafted wheel's ``rekindle-graft.json`` says as checks that must fail; nothing where it cannot be read."""
     table = read_beside(__file__, "levels.toml", dict[str, Any])["grafted"]
     try:
         contents = msgspec.json.decode(graft, type=_GraftList)

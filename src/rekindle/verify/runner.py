@@ -75,8 +75,7 @@ def run_checks(
 
 
 def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:
-    """One life of the agent; True where there is nothing left to do, False where it ended early and must be started
-    again."""
+    """One life of the agent; False where it ended early and must be started again."""
     log = work / "stderr.log"
     env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
