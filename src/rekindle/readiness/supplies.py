@@ -104,8 +104,6 @@ def index_for_build(host: Host, build: PlannedBuild) -> Checks:
 
 def check_index(host: Host, python: str, packages: Sequence[str]) -> Checks:
     """One small package is fetched by pip itself, with its own settings: an index, a mirror or wheels at hand."""
-    if not packages:
-        return
     with tempfile.TemporaryDirectory(prefix="rekindle-index-") as folder:
         words = ("download", "--no-deps", "--disable-pip-version-check", "--no-input", "--retries", "1")
         for interpreter in (python, sys.executable):
