@@ -181,13 +181,9 @@ def amd_order(
             told = (f"{tree.name} (sources of the package)",)
             ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], options=options, sources=told),)
         targets.append(CardTarget(name=name, arch=card, ways=ways))
-    return replace(
-        order,
-        targets=tuple(targets),
-        tools=Tools(release="", versions={"clang": compiler[1]} if compiler else {}),
-        libraries=tuple(row for card in cards.values() for row in judge_chip_files(opened.members, card, facts)),
-        device_library=HipLibrary,
-    )
+    tools = Tools(release="", versions={"clang": compiler[1]} if compiler else {})
+    beside = tuple(row for card in cards.values() for row in judge_chip_files(opened.members, card, facts))
+    return replace(order, targets=tuple(targets), tools=tools, libraries=beside, device_library=HipLibrary)
 
 
 def _find_hip_compiler(host: Host, folder: Path | None) -> tuple[str, str]:

@@ -119,9 +119,8 @@ def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
         at = np.flatnonzero((words[:MOST_INSTRUCTIONS] & mask) == value)
         sign = 1 << width >> 1
         step = ((words[at] >> low & ((1 << width) - 1)) ^ sign) - sign
-        branches |= {
-            place * 4: (kind, (place + far) * 4) for place, far in zip(at.tolist(), step.tolist(), strict=True)
-        }
+        for place, far in zip(at.tolist(), step.tolist(), strict=True):
+            branches[place * 4] = kind, (place + far) * 4
     return Roads(np.arange(len(words), dtype=np.int64) * 4, branches, start, end)
 
 
