@@ -262,9 +262,3 @@ def kernel_names(data: bytes, entry: Entry) -> list[str]:
     start = entry.offset + entry.header
     head = fatbin.decode_head(entry, bytes(data[start : start + min(entry.size, MOST_STORED)]), HEAD)
     return [match[1].decode("ascii", "replace") for match in _KERNEL.finditer(head)]
-
-
-def merge(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The owners seen most often, over several containers of one set."""
-    total = Counter(owner for some in names for owner in some)
-    return tuple(owner for owner, _ in total.most_common(3))

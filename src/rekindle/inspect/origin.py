@@ -10,7 +10,7 @@ static library (cuFFT, cuSPARSE, MAGMA). Without a declared list the most freque
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rekindle.inspect.gpu import ArchKey, GpuSurvey, GpuTarget, merge
+from rekindle.inspect.gpu import ArchKey, GpuSurvey, GpuTarget
 from rekindle.inspect.packages import is_vendor
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.wheel import ArchSet, ArchUse, Kernels, LibraryGpu, Origin
@@ -87,8 +87,10 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
     """One library's survey as the report shows it."""
     sets = []
     for key, count in survey.sets.most_common():
-        origin, owners = origin_of(key, reference, vendor=survey.vendor), merge(survey.owners.get(key, ()))
-        sets.append(ArchSet(archs=_names(key), count=count, origin=origin, kernels=owners))
+        origin = origin_of(key, reference, vendor=survey.vendor)
+        # The owners seen most often in its containers.
+        seen = Counter(owner for some in survey.owners.get(key, ()) for owner in some).most_common(3)
+        sets.append(ArchSet(archs=_names(key), count=count, origin=origin, kernels=tuple(owner for owner, _ in seen)))
     entries, sizes = survey.entries, survey.bytes
     return LibraryGpu(
         file=survey.file,

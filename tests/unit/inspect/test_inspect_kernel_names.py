@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import zstandard
 
 from rekindle.formats.fatbin import LZ4, ZSTD, Container, Entry
 from rekindle.formats.lz4 import decode_lz4
-from rekindle.inspect.gpu import kernel_names, merge, owners_of
+from rekindle.inspect.gpu import GpuSurvey, GpuTarget, kernel_names, owners_of
+from rekindle.inspect.origin import describe_library
+from rekindle.model.arch import Sm
 
 
 def entry(data: bytes, flags: int = 0, kind: str = "sass", offset: int = 0, header: int = 0) -> Entry:
@@ -44,8 +48,13 @@ def test_the_smallest_image_tells() -> None:
 
 
 def test_the_owners_seen_most_often() -> None:
-    assert merge([("a", "b"), ("b", "c"), ("b", "c"), ("d",), ("a", "c"), ("c",)]) == ("c", "b", "a")
-    assert merge([]) == ()
+    key = frozenset({GpuTarget("sass", Sm.from_number(90))})
+    owners = [("a", "b"), ("b", "c"), ("b", "c"), ("d",), ("a", "c"), ("c",)]
+    shown = [
+        describe_library(GpuSurvey("a.so", sets=Counter({key: 6}), owners=rows), frozenset()).sets[0].kernels
+        for rows in ({key: owners}, {})
+    ]
+    assert shown == [("c", "b", "a"), ()]
 
 
 @pytest.mark.parametrize(
