@@ -29,6 +29,20 @@ TRIAL = "operator."
 _WORDS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one; ``beside``
+    are the checks of companions that were asked for; ``foretold``: those that a grafted wheel says must fail."""
+
+    package: str
+    level: Level
+    gpu: bool
+    gpus: int = 0
+    emulated: bool = False
+    beside: tuple[str, ...] = ()
+    foretold: tuple[ForetoldFailure, ...] = ()
+
+
 class Gathering:
     """Hears events in the order they were said. ``current`` is the check that began and has not ended."""
 
@@ -69,20 +83,14 @@ class Gathering:
     def done(self) -> list[str]:
         return [*(check.id for check in self.checks), *(TRIAL + id for id in self.trials)]
 
-    def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> "Claim":
+    def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> Claim:
         """What the run owes. ``gpu`` None: as built; a build with GPU code owes a kernel on a GPU."""
         built = package != "torch" or bool({"cuda", "hip", "xpu"} & self.environment.keys())
         gpus = sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
         return Claim(package=package, level=level, gpu=built if gpu is None else gpu, gpus=gpus, **more)
 
     def report(
-        self,
-        claim: "Claim",
-        *,
-        subject: str,
-        seconds: float,
-        only: bool = False,
-        operators: tuple[OperatorTrial, ...] = (),
+        self, claim: Claim, *, subject: str, seconds: float, only: bool = False, operators: Sequence[OperatorTrial] = ()
     ) -> VerifyReport:
         checks = hold_to_list(self.checks, claim.foretold, self.environment)
         count = {word: sum(check.status == word for check in checks) for word in get_args(VerifyStatus)}
@@ -98,7 +106,7 @@ class Gathering:
             subject=subject,
             level=claim.level,
             seconds=round(seconds, 3),
-            operators=operators,
+            operators=tuple(operators),
             crashed=sum(trial.harms for trial in operators),
         )
 
@@ -109,19 +117,18 @@ class Gathering:
         if crash is not None and (place := crash_place(crash)):
             detail = f"{detail}: {place}"
         burnt = event.get("cpu_seconds")
-        self._record(
-            VerifyCheck(
-                id=str(event["id"]),
-                status=event["status"],
-                detail=detail,
-                skip=(event.get("skip") or "untried") if event["status"] == "skipped" else None,
-                seconds=round(float(event.get("seconds", 0.0)), 3),
-                cpu_seconds=None if burnt is None else round(float(burnt), 3),
-                remedy=(crash and remedy_for(crash)) or event.get("remedy"),
-                crash=crash,
-                worst=event.get("worst"),
-            )
+        check = VerifyCheck(
+            id=str(event["id"]),
+            status=event["status"],
+            detail=detail,
+            skip=(event.get("skip") or "untried") if event["status"] == "skipped" else None,
+            seconds=round(float(event.get("seconds", 0.0)), 3),
+            cpu_seconds=None if burnt is None else round(float(burnt), 3),
+            remedy=(crash and remedy_for(crash)) or event.get("remedy"),
+            crash=crash,
+            worst=event.get("worst"),
         )
+        self._record(check)
 
     def _record(self, check: VerifyCheck) -> None:
         if check.id.startswith(TRIAL):
@@ -167,20 +174,6 @@ class Minimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     gpu_full: tuple[str, ...]
     native: tuple[str, ...]
     emulated: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one; ``beside``
-    are the checks of companions that were asked for; ``foretold``: those that a grafted wheel says must fail."""
-
-    package: str
-    level: Level
-    gpu: bool
-    gpus: int = 0
-    emulated: bool = False
-    beside: tuple[str, ...] = ()
-    foretold: tuple[ForetoldFailure, ...] = ()
 
 
 def load_minimum(package: str) -> Minimum | None:
