@@ -25,9 +25,9 @@ from rekindle.host.live import LiveHost
 from rekindle.host.processes import processes_of
 from rekindle.interpreters.app_folder import find_app
 from rekindle.interpreters.packages import look_into
-from rekindle.journey import adopt_forecast, adopt_swap
+from rekindle.journey import adopt, adopt_forecast
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_swap import recover_environment
+from rekindle.journey.adopt_environment import recover_environment
 from rekindle.model.adopt import Adoption
 from rekindle.model.companion import AppUse
 from rekindle.model.machine import Machine
@@ -111,7 +111,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, index: str, *, good: bool = True) 
 
     monkeypatch.setattr(adopt_forecast, "this_machine", lambda: None)
     monkeypatch.setattr(adopt_forecast, "make_plan", plan)
-    monkeypatch.setattr(adopt_swap, "verify", verify)
+    monkeypatch.setattr(adopt, "verify", verify)
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_INDEX_URL", index)

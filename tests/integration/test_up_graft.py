@@ -16,7 +16,7 @@ import pytest
 import needs
 from app_trees import make_app
 from rekindle import api
-from rekindle.journey import adopt_forecast, adopt_swap
+from rekindle.journey import adopt, adopt_forecast
 from rekindle.model.verify import VerifyReport
 from rekindle.plan.describe import machine_from_flags
 from tiny_wheels import make_wheel
@@ -104,7 +104,7 @@ def test_an_application_gets_a_grafted_torch_and_gives_it_back(
         "this_machine",
         lambda: machine_from_flags(gpu=[CARD], os="linux", arch=platform.machine(), driver="580.95"),
     )
-    monkeypatch.setattr(adopt_swap, "verify", lambda **_words: VerifyReport(verdict="proven", passed=3))
+    monkeypatch.setattr(adopt, "verify", lambda **_words: VerifyReport(verdict="proven", passed=3))
     for name, version in (("torchvision", "0.27.1"), ("torchaudio", "2.11.0"), ("numpy", "2.1.0")):
         make_wheel(wheels, name, version)
     told: dict[str, Any] = {

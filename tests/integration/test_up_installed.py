@@ -16,7 +16,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.interpreters.packages import look_into
-from rekindle.journey.install import foresee, install
+from rekindle.journey.install import InstallOrder, foresee, install_requests
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Silent
@@ -76,10 +76,14 @@ def asked(index: str | None, version: str = "2.13.0+cpu") -> tuple[Request, ...]
     return (Request(name="torch", version=version, index=index),)
 
 
+def order(python: str, workspace: Path) -> InstallOrder:
+    return InstallOrder(host=LiveHost(), python=python, plan=PLAN, workspace=Workspace(workspace), progress=Silent())
+
+
 def up(python: str, requests: tuple[Request, ...], workspace: Path, *, substituted: bool = False) -> Installation:
     host = LiveHost()
     foreseen = foresee(host, python, requests, fresh=False, substituted=substituted)
-    return install(host, python, PLAN, requests, foreseen, Workspace(workspace), Silent())
+    return install_requests(order(python, workspace), requests, foreseen)
 
 
 def test_the_build_that_was_planned_is_taken_though_pip_would_like_another_better(tmp_path: Path, python: str) -> None:
@@ -127,7 +131,7 @@ def test_a_file_that_was_swapped_after_it_was_told_is_refused(tmp_path: Path, py
     foreseen = foresee(host, python, requests, fresh=False, substituted=False)
     torch_wheel(tmp_path, "2.13.0+cpu", says="2.13.0+cpu.evil")
     with pytest.raises(CommandFailed, match=r"(?i)hash"):
-        install(host, python, PLAN, requests, foreseen, Workspace(tmp_path / "work"), Silent())
+        install_requests(order(python, tmp_path / "work"), requests, foreseen)
     assert "torch" not in look_into(host, python).versions
 
 

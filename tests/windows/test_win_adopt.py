@@ -17,7 +17,7 @@ from app_trees import make_app
 from rekindle import api
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.packages import look_into
-from rekindle.journey import adopt_forecast, adopt_swap
+from rekindle.journey import adopt, adopt_forecast
 from rekindle.model.plan import Plan, Request
 from rekindle.model.verify import VerifyReport
 from tiny_wheels import make_wheel
@@ -71,7 +71,7 @@ def test_the_portable_edition_is_adopted_and_given_back(
     )
     monkeypatch.setattr(adopt_forecast, "this_machine", lambda: None)
     monkeypatch.setattr(adopt_forecast, "make_plan", lambda *_words, **_more: made)
-    monkeypatch.setattr(adopt_swap, "verify", lambda **_words: VerifyReport(verdict="proven", passed=3))
+    monkeypatch.setattr(adopt, "verify", lambda **_words: VerifyReport(verdict="proven", passed=3))
     before = state_of(app)
     python = app / "python_embeded" / "python.exe"
     done = api.adopt(app, workspace=tmp_path / "ws", offline=True, find_links=[str(wheel.parent)])

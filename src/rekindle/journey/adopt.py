@@ -5,8 +5,9 @@ The environment as it was is kept whole beside it (links, so that nothing is fet
 is cut short or not proven is put back. A second call is quick where all is as it was left.
 """
 
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,14 +15,18 @@ from typing import Any, cast
 import msgspec
 
 from rekindle.api.guard_torch import guard
+from rekindle.api.verify import verify
 from rekindle.errors import BadInput, Declined, NotReady
 from rekindle.facts import load_facts
+from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.interpreters.app_folder import extension_files, find_app
+from rekindle.interpreters.installer import pip_of
+from rekindle.interpreters.packages import ask_contents, package_places
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_swap import (
-    Swap,
+from rekindle.journey.adopt_environment import (
     finish_restoring,
     kept_environments,
     own_root,
@@ -29,16 +34,23 @@ from rekindle.journey.adopt_swap import (
     refuse_running,
     refuse_unwritable,
 )
+from rekindle.journey.adopt_forecast import SwapForecast
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless
-from rekindle.journey.install import Foreseen
-from rekindle.journey.keeping import Keeping, app_files
+from rekindle.journey.install import Foreseen, InstallOrder
+from rekindle.journey.keeping import Keeping, app_files, environment_files
 from rekindle.journey.target import InstallTarget
+from rekindle.journey.walk import Walk, Within
 from rekindle.model.adopt import Adoption, AdoptionState, AdoptOptions
-from rekindle.model.journey import Card
+from rekindle.model.document import encode
+from rekindle.model.guard import pinned
+from rekindle.model.journey import Card, UpOptions
+from rekindle.model.plan import Request, pip_arguments
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.spoken import spoken_minutes
+from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import summarise_plan, summarise_proof
 from rekindle.scripts.quoting import pasted
+from rekindle.verify.target import provable
 
 
 def adopt(
@@ -99,17 +111,27 @@ def is_same_torch(there: str, wanted: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Adopting(Swap):
-    """One adoption: what would change, and what is done about it."""
+class _Adopting(SwapForecast):
+    """One adoption in the environment ``root``: what would change, and what is done about it."""
 
+    root: Path
+    progress: Progress
     confirm: Callable[[Adoption], bool]
+
+    @property
+    def line(self) -> str:
+        return f"rekindle adopt {pasted(str(self.options.folder.absolute()))}"
+
+    @functools.cached_property
+    def workspace(self) -> Workspace:
+        return workspace_at(self.options.workspace)
 
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
         record = kept_environments(self.root)[0].record
         # None for an adoption that was cut short, which only a run that may change something takes back.
-        was = self._adopted_pins().get("torch")
+        was = json.loads(record.notes.get("pins", "{}")).get("torch") if record else None
         if record and was and is_same_torch(was, self.torch):
             report = guard(python=self.python)
             if report.good:
@@ -141,12 +163,11 @@ class _Adopting(Swap):
             raise Declined(f"nothing was done: {self.found.words} needs a yes for torch {self.torch}")
         refuse_hopeless(card, self.host)
         with self.workspace.lock("adopt", wait=3600.0, say=self.progress.note):
-            proof, files = self.swap(foreseen, self._moves())
+            proof, pins, files = self._swap(foreseen, self._moves())
         proven = summarise_proof(proof)
         if not proof.good:
             why = f"torch {self.plan.torch} is not proven to work in it, so it is as it was: {proven}"
             return self._adoption("not-proven", f"{self.found.words}: {why}", card=card, verification=proof)
-        pins = self._adopted_pins()
         return self._adoption(
             "adopted",
             f"{self.found.words} runs torch {pins.get('torch')} on this machine: {proven}",
@@ -155,11 +176,6 @@ class _Adopting(Swap):
             files=tuple(map(str, files)),
             next=(f"rekindle guard --python {pasted(self.python)}", f"{self.line} --undo"),
         )
-
-    def _adopted_pins(self) -> dict[str, str]:
-        record = kept_environments(self.root)[0].record
-        pins: dict[str, str] = json.loads(record.notes.get("pins", "{}")) if record else {}
-        return pins
 
     def _why_not(self) -> str | None:
         """Why nothing is swapped: no wheel for this machine, or another version of the application is needed."""
@@ -219,6 +235,85 @@ class _Adopting(Swap):
                 raise BadInput(f"--leave-out {name}: no such extension can be left out", remedy=f"there are: {have}")
             moves.append((str(folders[name]), f"{folders[name]}{self.found.app.disabled}"))
         return tuple(moves)
+
+    def _swap(
+        self, foreseen: Foreseen, moves: Sequence[tuple[str, str]]
+    ) -> tuple[VerifyReport, Mapping[str, str], Mapping[Path, object]]:
+        """Keep, swap, prove: the proof, what is kept, and the files that keep it so. The first adoption's copy stays
+        until its undo, a later one's until its proof. ``moves`` are folders of extensions that are switched off."""
+        first, again = kept_environments(self.root)
+        before = first.record
+        kept = first if before is None else again
+        requests = self.requests
+        if self.plan.graft is not None:
+            from rekindle.journey.grafting import graft_requests  # needs NumPy, which the other ways do without
+
+            options = UpOptions(find_links=self.options.find_links, offline=self.options.offline)
+            requests = graft_requests(Walk(self.workspace, self.progress), self.plan, requests, options)[1]
+            foreseen = installing.foresee(
+                self.host, self.python, requests, self.installer, fresh=False, substituted=False
+            )
+        self.progress.stage("keep", f"the environment as it is, in {kept.folder}")
+        with kept.changing():
+            if before is not None:
+                # What was appended to somebody's settings is appended to them as they were.
+                kept.note_files(map(Path, before.files))
+                first.put_files_back()
+            keeping = self._install(requests, foreseen)
+            words = next((words for words in pip_arguments(requests) if "torch" in words[0]), ())
+            texts = {**environment_files(keeping), **app_files(self.found, keeping, words, self.host.system)}
+            kept.change_files(texts, moves)
+            proof = self._prove()
+            if not proof.good:
+                kept.restore()
+                return proof, {}, {}
+            versions = ask_contents(self.host, self.python, files=True).versions
+            notes = {"pins": json.dumps(dict(keeping.pins)), "packages": json.dumps(versions)}
+        first.settle(notes, again)
+        return proof, keeping.pins, texts
+
+    def _install(self, requests: tuple[Request, ...], foreseen: Foreseen) -> Keeping:
+        """Take out what cannot stay, put in what was foreseen, and say what is to be kept of it."""
+        self.progress.stage("swap", f"into {self.python}")
+        host, beside = self.host, self.beside
+        if goes := list(self.goes):
+            argv = [*pip_of(host, self.python), "uninstall", "--yes", *goes]
+            installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
+        staying = [companion for companion in self.plan.companions if companion.comes and companion.name in beside]
+        order = InstallOrder(
+            host=host,
+            python=self.python,
+            plan=msgspec.structs.replace(self.plan, companions=tuple(staying)),
+            workspace=self.workspace,
+            progress=Within(self.progress),
+            installer=self.installer,
+        )
+        installed = installing.install(order, requests, foreseen)
+        now = ask_contents(host, self.python, files=True)
+        pins = pinned(requests, installed.packages)
+        pins |= {name: now.versions[name] for companion in staying if (name := beside[companion.name]) in now.versions}
+        return Keeping(
+            root=self.root,
+            site=package_places(host, self.python)[0],
+            pins=pins,
+            contents={package.name.lower(): package.contents for package in now.packages},
+            env=self.plan.env,
+            undo=f"{self.line} --undo",
+        )
+
+    def _prove(self) -> VerifyReport:
+        self.progress.stage("prove", f"does it really work there? ({self.options.level})")
+        file = self.workspace.reports / "adopted-plan.json"
+        write_atomically(file, encode(self.plan))
+        there = ask_contents(self.host, self.python, files=True).versions
+        names = [each.name for each in self.plan.companions if each.comes and self.beside.get(each.name) in there]
+        return verify(
+            python=self.python,
+            level=self.options.level,
+            plan=file,
+            beside=tuple(provable(names)),
+            progress=Within(self.progress),
+        )
 
     def undo(self) -> Adoption:
         """Everything as it was before the first adoption."""

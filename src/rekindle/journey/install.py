@@ -8,6 +8,7 @@ and no line written for people is read back.
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,23 +95,35 @@ def all_packages(foreseen: Sequence[tuple[Package, ...] | None]) -> tuple[Packag
     return None if None in foreseen else tuple(package for group in foreseen for package in group or ())
 
 
-def install(
-    host: Host,
-    python: str,
-    plan: Plan,
-    requests: Sequence[Request],
-    foreseen: Sequence[tuple[Package, ...] | None],
-    workspace: Workspace,
-    progress: Progress,
-    installer: Installer = Installer(),  # noqa: B008 (frozen)
-) -> Installation:
+@dataclass(frozen=True, kw_only=True)
+class InstallOrder:
+    """Which Python gets what a plan requests, and by which installer; logs lie in ``workspace``."""
+
+    host: Host
+    python: str
+    plan: Plan
+    workspace: Workspace
+    progress: Progress
+    installer: Installer = Installer()  # noqa: RUF009 (frozen)
+
+    def run(self, words: Sequence[str], log: Path) -> None:
+        run_logged(self.installer.command(self.host, self.python, words), log, self.progress)
+
+
+def install(order: InstallOrder, requests: Sequence[Request], foreseen: Foreseen) -> Installation:
+    """What was requested, and then the plan's companions."""
+    return install_companions(order, requests, install_requests(order, requests, foreseen))
+
+
+def install_requests(order: InstallOrder, requests: Sequence[Request], foreseen: Foreseen) -> Installation:
     """Install exactly what was foreseen, by digest, and compare the environment with it afterwards."""
-    log = workspace.new_log("install")
+    host, python, plan = order.host, order.python, order.plan
+    log = order.workspace.new_log("install")
     brought = tuple(_package_of_wheel(request) for request in requests if request.url and Path(request.url).is_file())
     before = look_into(host, python)
     for group, packages in zip(groups_of(requests), foreseen, strict=True):
-        for words in _install_words(group, packages, brought, log, installer):
-            run_logged(installer.command(host, python, words), log, progress)
+        for words in _install_words(group, packages, brought, log, order.installer):
+            order.run(words, log)
     after = look_into(host, python)
     announced = all_packages([*foreseen, brought])
     if announced is not None:
@@ -214,44 +227,36 @@ def _refuse_failed(done: InstallerRun, log: Path) -> None:
         raise CommandFailed(done.argv, done.code, [*done.lines, done.reason], remedy=remedy)
 
 
-def install_companions(
-    host: Host,
-    python: str,
-    plan: Plan,
-    requests: Sequence[Request],
-    installed: Installation,
-    workspace: Workspace,
-    progress: Progress,
-    installer: Installer,
-) -> Installation:
+def install_companions(order: InstallOrder, requests: Sequence[Request], installed: Installation) -> Installation:
     """The installation with every companion of the plan that has a wheel, and NumPy, without which torch warns when it
     is imported; the rest is told."""
+    plan, places = order.plan, order.installer.places
     wanted = [companion for companion in plan.companions if companion.comes]
     torch = next((row for row in requests if row.name == "torch" and "numpy" not in installed.packages), None)
     for companion in plan.companions:
         if companion not in wanted and companion.name not in {request.name for request in requests}:
-            progress.note(f"{companion.name} is not installed ({companion.answer}): {companion.why}")
+            order.progress.note(f"{companion.name} is not installed ({companion.answer}): {companion.why}")
     if not wanted and torch is None:
         return installed
-    log = workspace.new_log("companions")
+    log = order.workspace.new_log("companions")
     limits = log.with_suffix(".constraints.txt")
     pins = pinned(requests, installed.packages)
     write_atomically(limits, constraints_text(pins))
     lines = []
     if torch is not None:
-        lines.append(("NumPy", [f"numpy{plan.numpy or ''}", *place_words(torch, installer)]))
+        lines.append(("NumPy", [f"numpy{plan.numpy or ''}", *place_words(torch, order.installer)]))
     for companion in wanted:
         name = f"{companion.name} {companion.version}"
         for request in companion.requests:
             index = ["--extra-index-url", request.index] if request.index else []
             page = ["-f", request.links] if request.links else []
-            lines.append((name, [request.requirement, *index, *page, *installer.places]))
+            lines.append((name, [request.requirement, *index, *page, *places]))
     for name, words in lines:
         try:
-            run_logged(installer.command(host, python, ["-c", str(limits), *words]), log, progress)
+            order.run(["-c", str(limits), *words], log)
         except CommandFailed as error:
-            progress.note(f"{name} is not installed: {error.message}")
-    after = look_into(host, python)
+            order.progress.note(f"{name} is not installed: {error.message}")
+    after = look_into(order.host, order.python)
     moved = [name for name, version in pins.items() if after.versions.get(name) != version]
     if moved:
         raise StageFailed(

@@ -31,6 +31,7 @@ from rekindle.journey import resolve
 from rekindle.journey.card import Confirm, look_for_network, make_card, reachable_ways, refuse_hopeless
 from rekindle.journey.companions import build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
+from rekindle.journey.install import InstallOrder
 from rekindle.journey.keeping import set_variables
 from rekindle.journey.pack_folder import up_from_pack
 from rekindle.journey.taken import plan_taken, refuse_two_ways
@@ -387,14 +388,19 @@ class _PlannedUp:
             if target.folder is not None and not target.exists:
                 log = self.workspace.new_log("environment")
                 installing.own_environment(self.installer, self.base, target.folder, log)
-            what = (LiveHost(), self.python, self.plan, requests)
-            how = (self.workspace, self.walk.inner, self.installer)
+            order = InstallOrder(
+                host=LiveHost(),
+                python=self.python,
+                plan=self.plan,
+                workspace=self.workspace,
+                progress=self.walk.inner,
+                installer=self.installer,
+            )
             foreseen = self._foresee(requests)
             if (packages := installing.all_packages(foreseen)) is not None:
                 self.progress.note(resolve.spoken_packages(packages))
             try:
-                installed = installing.install(*what, foreseen, *how)
-                return installing.install_companions(*what, installed, *how)
+                return installing.install(order, requests, foreseen)
             except StageFailed:
                 if target.folder is not None and (not target.exists or target.folder == self.environment):
                     shutil.rmtree(target.folder, ignore_errors=True)

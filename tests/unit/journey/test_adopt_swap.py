@@ -17,9 +17,9 @@ from rekindle import api
 from rekindle.errors import BadInput, Declined, NotReady
 from rekindle.interpreters.kept_places import ChangeRecord
 from rekindle.journey import adopt as adopting
-from rekindle.journey import adopt_forecast, adopt_swap
+from rekindle.journey import adopt_forecast
 from rekindle.journey import install as installing
-from rekindle.journey.adopt_swap import kept_environments
+from rekindle.journey.adopt_environment import kept_environments
 from rekindle.model.adopt import Adoption
 from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Companion, Plan, Request
@@ -68,16 +68,11 @@ class Environment(Silent):
             answer="install", torch=self.torch, requests=(request,), companions=(runs,), env={"OMP_NUM_THREADS": "3"}
         )
 
-    def install(self, host: object, python: str, plan: Plan, *_: object) -> Installation:
+    def install(self, order: installing.InstallOrder, *_: object) -> Installation:
         self.put("torch", self.torch)
-        return Installation(python=python, packages={"torch": self.torch})
-
-    def companions(
-        self, host: object, python: str, plan: Plan, requests: object, done: Any, *_: object
-    ) -> Installation:
-        for companion in plan.companions:
+        for companion in order.plan.companions:
             self.put(companion.name, companion.version or "")
-        return Installation(python=python, packages={**done.packages, "numpy": "2.1.0"})
+        return Installation(python=order.python, packages={"torch": self.torch, "numpy": "2.1.0"})
 
     def run_logged(self, argv: list[str], *_: object) -> None:
         self.removed += argv[argv.index("--yes") + 1 :]
@@ -99,11 +94,11 @@ def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.setattr(adopt_forecast, "this_machine", lambda: None)
     monkeypatch.setattr(adopt_forecast, "make_plan", made.plan)
     monkeypatch.setattr(adopting, "look_for_network", lambda places: None)
-    monkeypatch.setattr(adopt_swap, "verify", made.verify)
+    monkeypatch.setattr(adopting, "verify", made.verify)
     package = Package(name="torch", version="2.7.1", bytes=7)
-    stand_ins = {"foresee": lambda *_, **__: ((package,),), "install": made.install}
-    for name, stand_in in {**stand_ins, "install_companions": made.companions, "run_logged": made.run_logged}.items():
-        monkeypatch.setattr(installing, name, stand_in)
+    monkeypatch.setattr(installing, "foresee", lambda *_, **__: ((package,),))
+    monkeypatch.setattr(installing, "install", made.install)
+    monkeypatch.setattr(installing, "run_logged", made.run_logged)
     return made
 
 

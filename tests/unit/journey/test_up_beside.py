@@ -1,5 +1,6 @@
 """Companions go in by a real pip, under constraints; one that wants another torch is left out, and said."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer
 from rekindle.interpreters.packages import look_into
-from rekindle.journey.install import install_companions
+from rekindle.journey.install import InstallOrder, install_companions
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Silent
@@ -50,10 +51,15 @@ def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     plan = Plan(answer="install", torch="2.6.0", companions=(companion("picky", "1.0"), companion("easy", "1.0"), none))
     installed = Installation(python=python, packages=before.versions, fingerprint=before.fingerprint, log="")
     requests = (Request(name="torch", version="2.6.0+cpu"),)
-    workspace = Workspace(tmp_path / "ws")
-    after = install_companions(
-        host, python, plan, requests, installed, workspace, heard, Installer(links=(str(wheels),), offline=True)
+    order = InstallOrder(
+        host=host,
+        python=python,
+        plan=plan,
+        workspace=Workspace(tmp_path / "ws"),
+        progress=heard,
+        installer=Installer(links=(str(wheels),), offline=True),
     )
+    after = install_companions(order, requests, installed)
     assert after.packages["torch"] == "2.6.0+cpu"
     assert after.packages["easy"] == "1.0"
     assert "picky" not in after.packages
@@ -63,9 +69,7 @@ def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     make_wheel(wheels, "numpy", "1.26.4")
     make_wheel(wheels, "numpy", "2.9.0")
     old = Plan(answer="install", torch="2.6.0", numpy="<2")
-    after = install_companions(
-        host, python, old, requests, installed, workspace, heard, Installer(links=(str(wheels),), offline=True)
-    )
+    after = install_companions(dataclasses.replace(order, plan=old), requests, installed)
     assert after.packages["numpy"] == "1.26.4" and after.packages["torch"] == "2.6.0+cpu"
     assert any(note.startswith("picky 1.0 is not installed") for note in heard.notes)
     assert any("flash-attn is not installed (none)" in note for note in heard.notes)

@@ -209,7 +209,6 @@ class Installs:
         monkeypatch.setattr(installing, "own_environment", self.environment)
         monkeypatch.setattr(installing, "foresee", lambda *_, **__: ((),))
         monkeypatch.setattr(installing, "install", self.install)
-        monkeypatch.setattr(installing, "install_companions", lambda *told: told[4])
         monkeypatch.setattr(up, "look_into", lambda host, python: SimpleNamespace(fingerprint=f"f{self.count}"))
         monkeypatch.setattr(up, "write_keeps", lambda folder, *_: (str(folder),))
         monkeypatch.setattr(up, "set_variables", lambda *_: None)
@@ -219,11 +218,11 @@ class Installs:
         python_of(folder).touch()
         self.made.append(folder)
 
-    def install(self, host: object, python: str, *_: object) -> Installation:
+    def install(self, order: installing.InstallOrder, *_: object) -> Installation:
         if self.fails:
             raise StageFailed("pip failed")
         self.count += 1
-        return Installation(python=python, packages={"torch": "2.7.1"}, fingerprint=f"f{self.count}")
+        return Installation(python=order.python, packages={"torch": "2.7.1"}, fingerprint=f"f{self.count}")
 
 
 def test_an_install_is_kept_while_the_environment_is_as_it_was_left(
