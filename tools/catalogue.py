@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from rekindle.explain.rule import catalogue  # noqa: E402
+from rekindle.explain.rule import explain_list  # noqa: E402
 from rekindle.host.files import write_atomically  # noqa: E402
 from rekindle.model.diagnosis import Catalogue, RulePage  # noqa: E402
 from rekindle.model.diagnosis import readable as _readable  # noqa: E402
@@ -33,7 +33,7 @@ def readable(template: str) -> str:
 
 def render_pages() -> dict[str, str]:
     """``docs/diagnoses.md`` and a page for each family, by their paths in docs; a test holds them to the rules."""
-    whole = catalogue()
+    whole = explain_list()
     of_family = {name: [page for page in whole.rules if page.family == name] for name in whole.families}
     pages = {f"diagnoses/{name}.md": _family_page(name, whole.families[name], of_family[name]) for name in of_family}
     pages["diagnoses.md"] = _front_page(whole, of_family)

@@ -81,8 +81,7 @@ def order(python: str, workspace: Path) -> InstallOrder:
 
 
 def up(python: str, requests: tuple[Request, ...], workspace: Path, *, substituted: bool = False) -> Installation:
-    host = LiveHost()
-    foreseen = foresee(host, python, requests, fresh=False, substituted=substituted)
+    foreseen = foresee(order(python, workspace), requests, fresh=False, substituted=substituted)
     return install_requests(order(python, workspace), requests, foreseen)
 
 
@@ -128,7 +127,7 @@ def test_a_file_that_was_swapped_after_it_was_told_is_refused(tmp_path: Path, py
     wheel = torch_wheel(tmp_path, "2.13.0+cpu")
     requests = asked(index_of(tmp_path / "simple", wheel))
     host = LiveHost()
-    foreseen = foresee(host, python, requests, fresh=False, substituted=False)
+    foreseen = foresee(order(python, tmp_path / "work"), requests, fresh=False, substituted=False)
     torch_wheel(tmp_path, "2.13.0+cpu", says="2.13.0+cpu.evil")
     with pytest.raises(CommandFailed, match=r"(?i)hash"):
         install_requests(order(python, tmp_path / "work"), requests, foreseen)

@@ -75,7 +75,7 @@ PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 # The command line, with two places at which it can be shot, and without the checks that only a real torch can pass.
 DRIVER = """\
 import os, signal, sys
-from rekindle.journey import companions, up
+from rekindle.journey import from_source, up
 from rekindle.cli.main import main
 from rekindle.model.verify import VerifyReport
 
@@ -93,7 +93,8 @@ def shot(where, call):
     return instead
 
 up.verify = verify
-companions.source_fetch = shot("before the companion", companions.source_fetch)
+fetch = from_source.source_fetch
+from_source.source_fetch = shot("before the companion", fetch)
 up._PlannedUp._installed = shot("after the companion", up._PlannedUp._installed)
 raise SystemExit(main(sys.argv[1:]))
 """

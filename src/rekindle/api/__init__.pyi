@@ -15,20 +15,13 @@ from rekindle.api.doctor import doctor as doctor
 from rekindle.api.explain import (
     explain as explain,
     explain_command as explain_command,
-    explain_list as explain_list,
     explain_report as explain_report,
-    explain_rule as explain_rule,
     explain_try as explain_try,
     explain_watch as explain_watch,
     installed_torch as installed_torch,
 )
 from rekindle.api.export import export as export
-from rekindle.api.facts import (
-    facts_check as facts_check,
-    facts_format as facts_format,
-    facts_show as facts_show,
-    facts_sources as facts_sources,
-)
+from rekindle.api.facts import facts_check as facts_check, facts_format as facts_format
 from rekindle.api.graft import graft as graft, graft_apply as graft_apply
 from rekindle.api.guard_torch import guard as guard
 from rekindle.api.guide_pages import guide as guide
@@ -76,12 +69,14 @@ from rekindle.api.source import (
     source_unpatch as source_unpatch,
 )
 from rekindle.api.variables import configure as configure
-from rekindle.api.variant import variant_environment as variant_environment
+from rekindle.api.variant_plugin import variant_environment as variant_environment
 from rekindle.api.verify import (
     compare_verifications as compare_verifications,
     verify as verify,
     verify_page as verify_page,
 )
+from rekindle.explain.rule import explain_list as explain_list, explain_rule as explain_rule
+from rekindle.facts.browse import facts_show as facts_show, facts_sources as facts_sources
 from rekindle.farm.scheduler import farm_down as farm_down, farm_status as farm_status, farm_up as farm_up
 from rekindle.farm.worker import farm_join as farm_join, farm_slurm as farm_slurm
 from rekindle.journey.adopt import adopt as adopt

@@ -19,6 +19,7 @@ from rekindle.build.failure import render_bug_report
 from rekindle.build.request import BuildOrder, admit
 from rekindle.build.steps import render_script
 from rekindle.errors import BadInput, BuildFailed
+from rekindle.facts import PAIRED_PACKAGES
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
@@ -194,7 +195,13 @@ def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildO
     """Everything the options leave open, decided: an extension's sources and plan, the tree, what is known of it."""
     definite = with_own_plan(with_sources(options, progress))
     order = make_order(definite)
-    return _add_parts(order if isinstance(definite.source, SourceTree) else _add_identity(order))
+    if not isinstance(definite.source, SourceTree):
+        order = _add_identity(order)
+    if order.tree.project not in ("torch", *PAIRED_PACKAGES):
+        return order
+    # Its third parties as the source stage sees them; others' trees stay as they are.
+    _, version = tree_version(Path(order.tree.root))
+    return dataclasses.replace(order, tree=with_parts(msgspec.structs.replace(order.tree, version=version)))
 
 
 def _add_identity(order: BuildOrder) -> BuildOrder:
@@ -208,11 +215,3 @@ def _add_identity(order: BuildOrder) -> BuildOrder:
         return order  # an extension of torch, or a tree whose version.txt is no version: nothing is known of it
     known = {name: getattr(state, name) for name in ("commit", "origin", "digest", "patches", "hipified")}
     return dataclasses.replace(order, tree=msgspec.structs.replace(tree, **known), editable=True)
-
-
-def _add_parts(order: BuildOrder) -> BuildOrder:
-    """The tree with its third parties, as the source stage sees them; others' trees stay as they are."""
-    if order.tree.project not in ("torch", "torchvision", "torchaudio"):
-        return order
-    _, version = tree_version(Path(order.tree.root))
-    return dataclasses.replace(order, tree=with_parts(msgspec.structs.replace(order.tree, version=version)))

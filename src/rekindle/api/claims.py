@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from rekindle.api.inspect import inspect
 from rekindle.errors import BadInput
 from rekindle.formats.statement import IN_TOTO, MAX_ENVELOPE_BYTES, read_statement, seal, signed_by
@@ -134,18 +136,23 @@ def _next_steps(checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
 def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
     """Make a pair of keys. The private one never leaves its file."""
     public = new_key(name, folder).path
-    return _list_keys(folder, note=f"give {public} to those who install your wheels: rekindle key trust {public.name}")
+    note = f"give {public} to those who install your wheels: rekindle key trust {public.name}"
+    return replace(key_list(folder=folder), note=note)
 
 
 def key_trust(path: Path, *, name: str | None = None, folder: Path | None = None) -> SigningKeys:
     """Believe what this public key signs."""
     key = trust(path, name, folder)
-    return _list_keys(folder, note=f"what {key.name} ({key.id}) signs is believed from now on")
+    return replace(key_list(folder=folder), note=f"what {key.name} ({key.id}) signs is believed from now on")
 
 
 def key_list(*, folder: Path | None = None) -> SigningKeys:
     """The keys of this machine and those it believes."""
-    return _list_keys(folder)
+    keys = tuple(
+        SigningKey(name=key.name, id=key.id, public=str(key.path), private=key.path.with_suffix(".key").exists())
+        for key in trusted_keys(folder)
+    )
+    return SigningKeys(folder=str(folder or key_folder()), keys=keys)
 
 
 def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
@@ -154,7 +161,7 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
     if statement != path and not statement.is_file():
         raise BadInput(f"there is no statement beside {path} ({statement.name})", remedy="rekindle build writes one")
     signed = sign_statement(statement, key, folder=folder)
-    return _list_keys(folder, signed=str(signed))
+    return replace(key_list(folder=folder), signed=str(signed))
 
 
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
@@ -179,12 +186,3 @@ def sign_results(results: BuildResults, key: str) -> BuildResults:
         if result.provenance:
             sign_statement(Path(result.provenance), key)
     return results
-
-
-def _list_keys(folder: Path | None, *, note: str = "", signed: str | None = None) -> SigningKeys:
-    place = folder or key_folder()
-    keys = tuple(
-        SigningKey(name=key.name, id=key.id, public=str(key.path), private=key.path.with_suffix(".key").exists())
-        for key in trusted_keys(folder)
-    )
-    return SigningKeys(folder=str(place), keys=keys, note=note, signed=signed)

@@ -12,7 +12,7 @@ from rekindle import __version__
 from rekindle.api.plan import pip_without_card, plan_many
 from rekindle.compat.driver import distinct_drivers
 from rekindle.errors import BadInput
-from rekindle.facts import Facts, load_facts
+from rekindle.facts import load_facts
 from rekindle.facts.gpus import device_classes
 from rekindle.host.files import write_for_user
 from rekindle.model.arch import parse_sm
@@ -81,7 +81,10 @@ def decision_table(
     chosen = list(cards) if cards is not None else all_cards
     if unknown := [card for card in chosen if card not in all_cards]:
         raise BadInput(f"no card of the tables is {unknown[0]}", remedy=f"known are {', '.join(all_cards)}")
-    releases = tuple(pythons) if pythons is not None else _list_pythons(facts)
+    if pythons is None:  # those that any of the newer releases has wheels for
+        rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 8)]
+        named = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
+        pythons = sorted((python for python in named if not python.endswith("t")), key=key)
     lists = _AnswerList()
     rules: dict[str, dict[str, dict[str, tuple[DriverStep, ...]]]] = {}
     listener.stage("table", f"{len(chosen)} kinds of cards")
@@ -92,25 +95,18 @@ def decision_table(
             side = "windows" if system == "windows" else "linux"
             drivers = distinct_drivers(parse_sm(card), side, facts) if card.startswith("sm_") else ()
             rules[card][system] = {
-                python: _steps(functools.partial(lists.place_of, card, system, python), drivers) for python in releases
+                python: _steps(functools.partial(lists.place_of, card, system, python), drivers) for python in pythons
             }
     return DecisionTable(
         rekindle=__version__,
         facts=max(row.date for row in facts.wheels.flavour),
         systems=tuple(SYSTEMS),
-        pythons=releases,
+        pythons=tuple(pythons),
         devices={v: {d: name for d, name in ids.items() if name in chosen} for v, ids in devices.items()},
         rules=rules,
         answers=tuple(lists.rows),
         warnings=tuple(TableWarning(code=code, text=text) for code, text in lists.warnings),
     )
-
-
-def _list_pythons(facts: Facts) -> tuple[str, ...]:
-    """Those that any of the newer releases has wheels for."""
-    rows = [row for name, row in facts.torch.release.items() if key(name)[:2] >= (2, 8)]
-    releases = {python for row in rows for python in row.pythons.get("linux_x86_64", ())}
-    return tuple(sorted((python for python in releases if not python.endswith("t")), key=key))
 
 
 def _steps(ask: Callable[[str], int], drivers: Sequence[str]) -> tuple[DriverStep, ...]:

@@ -42,7 +42,17 @@ def doctor(
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
     if plan is not None:
-        examination = _add_build_checks(examination, plan, host or LiveHost())
+        from rekindle.api.build import build_checks
+        from rekindle.build.request import admit_to_be_checked
+
+        planned = load(plan, Plan)
+        admit_to_be_checked(planned, examination)
+        asked = build_checks(planned, python=planned.python or sys.executable, place=Path.cwd(), host=host)
+        # What this very build asks of the machine replaces what builds in general ask.
+        names = {check.id for check in asked}
+        checks = (*(check for check in examination.checks if check.id not in names), *asked)
+        ready = Ready(build=not any(check.status == "fail" for check in asked), use=examination.ready.use)
+        examination = msgspec.structs.replace(examination, checks=checks, ready=ready)
     if capture is not None:
         from rekindle.doctor.examine import write_examination
 
@@ -50,17 +60,3 @@ def doctor(
     if save is not None:
         write_for_user(save, encode(examination.machine))
     return examination
-
-
-def _add_build_checks(examination: Examination, plan: Path, host: Host) -> Examination:
-    """The doctor's table with what this very build asks of the machine; what the build says replaces the general."""
-    from rekindle.api.build import build_checks
-    from rekindle.build.request import admit_to_be_checked
-
-    planned = load(plan, Plan)
-    admit_to_be_checked(planned, examination)
-    asked = build_checks(planned, python=planned.python or sys.executable, place=Path.cwd(), host=host)
-    names = {check.id for check in asked}
-    checks = (*(check for check in examination.checks if check.id not in names), *asked)
-    ready = Ready(build=not any(check.status == "fail" for check in asked), use=examination.ready.use)
-    return msgspec.structs.replace(examination, checks=checks, ready=ready)

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from rekindle.errors import BadInput
 from rekindle.explain.engine import diagnose
 from rekindle.explain.reading import make_report, open_log, read_chunks
-from rekindle.explain.rule import catalogue, find_pages
 from rekindle.host.files import write_for_user
 from rekindle.host.redact import redactor_here
-from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
+from rekindle.model.diagnosis import Diagnosis, Trials
 
 if TYPE_CHECKING:
     from rekindle.model.build import BuildFailure
@@ -127,24 +126,6 @@ def installed_torch(where: str | None = None, *, progress: Progress | None = Non
     if not places:
         raise BadInput("no Python here has torch installed", remedy="name its folder or wheel: --torch PATH")
     return inspect(places[0], quick=True, progress=progress)
-
-
-def explain_list() -> Catalogue:
-    """Everything ``explain`` knows.
-
-    >>> len(explain_list().rules) > 50
-    True
-    """
-    return catalogue()
-
-
-def explain_rule(rule: str) -> Catalogue:
-    """What is known about one cause.
-
-    >>> [page.id for page in explain_rule("shm-too-small").rules]
-    ['shm-too-small']
-    """
-    return find_pages(rule)
 
 
 def explain_try(rule: str, source: Source) -> Trials:

@@ -88,12 +88,8 @@ def _machine_of(plan: Plan, format: str, system: str | None, arch: str | None) -
             f"this plan does not say for which CPU it was made, and {format} differs from one to the other",
             remedy="add --arch x86_64 or --arch aarch64, or make the plan again",
         )
-    return system or _system_of(plan), arch or "x86_64"
-
-
-def _system_of(plan: Plan) -> str | None:
-    """The system a plan was made for: only for Windows it is spelt for PowerShell, too."""
     compiler = (plan.build.compiler if plan.build else None) or ""
-    if plan.powershell or compiler.startswith("msvc"):
-        return "windows"
-    return "linux" if plan.commands or compiler.startswith(("gcc", "clang")) else None
+    guess = "linux" if plan.commands or compiler.startswith(("gcc", "clang")) else None
+    if plan.powershell or compiler.startswith("msvc"):  # only for Windows it is spelt for PowerShell, too
+        guess = "windows"
+    return system or guess, arch or "x86_64"

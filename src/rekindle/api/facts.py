@@ -1,4 +1,4 @@
-"""``facts``: the tables, their form, and measuring them again."""
+"""``facts``: the form of the tables, and measuring them again."""
 
 import importlib
 import sys
@@ -7,33 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.facts import load_facts
-from rekindle.facts.browse import reformat, show, sources
+from rekindle.facts.browse import reformat
 from rekindle.facts.tables import HERE, MAX_FILE_BYTES
 from rekindle.host.files import write_for_user
 from rekindle.model.document import read_bounded
-from rekindle.model.facts import FactsCheck, FactsFormat, SourcesView, TableView
+from rekindle.model.facts import FactsCheck, FactsFormat
 from rekindle.model.progress import Progress, Silent
-
-
-def facts_show(table: str | None = None, row: str | None = None) -> TableView:
-    """The tables; one table's rows; one row with its sources.
-
-    >>> facts_show("cuda").table
-    'cuda'
-    >>> "sm_120" in facts_show("cuda", "12.8").rows["12.8"]["sass"]
-    True
-    """
-    return show(load_facts(), table, row)
-
-
-def facts_sources() -> SourcesView:
-    """Where the facts come from, most used first.
-
-    >>> all(each.rows > 0 for each in facts_sources().sources)
-    True
-    """
-    return sources(load_facts())
 
 
 def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsFormat:

@@ -27,7 +27,7 @@ from rekindle.host.workspace import Workspace
 from rekindle.inspect.published import find_wheels, pip_places
 from rekindle.interpreters.environment import prepare_target
 from rekindle.interpreters.search import ask_interpreter
-from rekindle.model.graft import GraftRecipe, HeaderPackage
+from rekindle.model.graft import GraftOptions, GraftRecipe, HeaderPackage
 from rekindle.model.progress import Progress
 from rekindle.source.tree import check_wanted, tree_version
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, cxx_compiler_of, list_compilers, read_banner
@@ -38,23 +38,21 @@ _GENERATOR_NEEDS = ("pyyaml", "typing-extensions")
 
 def gather_sources(
     wheel: Path,
+    options: GraftOptions,
     recipe: GraftRecipe,
     tools: Tools,
     *,
     host: Host,
     place: Workspace,
-    source: str | None,
-    headers: Sequence[Path],
-    defines: Sequence[str],
     launcher: str | None,
     progress: Progress,
 ) -> Sources:
     """Everything that the kernel files of a wheel are compiled with; torch's companions take torch's headers, too."""
-    facts = load_facts()
+    facts, headers = load_facts(), options.headers
     assert tools.nvcc is not None
     version = str(parse_wheel_filename(wheel.name)[1])
     work = place.root / "work" / wheel.name.removesuffix(".whl")
-    tree = _tree(recipe.package, version, source, place, progress)
+    tree = _tree(recipe.package, version, options.sources, place, progress)
     checked = check_wheel(wheel)
     search = FlagSearch()
     if recipe.package == "torch":
@@ -75,7 +73,7 @@ def gather_sources(
         preprocessor=_preprocessor(host, tools.release, facts),
         headers=(*headers, *_standins(recipe, tree, work / "standins"), *fetched),
         generated=_generated(recipe, tree, work / "generated", host, place, progress),
-        flags=(*search.flags, *(f"-D{define}" for define in defines)),
+        flags=(*search.flags, *(f"-D{define}" for define in options.defines)),
         launcher=launcher,
     )
 
@@ -127,18 +125,16 @@ def _tree(project: str, version: str, source: str | None, place: Workspace, prog
         root = Path(source).absolute()
         check_wanted(root, tree_version(root)[1], release)
         return root
-
-    return Path(
-        source_fetch(
-            place.source / f"{project}-{release}",
-            project=project,
-            release=release,
-            place=source,
-            submodules=False,
-            workspace=place.root,
-            progress=progress,
-        ).root
+    fetched = source_fetch(
+        place.source / f"{project}-{release}",
+        project=project,
+        release=release,
+        place=source,
+        submodules=False,
+        workspace=place.root,
+        progress=progress,
     )
+    return Path(fetched.root)
 
 
 def _headers(

@@ -13,23 +13,10 @@ from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
 from rekindle.host.keys import believed_keys, checker, read_private, trusted_keys
 from rekindle.host.made import own_directories
+from rekindle.index.wheelhouse import store
 from rekindle.index.wheelhouse.catalogue import load_wheels, location
 from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
-from rekindle.index.wheelhouse.store import (
-    Evidence,
-    Wheelhouse,
-    admit,
-    broken_claims,
-    check_about,
-    check_report,
-    find_origin,
-    find_provenance,
-    receive,
-    split_proofs,
-    take_record,
-    yank,
-)
 from rekindle.model.arch import GpuArch
 from rekindle.model.claims import IndexCheck
 from rekindle.model.document import load
@@ -65,9 +52,9 @@ def index_add(
     """
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
-    house, listener = Wheelhouse(Path(root)), progress or Silent()
+    house, listener = store.Wheelhouse(Path(root)), progress or Silent()
     given = load(Path(report), WheelReport) if report else None
-    given_records, given_proofs = split_proofs(proofs)
+    given_records, given_proofs = store.split_proofs(proofs)
     proven = tuple(load(proof, VerifyReport) for proof in given_proofs)
     done = []
     for wheel in map(Path, wheels):
@@ -78,34 +65,33 @@ def index_add(
             with receive_graft(house, wheel, listener) as (copy, sha256, _):
                 done.append(admit_graft(house, copy, sha256, read_graft(copy)[0]))
             continue
-        with receive(house, wheel, listener) as incoming:
-            check_about(incoming.sha256, wheel.name, proven)
+        with store.receive(house, wheel, listener) as incoming:
+            store.check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
             if given is not None:
-                check_report(given, incoming.read.name, incoming.bytes)
-            seen = given or (_inspect_copy(incoming.path, wheel.name, listener) if look_inside else None)
-            statement, why_not = find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
-            evidence = Evidence(
+                store.check_report(given, incoming.read.name, incoming.bytes)
+            seen = given
+            if given is None and look_inside:
+                from rekindle.api.inspect import inspect
+
+                listener.stage("inspect", wheel.name)
+                # The report speaks of the wheel, not of the copy it was read from.
+                read = inspect(str(incoming.path), progress=listener)
+                seen = msgspec.structs.replace(read, target=wheel.name)
+            statement, why_not = store.find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
+            evidence = store.Evidence(
                 report=seen,
                 proofs=proven,
-                origin=find_origin(wheel, incoming.sha256),
+                origin=store.find_origin(wheel, incoming.sha256),
                 records=tuple(
-                    take_record(raw, path.name, incoming.sha256, seen, checker(trusted_keys()))
+                    store.take_record(raw, path.name, incoming.sha256, seen, checker(trusted_keys()))
                     for path, raw in given_records
                 ),
                 provenance=statement,
-                warnings=(*broken_claims(seen), *([why_not] if why_not else [])),
+                warnings=(*store.broken_claims(seen), *([why_not] if why_not else [])),
             )
-            done.append(admit(house, incoming, evidence))
+            done.append(store.admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {pasted(str(root))}")
-
-
-def _inspect_copy(path: Path, name: str, listener: Progress) -> WheelReport:
-    from rekindle.api.inspect import inspect
-
-    listener.stage("inspect", name)
-    # The report speaks of the wheel, not of the copy it was read from.
-    return msgspec.structs.replace(inspect(str(path), progress=listener), target=name)
 
 
 def index_build(
@@ -150,8 +136,8 @@ def index_build(
     )
 
 
-def _existing_house(root: str) -> Wheelhouse:
-    house = Wheelhouse(Path(root))
+def _existing_house(root: str) -> store.Wheelhouse:
+    house = store.Wheelhouse(Path(root))
     if not house.exists():
         raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
     return house
@@ -217,7 +203,7 @@ def index_yank(root: str, file: str, reason: str | None) -> Yanked:
     >>> index_yank(str(folder / "yanked"), wheel.name, "made by mistake").yanked
     'made by mistake'
     """
-    entry = yank(Wheelhouse(Path(root)), file, reason)
+    entry = store.yank(store.Wheelhouse(Path(root)), file, reason)
     return Yanked(root=root, file=entry.file, yanked=entry.yanked)
 
 
@@ -225,7 +211,7 @@ def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) 
     """Serve the wheelhouse until interrupted."""
     from rekindle.index.server import open_server
 
-    with open_server(Wheelhouse(Path(root)), host, port) as server:
+    with open_server(store.Wheelhouse(Path(root)), host, port) as server:
         url = server.url
         say(f"serving {root} at {url} (stop with Ctrl-C)")
         with contextlib.suppress(KeyboardInterrupt):

@@ -53,9 +53,17 @@ def _read_source(source: Source, options: InspectOptions, progress: Progress) ->
     machine = options.machine
     if machine is None:
         return report
+    from rekindle.compat.processor import features_of
+    from rekindle.facts import load_facts
+    from rekindle.host.made import own_directories
     from rekindle.inspect.verdict import verdict_for
+    from rekindle.verify.crash import place_of
 
-    verdict = verdict_for(report, machine, options.machine_name, _load_trials(report, machine))
+    # What ``verify`` found of the operators this audit suspects, on a CPU like the machine's.
+    features = features_of(machine.cpu, load_facts())
+    place = place_of(own_directories()[1], report.cpu.evidence, features) if features else None
+    trials = load_kept(place, KeptTrials) if place else None
+    verdict = verdict_for(report, machine, options.machine_name, trials)
     return msgspec.structs.replace(report, verdict=verdict)
 
 
@@ -68,18 +76,6 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
         return
     if not confirm(source.label, source.size):
         raise Declined(f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes")
-
-
-def _load_trials(report: WheelReport, machine: Machine) -> KeptTrials | None:
-    """What ``verify`` found of the operators this audit suspects, on a CPU like the machine's."""
-    from rekindle.compat.processor import features_of
-    from rekindle.facts import load_facts
-    from rekindle.host.made import own_directories
-    from rekindle.verify.crash import place_of
-
-    features = features_of(machine.cpu, load_facts())
-    place = place_of(own_directories()[1], report.cpu.evidence, features) if features else None
-    return load_kept(place, KeptTrials) if place else None
 
 
 def inspect_shelf(

@@ -13,18 +13,7 @@ from rekindle.api.plan import plan_many
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import write_for_user
-from rekindle.index.pages.grid import (
-    NAME,
-    PLACES,
-    Ask,
-    Grid,
-    PageAnswer,
-    architectures,
-    driver_questions,
-    fill,
-    page_answer,
-    questions,
-)
+from rekindle.index.pages import grid
 from rekindle.index.pages.page import render_page
 from rekindle.index.wheelhouse.catalogue import is_url, load_wheels
 from rekindle.model.machine import Machine
@@ -45,47 +34,47 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
     if target.is_dir():
         target = target / "index.html"
     facts = load_facts()
-    grid = plan_grid(architectures(facts), progress or Silent())
-    text, cards = render_page(facts, grid, rows, base="" if out is None else _base(root))
+    planned = plan_grid(grid.architectures(facts), progress or Silent())
+    text, cards = render_page(facts, planned, rows, base="" if out is None else _base(root))
     write_for_user(target, text)
     return PageWritten(
-        path=str(target.resolve()), bytes=len(text.encode()), gpus=cards, answers=len(grid.answers), wheels=len(rows)
+        path=str(target.resolve()), bytes=len(text.encode()), gpus=cards, answers=len(planned.answers), wheels=len(rows)
     )
 
 
-def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
+def plan_grid(gpus: tuple[str, ...], progress: Progress) -> grid.Grid:
     """The planner's answers. It is asked card by card, and all cores help."""
-    asks = [*questions(gpus), *driver_questions(gpus, load_facts())]
+    asks = [*grid.questions(gpus), *grid.driver_questions(gpus, load_facts())]
     progress.stage("plan", f"{len(asks)} combinations of card, system, CPU, Python and driver")
-    of_card: dict[str, list[Ask]] = {}
+    of_card: dict[str, list[grid.Ask]] = {}
     # What differs in the CPU alone stands together: it is judged once.
     for ask in sorted(asks, key=lambda ask: (ask.place, ask.python, ask.driver)):
         of_card.setdefault(ask.gpu, []).append(ask)
-    answers: dict[Ask, PageAnswer] = {}
+    answers: dict[grid.Ask, grid.PageAnswer] = {}
     for group, answered in _ask_groups(list(of_card.values())):
         answers.update(zip(group, answered, strict=True))
         progress.step(len(answers), len(asks), group[0].gpu)
-    return fill(gpus, ((ask, answers[ask]) for ask in asks))
+    return grid.fill(gpus, ((ask, answers[ask]) for ask in asks))
 
 
 # What was found for one card is of use for the next one that a process is given.
 _MEMORY: PlanMemory = {}
 
 
-def ask_planner(asks: Sequence[Ask]) -> list[PageAnswer]:
+def ask_planner(asks: Sequence[grid.Ask]) -> list[grid.PageAnswer]:
     """What ``plan`` says to questions of the page; the card's name is left open."""
     facts = load_facts()
     asked = [(_machine(ask), Wish(python=ask.python) if ask.python else Wish()) for ask in asks]
-    answers: list[PageAnswer] = []
+    answers: list[grid.PageAnswer] = []
     for ask, (machine, wish), made in zip(asks, asked, plan_many(asked, _MEMORY), strict=True):
         usual = not (ask.cpu or ask.python or ask.driver)
-        answers.append(page_answer(with_all_companions(made, machine, wish, facts) if usual else made, ask))
+        answers.append(grid.page_answer(with_all_companions(made, machine, wish, facts) if usual else made, ask))
     return answers
 
 
-def _machine(ask: Ask) -> Machine:
+def _machine(ask: grid.Ask) -> Machine:
     """As the command line describes it, which takes a Python that is named for one that is there and wished for."""
-    place = next(place for place in PLACES if place.id == ask.place)
+    place = next(place for place in grid.PLACES if place.id == ask.place)
     machine = machine_from_flags(
         gpu=[ask.gpu],
         os=place.system,
@@ -94,11 +83,11 @@ def _machine(ask: Ask) -> Machine:
         python=ask.python or None,
         driver=ask.spoken_driver,
     )
-    cards = tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
+    cards = tuple(msgspec.structs.replace(gpu, name=grid.NAME) for gpu in machine.gpus)
     return msgspec.structs.replace(machine, gpus=cards)
 
 
-def _ask_groups(groups: Sequence[list[Ask]]) -> Iterator[tuple[list[Ask], list[PageAnswer]]]:
+def _ask_groups(groups: Sequence[list[grid.Ask]]) -> Iterator[tuple[list[grid.Ask], list[grid.PageAnswer]]]:
     workers = min(8, os.cpu_count() or 1)
     if workers == 1:
         yield from ((group, ask_planner(group)) for group in groups)

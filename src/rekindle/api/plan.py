@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rekindle.model.companion import AppUse
     from rekindle.model.graft import GraftRow
     from rekindle.model.supply import ThirdParty
-    from rekindle.model.wheelhouse import WheelRow
 
 
 def plan(
@@ -83,9 +82,8 @@ def plan(
 
 def _add_proofs(made: Plan, machine: Machine, named: Sequence[str] | None) -> Plan:
     """What shared records say of it; a configured list that does not answer is a warning."""
-    places = configured_places("REKINDLE_PROOFS") if named is None else named
     archs = [str(gpu.arch) for gpu in machine.gpus if gpu.arch is not None]
-    for place in places:
+    for place in configured_places("REKINDLE_PROOFS") if named is None else named:
         from rekindle.api.proofs import weighed_from
         from rekindle.compat.proofs import speak_of_plan
 
@@ -163,8 +161,29 @@ def house_wheels(place: str) -> list[HouseWheel]:
     """The torch wheels of a wheelhouse that were looked into, as the planner wants them."""
     from rekindle.index.wheelhouse.catalogue import load_wheels, location
 
-    rows = [row for row in load_wheels(place) if row.project == "torch" and row.inspected and not row.yanked]
-    return [wheel for row in rows for wheel in _house_wheels(row, location(place, row))]
+    wheels: list[HouseWheel] = []
+    for row in load_wheels(place):
+        if row.project != "torch" or row.yanked or not row.inspected:
+            continue
+        ptx = {parse_sm(text) for text in row.ptx}
+        archs = [sm.dotted + ("+PTX" if sm in ptx else "") for sm in map(parse_sm, row.sass) if not sm.suffix]
+        systems = [PLATFORMS.get((system, cpu_arch(cpu))) for system in row.systems for cpu in row.machines]
+        wheels += [
+            HouseWheel(
+                torch=row.version,
+                python=python,
+                platform=platform,
+                location=location(place, row),
+                cuda=row.cuda,
+                rocm=row.rocm,
+                archs=tuple(archs) if row.cuda else row.gfx,
+                glibc=row.glibc,
+            )
+            for platform in systems
+            if platform
+            for python in row.pythons
+        ]
+    return wheels
 
 
 def house_grafts(place: str) -> list[GraftRow]:
@@ -173,27 +192,6 @@ def house_grafts(place: str) -> list[GraftRow]:
 
     rows = [row for row in load_grafts(place) if row.project == "torch"]
     return [msgspec.structs.replace(row, url=graft_location(place, row)) for row in rows]
-
-
-def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
-    ptx = {parse_sm(text) for text in row.ptx}
-    archs = [sm.dotted + ("+PTX" if sm in ptx else "") for sm in map(parse_sm, row.sass) if not sm.suffix]
-    return [
-        HouseWheel(
-            torch=row.version,
-            python=python,
-            platform=platform,
-            location=where,
-            cuda=row.cuda,
-            rocm=row.rocm,
-            archs=tuple(archs) if row.cuda else row.gfx,
-            glibc=row.glibc,
-        )
-        for system in row.systems
-        for machine in row.machines
-        if (platform := PLATFORMS.get((system, cpu_arch(machine))))
-        for python in row.pythons
-    ]
 
 
 def _inputs_for(

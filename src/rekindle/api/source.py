@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from rekindle.host.workspace import Workspace, workspace_at
 from rekindle.model.document import load
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
-from rekindle.model.source import FetchOptions, SourceTree
+from rekindle.model.source import FetchOptions, PatchOptions, SourceTree
 from rekindle.source.patches import Choice, Context, apply, choose, load_patches, status, unapply
 from rekindle.source.tree import check_wanted, tree_version
 
@@ -58,11 +58,10 @@ def source_fetch(
 
 
 def _make_filling(plan: Plan | None, find_links: Sequence[str], offline: bool) -> Filling:
-    """How a tree is filled for what the plan builds."""
     from rekindle.source.fetch import Filling
 
-    backend, cuda = (plan.backend, plan.cuda) if plan else (None, None)
-    return Filling(backend=backend, cuda=cuda, find_links=tuple(find_links), offline=offline)
+    wanted = {"backend": plan.backend, "cuda": plan.cuda} if plan else {}
+    return Filling(**wanted, find_links=tuple(find_links), offline=offline)
 
 
 def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
@@ -83,7 +82,6 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
 
 
 def _companion_release(project: str, torch: str) -> str:
-    """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
     version = load_facts().companion_release(project, torch)
     if version is None:
         remedy = "give it with --release or --revision"
@@ -100,15 +98,9 @@ def source_hipify(
     return hipify.undo(root) if undo else hipify.hipify(root, python=python, progress=progress)
 
 
-def source_status(
-    root: Path,
-    *,
-    plan: Path | None = None,
-    python: str | None = None,
-    patches: Path | None = None,
-    given: Mapping[str, str | None] | None = None,
-) -> SourceTree:
-    """What a tree is, which patches it needs and has, which submodules it lacks.
+def source_status(root: Path, options: PatchOptions | None = None, **choices: Any) -> SourceTree:
+    """What a tree is, which patches it needs and has, which submodules it lacks. What can be chosen are the fields of
+    :class:`~rekindle.model.source.PatchOptions`: given as that value, or each by its name.
 
     >>> source_status(spark_tree).project
     'spark'
@@ -116,7 +108,7 @@ def source_status(
     from rekindle.build.frontend import find_front_end
     from rekindle.source.supply import with_parts
 
-    tree = with_parts(status(root, _patch_choices(root, plan, python, patches, given, ())))
+    tree = with_parts(status(root, _patch_choices(root, options, choices)))
     with contextlib.suppress(BadInput):
         tree = msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
     return tree
@@ -140,16 +132,10 @@ def source_fill(
 
 
 def source_patch(
-    root: Path,
-    *,
-    dry_run: bool = False,
-    only: Sequence[str] = (),
-    plan: Path | None = None,
-    python: str | None = None,
-    patches: Path | None = None,
-    given: Mapping[str, str | None] | None = None,
+    root: Path, options: PatchOptions | None = None, *, dry_run: bool = False, **choices: Any
 ) -> SourceTree:
-    """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then.
+    """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then. What can be
+    chosen besides is as for :func:`source_status`.
 
     >>> planned = source_patch(spark_tree, dry_run=True, given={"cmake": "4.4.0"})
     >>> {patch.id: patch.state for patch in planned.patches}["cmake-4-policies"]
@@ -157,9 +143,9 @@ def source_patch(
     """
     from rekindle.source.supply import with_parts
 
-    choices = _patch_choices(root, plan, python, patches, given, only)
-    planned = apply(root, choices, dry_run=True)
-    return with_parts(planned if dry_run or planned.conflicts else apply(root, choices))
+    patches = _patch_choices(root, options, choices)
+    planned = apply(root, patches, dry_run=True)
+    return with_parts(planned if dry_run or planned.conflicts else apply(root, patches))
 
 
 def source_unpatch(root: Path) -> SourceTree:
@@ -172,22 +158,15 @@ def source_unpatch(root: Path) -> SourceTree:
     return unapply(root)
 
 
-def _patch_choices(
-    root: Path,
-    plan: Path | None,
-    python: str | None,
-    patches: Path | None,
-    given: Mapping[str, str | None] | None,
-    only: Sequence[str],
-) -> tuple[Choice, ...]:
+def _patch_choices(root: Path, options: PatchOptions | None, choices: dict[str, Any]) -> tuple[Choice, ...]:
     from rekindle.source import context
 
-    root = root.resolve()
+    chosen, root = msgspec.structs.replace(options or PatchOptions(), **choices), root.resolve()
     project, version = tree_version(root)
-    planned = load(plan, Plan) if plan else None
+    planned = load(chosen.plan, Plan) if chosen.plan else None
     check_wanted(root, version, planned.torch if planned and project in ("torch", planned.project) else None)
-    facts = context.gather(LiveHost(), root, version, plan=planned, python=python, given=given)
-    return context.choose_for(root, project, facts, only=only, folder=patches)
+    facts = context.gather(LiveHost(), root, version, plan=planned, python=chosen.python, given=chosen.given)
+    return context.choose_for(root, project, facts, only=chosen.only, folder=chosen.patches)
 
 
 def choose_spark_patches(cmake: str | None = None) -> tuple[Choice, ...]:

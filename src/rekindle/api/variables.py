@@ -21,8 +21,11 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
     >>> configure() == {}  # nothing is needed here
     True
     """
-    needed = _read_adopted()
-    if needed is None:
+    try:
+        document = json.loads((Path(sys.prefix) / "rekindle" / "adopted.json").read_text(encoding="utf-8"))
+        needed = {str(name): str(value) for name, value in document["env"].items()}
+        needed.pop("UV_CONSTRAINT", None)  # constraints for installers are none of torch's
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
         try:
             needed = _planned()
         except RekindleError as error:
@@ -42,17 +45,6 @@ def configure(*, quiet: bool = False) -> dict[str, str]:
 
         adopted.switch_cudnn()  # type: ignore[no-untyped-call]  # old syntax: it runs in any Python
     return missing
-
-
-def _read_adopted() -> dict[str, str] | None:
-    """The variables of the environment that runs us; constraints for installers are none of torch's."""
-    try:
-        document = json.loads((Path(sys.prefix) / "rekindle" / "adopted.json").read_text(encoding="utf-8"))
-        env = {str(name): str(value) for name, value in document["env"].items()}
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        return None
-    env.pop("UV_CONSTRAINT", None)
-    return env
 
 
 def _planned() -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""A provider for variantlib: what this machine can run, on axes that NVIDIA's own provider does not have.
+"""What installers that choose wheels by GPU should believe about this machine: ``variant env``, and a provider for
+variantlib on axes that NVIDIA's own does not have.
 
 Features: ``sm`` and ``gfx`` (every architecture whose code runs on a card here), ``x86_64_level`` and one feature for
 each instruction set that builds ask about. Its plugin-api is ``rekindle.api.variant_plugin:RekindlePlugin``.
@@ -7,11 +8,22 @@ each instruction set that builds ask about. Its plugin-api is ``rekindle.api.var
 import functools
 from typing import NamedTuple
 
+from rekindle.api.plan import this_machine
+from rekindle.compat.driver import driver_side, newest_cuda
 from rekindle.compat.processor import CHOOSING, missing
 from rekindle.compat.toolkit import sass_runs
 from rekindle.facts import load_facts
+from rekindle.facts.gpus import find_gpu
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
+from rekindle.index.variants import first_visible_arch
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.machine import Machine
+from rekindle.model.version import at_least, is_version
+from rekindle.model.words import UV_WITH_VARIANTS, VariantEnvironment
+
+SM_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
+DRIVER_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
 
 
 class Config(NamedTuple):
@@ -40,7 +52,7 @@ class RekindlePlugin:
             Config("sm", [f"{sm.major}{sm.minor}" for sm in numbers if not sm.suffix], True),
             Config("gfx", names, True),
             Config("x86_64_level", list(reversed(_levels()))),
-            *(Config(_feature_name(isa), ["on"]) for isa in CHOOSING),
+            *(Config(isa.replace(".", "_"), ["on"]) for isa in CHOOSING),
         ]
 
     @classmethod
@@ -49,11 +61,7 @@ class RekindlePlugin:
         return supported_by(_machine())
 
 
-@functools.cache
-def _machine() -> Machine:
-    from rekindle.api.plan import this_machine
-
-    return this_machine()
+_machine = functools.cache(this_machine)
 
 
 def supported_by(machine: Machine) -> list[Config]:
@@ -73,7 +81,7 @@ def supported_by(machine: Machine) -> list[Config]:
                 break
             levels.insert(0, level)
         configs.append(Config("x86_64_level", levels))
-        configs += [Config(_feature_name(isa), ["on"]) for isa in CHOOSING if isa not in lacking]
+        configs += [Config(isa.replace(".", "_"), ["on"]) for isa in CHOOSING if isa not in lacking]
     return [config for config in configs if config.values]
 
 
@@ -87,5 +95,46 @@ def _levels() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _feature_name(isa: str) -> str:
-    return isa.replace(".", "_")
+def variant_environment(machine: Machine | None = None, *, gpu: str | None = None) -> VariantEnvironment:
+    """The two override variables, from our own doctor.
+
+    Installers look at the newest card only. Here the oldest one decides (a wheel that holds its code is what a mixed
+    box needs), unless ``gpu`` names another.
+
+    >>> from rekindle.api import machine_from_flags
+    >>> machine = machine_from_flags(gpu=["GTX 1080", "RTX 4090"], os="linux", driver="580.95")
+    >>> variant_environment(machine).variables["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"]
+    '6.1'
+    """
+    target = machine or this_machine()
+    facts = load_facts()
+    cards = [card.arch for card in target.gpus if isinstance(card.arch, Sm)]
+    if gpu is not None:
+        cards = [arch for arch in find_gpu(gpu, facts).archs if isinstance(arch, Sm)]
+    if not cards:
+        return VariantEnvironment(variables={}, notes=("no NVIDIA card was found: installers take the CPU wheel",))
+    chosen = min(cards)
+    variables = {SM_VARIABLE: chosen.dotted}
+    notes = []
+    if others := sorted({str(card) for card in cards if card != chosen}):
+        notes.append(f"{chosen} decides; {', '.join(others)} must run what is installed for it (rekindle plan tells)")
+    if chosen < (first := first_visible_arch()):
+        notes.append(
+            f"uv gives no compute capability below {first.dotted}: {chosen} wheels are found by the driver alone"
+        )
+    notes += _old_uv()
+    driver = target.drivers.nvidia
+    cuda = newest_cuda(driver, driver_side(target.os), facts) if driver else None
+    if cuda:
+        variables[DRIVER_VARIABLE] = cuda
+    else:
+        notes.append("no NVIDIA driver was found, so the driver's CUDA version is not set")
+    return VariantEnvironment(variables=variables, notes=tuple(notes))
+
+
+def _old_uv(host: Host | None = None) -> list[str]:
+    """The uv of this machine, where it is too old to choose."""
+    words = (host or LiveHost()).run(["uv", "--version"]).out.split()
+    if len(words) < 2 or not is_version(words[1]) or at_least(words[1], UV_WITH_VARIANTS):
+        return []
+    return [f"uv {words[1]} takes the CPU wheel whatever is set; {UV_WITH_VARIANTS} and newer choose (uv self update)"]

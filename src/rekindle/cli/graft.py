@@ -13,19 +13,21 @@ from rekindle.errors import BadInput
 
 def run(session: Session) -> Answer:
     from rekindle import api
+    from rekindle.model.graft import GraftOptions
 
     args = session.args
     step, words = (args.words[0], args.words[1:]) if args.words[0] in ("make", "apply") else ("graft", args.words)
     if step == "apply":
         if len(words) != 2:
             raise BadInput("apply takes a wheel and a graft file", remedy="rekindle graft apply WHEEL FILE.graft")
-        return Answer(session.call(api.graft_apply, words[0], words[1]))
+        return Answer(api.graft_apply(words[0], words[1], session.options(GraftOptions), progress=session.progress))
     if len(words) != 1:
         raise BadInput("name one wheel", remedy="rekindle graft --help")
     if not args.gpu:
         raise BadInput("say which card it is for", remedy=f'rekindle graft {words[0]} --gpu "RTX 5090" (or sm_120)')
     headers = tuple(folder.absolute() for folder in args.headers)
-    report = session.call(api.graft, words[0], headers=headers, only_file=step == "make")
+    options = session.options(GraftOptions, headers=headers, only_file=step == "make")
+    report = api.graft(words[0], options, gpu=args.gpu, progress=session.progress)
     lacking = report.count("left-out") + report.count("refused")
     done = report.out or report.graft or (report.dry_run and report.count("planned")) or not lacking
     return Answer(report, good=done)

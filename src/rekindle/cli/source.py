@@ -7,7 +7,7 @@ _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "
 
 def run(session: Session) -> Answer:
     from rekindle import api
-    from rekindle.model.source import FetchOptions
+    from rekindle.model.source import FetchOptions, PatchOptions
 
     args = session.args
     if args.step == "rewrite-cmake":
@@ -29,8 +29,8 @@ def run(session: Session) -> Answer:
 
     given = {name: getattr(args, name) for name in _FACTS}
     if args.step == "status":
-        tree = session.call(api.source_status, root, given=given)
+        tree = api.source_status(root, session.options(PatchOptions, given=given))
         return Answer(tree, good=not tree.missing_submodules)
-    tree = session.call(api.source_patch, root, given=given)
+    tree = api.source_patch(root, session.options(PatchOptions, given=given), dry_run=args.dry_run)
     view = view_diff if args.dry_run else None
     return Answer(tree, good=not (tree.conflicts or tree.missing_submodules), view=view)

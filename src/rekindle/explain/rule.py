@@ -294,7 +294,12 @@ def capped(rule: str, way: str | None, confidence: Confidence, proofs: dict[str,
     return "medium" if confidence == "high" and not is_proven else confidence
 
 
-def catalogue() -> Catalogue:
+def explain_list() -> Catalogue:
+    """Everything ``explain`` knows.
+
+    >>> len(explain_list().rules) > 50
+    True
+    """
     files = {name: file for name, file in load_files().items() if file.rule}
     pages = []
     for family, file in files.items():
@@ -304,9 +309,13 @@ def catalogue() -> Catalogue:
     return Catalogue(rules=tuple(pages), families={name: file.about for name, file in files.items()})
 
 
-def find_pages(rule_id: str) -> Catalogue:
-    """The page of one id (with all its variants); an unknown id is answered with its neighbours."""
-    whole = catalogue()
+def explain_rule(rule_id: str) -> Catalogue:
+    """The page of one id (with all its variants); an unknown id is answered with its neighbours.
+
+    >>> [page.id for page in explain_rule("shm-too-small").rules]
+    ['shm-too-small']
+    """
+    whole = explain_list()
     pages = tuple(page for page in whole.rules if page.id == rule_id)
     if not pages:
         near = difflib.get_close_matches(rule_id, {page.id for page in whole.rules}, n=3, cutoff=0.4)

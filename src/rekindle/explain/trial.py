@@ -20,7 +20,7 @@ from rekindle.explain.rule import (
     RuleFile,
     capped,
     compiled,
-    find_pages,
+    explain_rule,
     kind_of,
     load_forms,
     load_kinds,
@@ -59,7 +59,7 @@ def _choose_rules(name: str) -> tuple[list[Rule], dict[str, Rule]]:
             _refuse_unknown_names(rule)
         return tried, rules | {rule.key: rule for rule in tried}
     tried = [rule for rule in rules.values() if name in (rule.id, rule.key)]
-    return tried or [rules[page.id] for page in find_pages(name).rules], rules
+    return tried or [rules[page.id] for page in explain_rule(name).rules], rules
 
 
 def _refuse_unknown_names(rule: Rule) -> None:

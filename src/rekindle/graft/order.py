@@ -24,7 +24,7 @@ from rekindle.graft.nvidia import PtxWay, Sources, SourceWay
 from rekindle.graft.wheel import wheel_cuda
 from rekindle.host.protocol import Host
 from rekindle.model.arch import Gfx, Sm, parse_sm
-from rekindle.model.graft import GraftRecipe, GraftReport, LibraryBeside
+from rekindle.model.graft import GraftOptions, GraftRecipe, GraftReport, LibraryBeside
 from rekindle.model.version import key
 from rekindle.toolkits.cuda import ask_release, every_nvcc
 
@@ -156,30 +156,22 @@ def why_no_sources(
 
 
 def amd_order(
-    order: GraftOrder,
-    cards: dict[str, Gfx],
-    opened: WheelZip,
-    host: Host,
-    toolkit: Path | None,
-    source: str | None,
-    headers: Sequence[Path],
-    defines: Sequence[str],
+    order: GraftOrder, cards: dict[str, Gfx], opened: WheelZip, host: Host, options: GraftOptions
 ) -> GraftOrder:
     """What AMD cards get: the wheel's code for a chip of the same kind, then code from the package's sources."""
     facts = load_facts()
-    tree = Path(source).absolute() if source else None
+    tree = Path(options.sources).absolute() if options.sources else None
     if tree is not None and not tree.is_dir():
-        raise BadInput(
-            f"{source} is no folder with the package's sources", remedy="unpack them, and name it: --source DIR"
-        )
-    compiler = _find_hip_compiler(host, toolkit) if tree else None
+        message = f"{options.sources} is no folder with the package's sources"
+        raise BadInput(message, remedy="unpack them, and name it: --source DIR")
+    compiler = _find_hip_compiler(host, options.toolkit) if tree else None
     targets: list[CardTarget] = []
     for name, card in cards.items():
         ways: tuple[Way, ...] = (TwinWay(card=card, facts=facts),)
         if tree and compiler:
-            options = tuple(f"-I{path}" for path in headers) + tuple(f"-D{name}" for name in defines)
+            words = (*(f"-I{path}" for path in options.headers), *(f"-D{define}" for define in options.defines))
             told = (f"{tree.name} (sources of the package)",)
-            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], options=options, sources=told),)
+            ways += (HipSourceWay(card=card, tree=tree, clang=compiler[0], options=words, sources=told),)
         targets.append(CardTarget(name=name, arch=card, ways=ways))
     tools = Tools(release="", versions={"clang": compiler[1]} if compiler else {})
     beside = tuple(row for card in cards.values() for row in judge_chip_files(opened.members, card, facts))

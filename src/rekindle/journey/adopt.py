@@ -126,6 +126,19 @@ class _Adopting(SwapForecast):
     def workspace(self) -> Workspace:
         return workspace_at(self.options.workspace)
 
+    @functools.cached_property
+    def order(self) -> InstallOrder:
+        """What is installed where; of the companions those that the environment holds already."""
+        staying = [companion for companion in self.plan.companions if companion.comes and companion.name in self.beside]
+        return InstallOrder(
+            host=self.host,
+            python=self.python,
+            plan=msgspec.structs.replace(self.plan, companions=tuple(staying)),
+            workspace=self.workspace,
+            progress=Within(self.progress),
+            installer=self.installer,
+        )
+
     def run(self) -> Adoption:
         """The whole way, from the plan to the proof."""
         self.progress.stage("plan", f"which torch {self.found.app.title} can use here")
@@ -211,9 +224,7 @@ class _Adopting(SwapForecast):
         foreseen: Foreseen = (None,)
         if network is None:
             substituted = self.options.index is not None
-            foreseen = installing.foresee(
-                self.host, self.python, self.requests, self.installer, fresh=False, substituted=substituted
-            )
+            foreseen = installing.foresee(self.order, self.requests, fresh=False, substituted=substituted)
         card = make_card(
             self.plan,
             self.requests,
@@ -250,9 +261,7 @@ class _Adopting(SwapForecast):
 
             options = UpOptions(find_links=self.options.find_links, offline=self.options.offline)
             requests = graft_requests(Walk(self.workspace, self.progress), self.plan, requests, options)[1]
-            foreseen = installing.foresee(
-                self.host, self.python, requests, self.installer, fresh=False, substituted=False
-            )
+            foreseen = installing.foresee(self.order, requests, fresh=False, substituted=False)
         self.progress.stage("keep", f"the environment as it is, in {kept.folder}")
         with kept.changing():
             if before is not None:
@@ -279,19 +288,11 @@ class _Adopting(SwapForecast):
         if goes := list(self.goes):
             argv = [*pip_of(host, self.python), "uninstall", "--yes", *goes]
             installing.run_logged(argv, self.workspace.new_log("adopt"), self.progress)
-        staying = [companion for companion in self.plan.companions if companion.comes and companion.name in beside]
-        order = InstallOrder(
-            host=host,
-            python=self.python,
-            plan=msgspec.structs.replace(self.plan, companions=tuple(staying)),
-            workspace=self.workspace,
-            progress=Within(self.progress),
-            installer=self.installer,
-        )
-        installed = installing.install(order, requests, foreseen)
+        installed = installing.install(self.order, requests, foreseen)
         now = ask_contents(host, self.python, files=True)
         pins = pinned(requests, installed.packages)
-        pins |= {name: now.versions[name] for companion in staying if (name := beside[companion.name]) in now.versions}
+        staying = [beside[companion.name] for companion in self.order.plan.companions]
+        pins |= {name: now.versions[name] for name in staying if name in now.versions}
         return Keeping(
             root=self.root,
             site=package_places(host, self.python)[0],

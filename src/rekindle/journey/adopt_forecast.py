@@ -24,8 +24,6 @@ from rekindle.model.companion import Wanted
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import Plan, Request, Wish
 
-_INSTALLED = "installed"
-
 
 @dataclass(frozen=True, kw_only=True)
 class SwapForecast:
@@ -135,24 +133,19 @@ class SwapForecast:
 
     def conflicts(self) -> tuple[str, ...]:
         """What the application, its extensions and other packages want instead, in words; and which can be left out."""
-        stated = wanted_packages(self.found, self.coming, self._marker_values)
-        return tuple(map(self._conflict_words, conflicts_with((*stated, *self._stated_by_packages()), self.coming)))
-
-    def _stated_by_packages(self) -> Iterator[Wanted]:
+        markers = marker_values(self.interpreter.short, self.interpreter.version)
+        stated = [*wanted_packages(self.found, self.coming, markers)]
         exchanged = {self.beside.get(companion.name) for companion in self.plan.companions if companion.comes}
         for package in self.held.packages:
-            name = str(canonicalize_name(package.name))
-            if name not in self.coming and name not in self.goes and name not in exchanged:
-                for wish in named_packages(package.requires, self.coming, self._marker_values):
-                    yield Wanted(requirement=str(wish), file=_INSTALLED, extension=f"{package.name} {package.version}")
-
-    def _conflict_words(self, wanted: Wanted) -> str:
-        who = wanted.extension or self.found.app.title
-        offer = ""
-        if wanted.extension and wanted.file != _INSTALLED and self.found.app.disabled:
-            offer = f"; without it: --leave-out {wanted.extension}"
-        return f"{who} wants {wanted.requirement} ({wanted.file}){offer}"
-
-    @functools.cached_property
-    def _marker_values(self) -> dict[str, str]:
-        return marker_values(self.interpreter.short, self.interpreter.version)
+            if str(canonicalize_name(package.name)) not in {*self.coming, *self.goes, *exchanged}:
+                who = f"{package.name} {package.version}"
+                wishes = named_packages(package.requires, self.coming, markers)
+                stated += [Wanted(requirement=str(wish), file="installed", extension=who) for wish in wishes]
+        words = []
+        for wanted in conflicts_with(stated, self.coming):
+            offer = ""
+            if wanted.extension and wanted.file != "installed" and self.found.app.disabled:
+                offer = f"; without it: --leave-out {wanted.extension}"
+            who = wanted.extension or self.found.app.title
+            words.append(f"{who} wants {wanted.requirement} ({wanted.file}){offer}")
+        return tuple(words)

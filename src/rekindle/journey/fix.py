@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,24 +27,10 @@ from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import Installer, pip_of, run_installer
 from rekindle.interpreters.kept_places import KeptPlaces, remove
 from rekindle.interpreters.packages import package_places
+from rekindle.model import diagnosis as causes
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import BuildOptions
-from rekindle.model.diagnosis import (
-    Action,
-    AddOption,
-    ApplyPatch,
-    AskPerson,
-    ConstrainBuild,
-    Diagnosis,
-    FewerJobs,
-    FixAttempt,
-    FixReport,
-    InstallPackages,
-    Match,
-    RemoveCache,
-    SetCMake,
-    SetVariable,
-)
+from rekindle.model.diagnosis import Action, Diagnosis, FixAttempt, FixReport, Match
 from rekindle.model.toml import read_beside
 from rekindle.scripts.quoting import paste_line, paste_with
 
@@ -120,8 +106,13 @@ def fix_command(
     # What was changed is undone on the way out, an interrupt's too, unless the command passes in the end.
     with contextlib.ExitStack() as undoing:
         while diagnosis.exit_code and repeats < MOST_FIXES:
-            offered = next(_fix_offers(diagnosis, call, host, [each.shown for each in attempts]), None)
-            if offered is None:
+            shown = [each.shown for each in attempts]
+            offers = (
+                (match, action, fix)
+                for match, action in _safe_actions(diagnosis)
+                if (fix := prepare(action, call, host)) is not None and fix.shown not in shown
+            )
+            if (offered := next(offers, None)) is None:
                 break
             match, action, fix = offered
             for line in (f"{match.title} ({match.id})", *(f"  {line}" for line in fix.shown)):
@@ -139,11 +130,11 @@ def fix_command(
                 end("undone", f"that could not be done: {error.message}", said=error.message)
                 continue
             repeats += 1
-            fewer = isinstance(action, FewerJobs)
+            fewer = isinstance(action, causes.FewerJobs)
             with contextlib.ExitStack() as trying:
                 trying.callback(undo)
                 after = run(fix.call)
-                if kept := fewer or not (after.exit_code and _is_same_cause(diagnosis, after)):
+                if kept := fewer or not after.exit_code or _first_failure(diagnosis) != _first_failure(after):
                     undoing.push(trying.pop_all())
             if not kept:
                 end("undone", "that was not it: undone")
@@ -171,58 +162,52 @@ def fix_command(
     )
 
 
-def _fix_offers(
-    diagnosis: Diagnosis, call: Call, host: Host, shown: Sequence[tuple[str, ...]]
-) -> Iterator[tuple[Match, Action, Fix]]:
-    """The fixes of the cause that were not shown yet, best first."""
-    for cause in _fixable_causes(diagnosis):
-        for action in cause.actions:
-            fix = prepare(action, call, host)
-            if fix is not None and fix.shown not in shown:
-                yield cause, action, fix
+def _first_failure(diagnosis: Diagnosis) -> tuple[str, str] | None:
+    """What tells whether it is the very same failure, or the command got further."""
+    return next(((match.id, match.evidence) for match in diagnosis.matches), None)
 
 
-def _is_same_cause(before: Diagnosis, after: Diagnosis) -> bool:
-    """Is it the very same failure, or did the command get further?"""
-    firsts = [diagnosis.matches[0] if diagnosis.matches else None for diagnosis in (before, after)]
-    return len({(first.id, first.evidence) if first else None for first in firsts}) == 1
-
-
-def _fixable_causes(diagnosis: Diagnosis) -> tuple[Match, ...]:
-    """The first cause; none where it is only a possibility."""
-    return tuple(match for match in diagnosis.matches[:1] if match.confidence != "low")
+def _safe_actions(diagnosis: Diagnosis) -> list[tuple[Match, Action]]:
+    """What the first cause offers, best first; nothing where it is only a possibility."""
+    return [(match, each) for match in diagnosis.matches[:1] if match.confidence != "low" for each in match.actions]
 
 
 def prepare(action: Action, call: Call, host: Host) -> Fix | None:
     """The action made ready for a command; None where it does not apply to it."""
     match action:
-        case InstallPackages():
+        case causes.InstallPackages():
             return _prepare_install(action, call, host)
-        case ConstrainBuild():
+        case causes.ConstrainBuild():
             return _prepare_constraints(action, call)
-        case AddOption():
+        case causes.AddOption():
             changed = call.saying(*action.words)
             applies = _is_installing(call.command) and not set(action.words) <= set(call.command)
             return Fix(shown=(f"run: {changed.line}",), call=changed) if applies else None
-        case SetVariable():
+        case causes.SetVariable():
             homes = {
                 name: str(Path(value).expanduser()) for name, value in action.variables.items() if value[:1] == "~"
             }
             changed = call.setting(**action.variables | homes)
             return Fix(shown=(f"run: {changed.line}",), call=changed)
-        case SetCMake():
-            return _prepare_cmake(action, call)
-        case FewerJobs():
+        case causes.SetCMake():
+            define = f"-D{action.name}={action.value}"
+            if Path(call.command[0]).stem == "cmake":
+                changed = call.saying(define)
+            else:
+                words = " ".join(filter(None, (call.env.get("CMAKE_ARGS"), define)))
+                changed = call.setting(**{"CMAKE_ARGS": words, action.name: action.value})
+            return Fix(shown=(f"run: {changed.line}",), call=changed)
+        case causes.FewerJobs():
             return fewer_jobs(call)
-        case RemoveCache():
+        case causes.RemoveCache():
             return _prepare_removal(action, call)
-        case ApplyPatch():
+        case causes.ApplyPatch():
             return _prepare_patch(action, call)
-        case AskPerson():
+        case causes.AskPerson():
             return Fix(shown=(action.line,), call=call, by_person=True)
 
 
-def _prepare_install(action: InstallPackages, call: Call, host: Host) -> Fix:
+def _prepare_install(action: causes.InstallPackages, call: Call, host: Host) -> Fix:
     python = python_of(call)
     words = [*action.packages, *(["--index-url", action.index] if action.index else [])]
     words += ["--force-reinstall", "--no-deps"] if action.again else []
@@ -246,7 +231,7 @@ def _prepare_install(action: InstallPackages, call: Call, host: Host) -> Fix:
     return Fix(shown=shown, call=call, do=do)
 
 
-def _prepare_constraints(action: ConstrainBuild, call: Call) -> Fix | None:
+def _prepare_constraints(action: causes.ConstrainBuild, call: Call) -> Fix | None:
     if not _is_installing(call.command):
         return None
     # The file must live as long as the user repeats the command with the variable.
@@ -263,15 +248,6 @@ def _prepare_constraints(action: ConstrainBuild, call: Call) -> Fix | None:
     return Fix(shown=(f"write {file}: {', '.join(action.packages)}", f"run: {changed.line}"), call=changed, do=do)
 
 
-def _prepare_cmake(action: SetCMake, call: Call) -> Fix:
-    if Path(call.command[0]).stem == "cmake":
-        changed = call.saying(f"-D{action.name}={action.value}")
-    else:
-        words = " ".join(filter(None, (call.env.get("CMAKE_ARGS"), f"-D{action.name}={action.value}")))
-        changed = call.setting(**{"CMAKE_ARGS": words, action.name: action.value})
-    return Fix(shown=(f"run: {changed.line}",), call=changed)
-
-
 def fewer_jobs(call: Call) -> Fix | None:
     """Half as many compilers as the command, its variables or the processors say."""
     counts = [match[1] for word in call.command if (match := _JOBS.match(word))]
@@ -284,7 +260,7 @@ def fewer_jobs(call: Call) -> Fix | None:
     return Fix(shown=(f"run: {changed.line}",), call=changed)
 
 
-def _prepare_removal(action: RemoveCache, call: Call) -> Fix | None:
+def _prepare_removal(action: causes.RemoveCache, call: Call) -> Fix | None:
     places = [place for place in _cache_places(action.cache, call) if place.exists()]
     if not places:
         return None
@@ -312,7 +288,7 @@ def _cache_places(cache: str, call: Call) -> list[Path]:
     return [Path(place).expanduser()]
 
 
-def _prepare_patch(action: ApplyPatch, call: Call) -> Fix | None:
+def _prepare_patch(action: causes.ApplyPatch, call: Call) -> Fix | None:
     root = Path.cwd()
     if not (root / "CMakeLists.txt").is_file():
         return None
@@ -338,16 +314,16 @@ def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tu
 
     Safe is what only changes how it is built: fewer compilers, one of our patches, a variable of CMake.
     """
-    for first, action in ((cause, action) for cause in _fixable_causes(failure.diagnosis) for action in cause.actions):
+    for first, action in _safe_actions(failure.diagnosis):
         match action:
-            case FewerJobs():
+            case causes.FewerJobs():
                 jobs = (options.jobs or os.cpu_count() or 2) // 2
                 if jobs:
                     return replace(options, jobs=jobs), f"{first.title}: at most {jobs} compilers at once"
-            case SetCMake() if (action.name, action.value) not in options.settings:
+            case causes.SetCMake() if (action.name, action.value) not in options.settings:
                 settings = (*options.settings, (action.name, action.value))
                 return replace(options, settings=settings), f"{first.title}: {action.name}={action.value}"
-            case ApplyPatch():
+            case causes.ApplyPatch():
                 before = {patch.id for patch in source_status(root).patches if patch.state == "applied"}
                 tree = source_patch(root, only=[action.patch])
                 if action.patch not in before and not tree.conflicts:
@@ -358,7 +334,6 @@ def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tu
 
 
 def _is_installing(command: Sequence[str]) -> bool:
-    """Is it pip or uv that installs?"""
     names = {Path(word).stem.rstrip("0123456789.") for word in command[:4]}
     return bool(names & {"pip", "uv"}) and any(word in command for word in ("install", "sync", "add", "wheel"))
 

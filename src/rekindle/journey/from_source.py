@@ -1,6 +1,9 @@
-"""The legs of a source build: a tree, its patches, the build, the wheel read back.
+"""The legs of a source build: a tree, its patches, the build, the wheel read back; then torchvision and torchaudio,
+fetched from where torch came from and built against it.
 
-Without an index it is asked first whether the wheels are at hand that the built torch needs when it is installed.
+Without an index it is asked first whether the wheels are at hand that the built torch needs when it is installed. A
+companion that cannot be had or built is told and left out; the torch is good without it, and the same command tries
+again.
 """
 
 import ast
@@ -16,9 +19,9 @@ from rekindle.api.build import build_one
 from rekindle.api.bundle import bundle
 from rekindle.api.inspect import inspect
 from rekindle.api.source import source_fetch, source_hipify, source_patch
-from rekindle.errors import BadInput, OtherPlan, StageFailed
-from rekindle.facts import load_facts
-from rekindle.host.files import read_head
+from rekindle.errors import BadInput, Interrupted, OtherPlan, RekindleError, StageFailed
+from rekindle.facts import PAIRED_PACKAGES, load_facts
+from rekindle.host.files import read_head, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
@@ -29,13 +32,14 @@ from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions, CompilerOptions
 from rekindle.model.bundle import BundleReport
 from rekindle.model.document import shared_fields
-from rekindle.model.journey import UpOptions
+from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.wheel import WheelReport
 from rekindle.render.summary import summarise_patches
 from rekindle.scripts.quoting import paste_line
+from rekindle.source.origins import debian_package
 
 _MAX_BYTES = 4 << 20
 _SECONDS = 120.0
@@ -239,3 +243,73 @@ def named_requirements(root: Path) -> tuple[str, ...]:
             words += [elt.value for elt in value.elts if isinstance(elt, ast.Constant) and isinstance(elt.value, str)]
     # A word with an address would be fetched from there, index or not.
     return tuple(dict.fromkeys(word for word in words if word and not word.startswith("-") and "@" not in word))
+
+
+def wanted_companions(plan: Plan, options: UpOptions) -> tuple[BuiltCompanion, ...]:
+    """What is to be built beside torch, known before anything starts."""
+    if options.torch_only or options.target or plan.build is None or plan.project != "torch":
+        return ()
+    return tuple(want_companion(project, plan) for project in PAIRED_PACKAGES)
+
+
+def want_companion(project: str, plan: Plan) -> BuiltCompanion:
+    """The release of a companion that belongs to the torch of this plan, still to be built; or why it cannot be."""
+    assert plan.build is not None
+    version = load_facts().companion_release(project, plan.torch)
+    origin, why = plan.build.origin, None
+    if version is None:
+        why = f"which {project} belongs to torch {plan.torch} is not known"
+    elif origin == "debian":
+        try:
+            debian_package(project, version)
+        except BadInput as error:
+            why = error.message
+    elif origin not in ("git", "tarball"):
+        why = "torch came from a tree of your own"
+    return BuiltCompanion(name=project, version=version, why=why)
+
+
+def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion, ...]:
+    """Each that was built against the wheel ``torch``, or why not."""
+    results = []
+    for companion in wanted_companions(builds.plan, builds.options):
+        try:
+            result = companion if companion.why else _build_companion(builds, torch, companion)
+        except Interrupted:
+            raise
+        except RekindleError as error:
+            # No network after a night of compiling: the torch is still installed and proven.
+            result = msgspec.structs.replace(companion, why=error.message)
+        if result.why:
+            builds.walk.inner.note(f"{result.name} {result.version or ''}".rstrip() + f" is not built: {result.why}")
+        results.append(result)
+    return tuple(results)
+
+
+def _build_companion(builds: SourceBuilds, torch: Path, companion: BuiltCompanion) -> BuiltCompanion:
+    project, walk = companion.name, builds.walk
+
+    def fetch() -> SourceTree:
+        try:
+            return source_fetch(
+                project=project,
+                release=companion.version,
+                place="debian" if builds.plan.build and builds.plan.build.origin == "debian" else "git",
+                workspace=walk.workspace.root,
+                progress=walk.inner,
+            )
+        except Interrupted as error:
+            raise StageFailed(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
+
+    tree = walk.leg(f"{project}-source", f"{companion.version}, the release for this torch", fetch)
+    built = builds.build(
+        project,
+        f"{companion.version}, compiled against {torch.name}",
+        tree,
+        digest(builds.plan, tree.digest or "", tree.root, builds.python, sha256_of(torch)),
+        against=str(torch),
+    )
+    if isinstance(built, BuildFailure):
+        return msgspec.structs.replace(companion, why=built.message)
+    wheel = builds.bundle(f"{project}-bundle", built)
+    return msgspec.structs.replace(companion, wheel=str(wheel), wheel_sha256=sha256_of(wheel))

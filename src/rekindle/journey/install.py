@@ -7,7 +7,7 @@ and no line written for people is read back.
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from rekindle.host.made import note_made
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.interpreters.environment import make_environment, python_of
+from rekindle.interpreters.environment import make_environment
 from rekindle.interpreters.installer import (
     WAIT_LONGER,
     Installer,
@@ -72,22 +72,10 @@ def index_places(requests: Sequence[Request]) -> tuple[str, ...]:
 
 
 def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> None:
-    """A virtual environment, made once, with our mark in it."""
-    if not python_of(folder).exists():
-        outcome = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
-        _refuse_failed(outcome, log)
-        note_made("environment", folder)
-
-
-def foresee(
-    host: Host,
-    python: str,
-    requests: Sequence[Request],
-    installer: Installer = Installer(),  # noqa: B008 (frozen)
-    **asked: Any,
-) -> Foreseen:
-    """What each group of requests would bring; ``asked`` as by :func:`resolve`."""
-    return tuple(resolve(host, python, group, installer=installer, **asked) for group in groups_of(requests))
+    """A virtual environment with our mark in it."""
+    outcome = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
+    _refuse_failed(outcome, log)
+    note_made("environment", folder)
 
 
 def all_packages(foreseen: Sequence[tuple[Package, ...] | None]) -> tuple[Package, ...] | None:
@@ -107,7 +95,14 @@ class InstallOrder:
     installer: Installer = Installer()  # noqa: RUF009 (frozen)
 
     def run(self, words: Sequence[str], log: Path) -> None:
+        """One call of the installer."""
         run_logged(self.installer.command(self.host, self.python, words), log, self.progress)
+
+
+def foresee(order: InstallOrder, requests: Sequence[Request], **asked: Any) -> Foreseen:
+    """What each group of requests would bring; ``asked`` as by :func:`resolve`."""
+    groups = groups_of(requests)
+    return tuple(resolve(order.host, order.python, group, installer=order.installer, **asked) for group in groups)
 
 
 def install(order: InstallOrder, requests: Sequence[Request], foreseen: Foreseen) -> Installation:
@@ -119,7 +114,18 @@ def install_requests(order: InstallOrder, requests: Sequence[Request], foreseen:
     """Install exactly what was foreseen, by digest, and compare the environment with it afterwards."""
     host, python, plan = order.host, order.python, order.plan
     log = order.workspace.new_log("install")
-    brought = tuple(_package_of_wheel(request) for request in requests if request.url and Path(request.url).is_file())
+    brought = tuple(
+        # A wheel of ours, by its own digest: pip's report leaves it out where that version is there already.
+        Package(
+            name=str(canonicalize_name(request.name)),
+            version=version_of(request) or "",
+            url=path.absolute().as_uri(),
+            sha256=sha256_of(path),
+            asked=True,
+        )
+        for request in requests
+        if request.url and (path := Path(request.url)).is_file()
+    )
     before = look_into(host, python)
     for group, packages in zip(groups_of(requests), foreseen, strict=True):
         for words in _install_words(group, packages, brought, log, order.installer):
@@ -151,15 +157,6 @@ def version_of(request: Request) -> str | None:
         return request.version
     name = re.split(r"[/\\]", request.url.partition("#")[0])[-1].replace("%2B", "+")
     return str(parse_wheel_filename(name)[1])
-
-
-def _package_of_wheel(request: Request) -> Package:
-    """A wheel of ours, by its own digest: pip's report leaves it out where that version is there already."""
-    path = Path(request.url or "")
-    name = str(canonicalize_name(request.name))
-    return Package(
-        name=name, version=version_of(request) or "", url=path.absolute().as_uri(), sha256=sha256_of(path), asked=True
-    )
 
 
 def _install_words(
@@ -242,15 +239,12 @@ def install_companions(order: InstallOrder, requests: Sequence[Request], install
     limits = log.with_suffix(".constraints.txt")
     pins = pinned(requests, installed.packages)
     write_atomically(limits, constraints_text(pins))
-    lines = []
-    if torch is not None:
-        lines.append(("NumPy", [f"numpy{plan.numpy or ''}", *place_words(torch, order.installer)]))
+    lines = [("NumPy", [f"numpy{plan.numpy or ''}", *place_words(torch, order.installer)])] if torch else []
     for companion in wanted:
-        name = f"{companion.name} {companion.version}"
         for request in companion.requests:
             index = ["--extra-index-url", request.index] if request.index else []
             page = ["-f", request.links] if request.links else []
-            lines.append((name, [request.requirement, *index, *page, *places]))
+            lines.append((f"{companion.name} {companion.version}", [request.requirement, *index, *page, *places]))
     for name, words in lines:
         try:
             order.run(["-c", str(limits), *words], log)
@@ -287,19 +281,12 @@ def disagreements(
             accepted.add(request.version.partition("+")[0])
         if installed not in accepted:
             wrong.append(f"{name} is {installed or 'missing'}, {request.version} was planned")
-    if announced is not None:
-        wrong += _unannounced_changes(expected, before, after)
-    return [*wrong, *_torch_disagreements(plan, requests, after)]
-
-
-def _unannounced_changes(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
-    wrong = []
-    for name, version in (before.versions | after.versions).items():
+    for name in before.versions | after.versions if announced is not None else ():
         was, now = before.versions.get(name), after.versions.get(name)
         if name not in expected and was != now:
-            came = f"{name} {version} came without being announced"
+            came = f"{name} {now} came without being announced"
             wrong.append(f"{name} {was} became {now or 'nothing'}, which nobody announced" if was else came)
-    return wrong
+    return [*wrong, *_torch_disagreements(plan, requests, after)]
 
 
 def _torch_disagreements(plan: Plan, requests: Sequence[Request], after: Contents) -> list[str]:

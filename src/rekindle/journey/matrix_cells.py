@@ -4,7 +4,7 @@ import functools
 import hashlib
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from rekindle.api.plan import plan_build, this_machine
 from rekindle.api.source import source_status
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
-from rekindle.journey.companions import want_companion
+from rekindle.journey.from_source import want_companion
 from rekindle.matrix.run import chain_costs
 from rekindle.matrix.table import cell_id, cell_name, combinations, read_table
 from rekindle.model.arch import parse_sm
@@ -57,6 +57,7 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
             else:
                 cells.setdefault(companion.id, companion)
     frozen = tuple(cells.values())
+    trees = {cell.tree: cell for cell in frozen}
     return MatrixLock(
         rekindle=__version__,
         table=str(table_file),
@@ -64,7 +65,12 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
         root=str(root),
         cells=frozen,
         refused=tuple(refused),
-        cost=_total_cost(frozen),
+        cost=MatrixCost(
+            serial_hours=round(sum(chain_costs(frozen, ()).values()) / 60, 2),
+            cold_hours=round(sum(cell.minutes for cell in frozen) / 60, 2),
+            disk_gib=round(sum(cell.disk_gib for cell in trees.values()), 1),
+            trees=len(trees),
+        ),
         defaults=defaults,
     )
 
@@ -79,16 +85,6 @@ def _resolve_paths(defaults: Defaults, table: Table, file: Path) -> Defaults:
         source = str(place)
     cache = str((file.parent / defaults.cache).absolute()) if defaults.cache else None
     return msgspec.structs.replace(defaults, source=source, cache=cache)
-
-
-def _total_cost(cells: Sequence[Cell]) -> MatrixCost:
-    trees = {cell.tree: cell for cell in cells}
-    return MatrixCost(
-        serial_hours=round(sum(chain_costs(cells, ()).values()) / 60, 2),
-        cold_hours=round(sum(cell.minutes for cell in cells) / 60, 2),
-        disk_gib=round(sum(cell.disk_gib for cell in trees.values()), 1),
-        trees=len(trees),
-    )
 
 
 class _Planner:
@@ -115,32 +111,25 @@ class _Planner:
         return msgspec.structs.replace(cell, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
 
     def _freeze_cell(self, plan: Plan, axes: dict[str, str], project: str, release: str | None) -> Cell:
-        recipe = plan.build
+        recipe, target = plan.build, self._defaults.target
         assert recipe is not None and plan.python is not None
-        system = axes.get("system", self._here)
-        identity = self._identity(project, release)
-        toolchain = {"compiler": recipe.compiler or self._compiler}
+        made_of: dict[str, Any] = {
+            "identity": self._identity(project, release),
+            "toolchain": {"compiler": recipe.compiler or self._compiler},
+            "system": axes.get("system", self._here),
+        }
         return Cell(
-            id=cell_id(
-                plan,
-                identity=identity,
-                toolchain=toolchain,
-                system=system,
-                python=plan.python,
-                target=self._defaults.target,
-            ),
+            **made_of,
+            id=cell_id(plan, **made_of, python=plan.python, target=target),
             name=cell_name(axes, project),
             project=project,
             axes=axes,
             plan=plan,
-            tree=cell_id(plan, identity=identity, toolchain=toolchain, system=system),
+            tree=cell_id(plan, **made_of),
             source=self._defaults.source or "git",
-            identity=identity,
-            system=system,
             python=plan.python,
-            toolchain=toolchain,
-            target=self._defaults.target,
-            prove="none" if self._defaults.target else self._defaults.prove,
+            target=target,
+            prove="none" if target else self._defaults.prove,
             minutes=sum(recipe.minutes) / 2 if recipe.minutes else MINUTES,
             memory_gib=recipe.memory_gib or MEMORY_GIB,
             disk_gib=recipe.disk_gib or DISK_GIB,

@@ -27,6 +27,7 @@ from rekindle.plan.question import Question
 
 _COLUMNS = ("name", "gpu", "driver", "os", "python", "cpu", "arch", "distro", "glibc")
 _MAX_MACHINES = 1000
+_Build = tuple[str, str | None, str | None]  # torch, CUDA, ROCm
 
 
 class _Machine(msgspec.Struct, frozen=True):
@@ -73,48 +74,41 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
 
 def _fewest_wheels(system: str, python: str, members: dict[str, tuple[_Machine, Plan]]) -> Iterator[ProposedWheel]:
     """Wheels until every machine has one; each is the build that serves most of those left, of these the newest."""
-    served: dict[tuple[str, str | None, str | None], list[str]] = {}
+    served: dict[_Build, list[str]] = {}
     for _, built in members.values():
         build = (built.torch or "", built.cuda, built.rocm)
-        if build not in served:
-            served[build] = [name for name, (entry, _) in members.items() if _can_use_build(entry, build, python)]
+        if build in served:
+            continue
+        # Those for which exactly this build can be made, and whose driver runs it.
+        made = {name: _plan_as_build(entry, build, python) for name, (entry, _) in members.items()}
+        served[build] = [
+            name
+            for name, plan in made.items()
+            if plan.answer == "build" and not plan.changes and (plan.torch, plan.cuda, plan.rocm) == build
+        ]
+    table = load_facts().cpu.microarchitecture
     left = set(members)
     while left:
         build = max(served, key=lambda each: (len(left & {*served[each]}), key(each[0])))
         names = [name for name in served[build] if name in left] or sorted(left)[:1]
         left -= set(names)
         archs = {arch for name in names for arch in _plan_as_build(members[name][0], build, python).arch_list}
+        # What is compiled for the CPU that can do least runs on the others.
+        cpus = [cpu for name in names if (cpu := members[name][0].machine.cpu.microarchitecture) in table]
         yield ProposedWheel(
             torch=build[0],
             variant=flavour_name(*build[1:]),
             python=python,
             system=system,
-            archs=tuple(sorted(archs, key=_arch_order)),
+            archs=tuple(sorted(archs, key=lambda arch: (0, *key(arch)) if arch[:1].isdecimal() else (1, arch))),
             serves=tuple(names),
-            cpu=_weakest_cpu([members[name][0].machine.cpu.microarchitecture for name in names]),
+            cpu=min(cpus, key=lambda cpu: len(table[cpu].features), default=None),
         )
 
 
-def _plan_as_build(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> Plan:
+def _plan_as_build(entry: _Machine, build: _Build, python: str) -> Plan:
     torch, cuda, rocm = build
-    wish = Wish(torch=torch, cuda=cuda, rocm=rocm, python=python, build=True)
-    return plan_build(entry.machine, wish)
-
-
-def _can_use_build(entry: _Machine, build: tuple[str, str | None, str | None], python: str) -> bool:
-    """Can exactly this build be made for the machine, and does its driver run it?"""
-    built = _plan_as_build(entry, build, python)
-    return built.answer == "build" and not built.changes and (built.torch, built.cuda, built.rocm) == build
-
-
-def _weakest_cpu(cpus: Sequence[str | None]) -> str | None:
-    """The CPU that can do least: what is compiled for it runs on the others."""
-    table = load_facts().cpu.microarchitecture
-    return min((cpu for cpu in cpus if cpu in table), key=lambda cpu: len(table[cpu].features), default=None)
-
-
-def _arch_order(arch: str) -> tuple[object, ...]:
-    return (0, *key(arch)) if arch[:1].isdecimal() else (1, arch)
+    return plan_build(entry.machine, Wish(torch=torch, cuda=cuda, rocm=rocm, python=python, build=True))
 
 
 def table_text(wheels: Sequence[ProposedWheel]) -> str:

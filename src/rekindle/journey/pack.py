@@ -44,6 +44,7 @@ from rekindle.model.pack import Pack, PackOptions
 from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.spoken import GIB, spoken_bytes
+from rekindle.scripts.pack_install import SIGNATURE, SUMS
 from rekindle.scripts.quoting import pasted
 from rekindle.scripts.recipe import make_recipe
 from rekindle.scripts.templates import pack_texts
@@ -64,7 +65,10 @@ def pack(
     """
     listener = progress or Silent()
     plan = _installable_plan(make_plan(machine, wish), options)
-    work = _Packing(options=options, plan=plan, other=_other_machine(plan, machine), progress=listener)
+    system, arch = (plan.os.system, plan.os.arch) if plan.os else (machine.os.system, machine.os.arch or "x86_64")
+    glibc = (machine.os.glibc or USUAL_GLIBC) if system == "linux" else None
+    other = OtherMachine(system=system, arch=arch, python=plan.python or "3.12", glibc=glibc)
+    work = _Packing(options=options, plan=plan, other=other, progress=listener)
     work.folder.refuse_foreign()
     listener.stage("resolve", "what that machine needs, asked without fetching it")
     if not options.offline:  # pip would try for half a minute, and end with its own words
@@ -112,12 +116,6 @@ def _installable_plan(plan: Plan, options: PackOptions) -> Plan:
             + (", or all that a build needs with --source" if plan.answer == "build" else ""),
         )
     return plan
-
-
-def _other_machine(plan: Plan, machine: Machine) -> OtherMachine:
-    system, arch = (plan.os.system, plan.os.arch) if plan.os else (machine.os.system, machine.os.arch or "x86_64")
-    glibc = (machine.os.glibc or USUAL_GLIBC) if system == "linux" else None
-    return OtherMachine(system=system, arch=arch, python=plan.python or "3.12", glibc=glibc)
 
 
 @dataclass(kw_only=True)
@@ -212,7 +210,8 @@ class _Packing:
 
     def make(self, packages: Sequence[Package], card: Card, machine: Machine, wish: Wish | None) -> Pack:
         """Fetch, write, and name every file at last."""
-        self.folder.begin()
+        for name in (SUMS, SIGNATURE):  # from here on it is no pack, until it is finished
+            (self.options.out / name).unlink(missing_ok=True)
         fetched = tuple(self.fetch(package, number, packages) for number, package in enumerate(packages, 1))
         self.carry_python()
         notes = [*self.carry_source(machine, wish)] if self.options.source else []

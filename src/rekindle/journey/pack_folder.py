@@ -50,11 +50,6 @@ class PackFolder:
                 what = "is a link" if path.is_symlink() else "is no part of a pack"
                 raise BadInput(f"{path} {what}", remedy="name a new folder with --out")
 
-    def begin(self) -> None:
-        """From here on it is no pack, until it is finished."""
-        for name in (SUMS, SIGNATURE):
-            (self.out / name).unlink(missing_ok=True)
-
     def note(self, name: str, sha256: str | None = None) -> PackedFile:
         """A file that lies there already, with its digest as it is."""
         path = self.out / name

@@ -152,21 +152,17 @@ def _ask_pip(
 
 def _read_package(row: dict[str, Any]) -> Package:
     source = row["download_info"]
-    digests = (source.get("archive_info") or {}).get("hashes") or {}
+    digest = ((source.get("archive_info") or {}).get("hashes") or {}).get("sha256")
+    # It becomes a line that pip reads: a digest or a refusal, never more words.
+    if not (digest is None or (isinstance(digest, str) and re.fullmatch(r"[0-9a-fA-F]{64}", digest))):
+        raise ValueError(f"{str(digest)[:80]!r} is no SHA-256")
     return Package(
         name=str(canonicalize_name(row["metadata"]["name"])),
         version=str(row["metadata"]["version"]),
         url=str(source["url"]),
-        sha256=_check_digest(digests.get("sha256")),
+        sha256=digest,
         asked=bool(row.get("requested")),
     )
-
-
-def _check_digest(digest: object) -> str | None:
-    """The digest an index tells, which becomes a line that pip reads: a digest or a refusal, never more words."""
-    if digest is None or (isinstance(digest, str) and re.fullmatch(r"[0-9a-fA-F]{64}", digest)):
-        return digest
-    raise ValueError(f"{str(digest)[:80]!r} is no SHA-256")
 
 
 def _refusal(

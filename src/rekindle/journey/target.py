@@ -73,29 +73,27 @@ def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
     if version is None:
         return sys.executable
     base = next(search_version(host, version, ours_first=True), None)
-    if base is None:
-        raise MissingTool(
-            f"the plan wants Python {version}, and none is on this machine",
-            remedy=f"{_python_install_line(host, version)}; or choose another with --python",
-        )
-    return base.path
+    if base is not None:
+        return base.path
+    if shutil.which("uv"):
+        line = f"uv python install {version}"
+    elif shutil.which("pyenv"):
+        line = f"pyenv install {version}"
+    elif host.system == "windows":
+        line = f"winget install Python.Python.{version}"
+    elif shutil.which("conda"):
+        line = f"conda create -n py{version} python={version}"
+    else:
+        line = f"pip install uv, then uv python install {version}"
+    raise MissingTool(
+        f"the plan wants Python {version}, and none is on this machine",
+        remedy=f"{line}; or choose another with --python",
+    )
 
 
 def _release(version: str) -> str:
     """``3.12`` of 3.12.1: environments are told apart by no more."""
     return ".".join(version.split(".")[:2])
-
-
-def _python_install_line(host: Host, version: str | None) -> str:
-    if shutil.which("uv"):
-        return f"uv python install {version}"
-    if shutil.which("pyenv"):
-        return f"pyenv install {version}"
-    if host.system == "windows":
-        return f"winget install Python.Python.{version}"
-    if shutil.which("conda"):
-        return f"conda create -n py{version} python={version}"
-    return f"pip install uv, then uv python install {version}"
 
 
 def write_keeps(folder: Path, requests: Sequence[Request], installed: Installation, held: Contents) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import functools
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,13 @@ from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
+from rekindle.journey import target as targets
 from rekindle.journey.card import Confirm, look_for_network, make_card, reachable_ways, refuse_hopeless
-from rekindle.journey.companions import build_companions, wanted_companions
-from rekindle.journey.from_source import SourceBuilds, build_from_source
+from rekindle.journey.from_source import SourceBuilds, build_companions, build_from_source, wanted_companions
 from rekindle.journey.install import InstallOrder
 from rekindle.journey.keeping import set_variables
 from rekindle.journey.pack_folder import up_from_pack
 from rekindle.journey.taken import plan_taken, refuse_two_ways
-from rekindle.journey.target import (
-    InstallTarget,
-    base_python,
-    next_steps,
-    steps_after_no,
-    target_of,
-    wanted_python,
-    write_keeps,
-)
 from rekindle.journey.walk import Walk, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_options import most_jobs
@@ -142,7 +133,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     where = str(workspace.root)
     examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=where))
     machine = with_hardware(examined.machine, gpu=options.gpu, cpu=options.cpu)
-    asked = wanted_python(LiveHost(), options)
+    asked = targets.wanted_python(LiveHost(), options)
     wish = options.wish if asked is None else msgspec.structs.replace(options.wish, python=options.wish.python or asked)
 
     def make() -> Plan:
@@ -200,8 +191,8 @@ class _PlannedUp:
         return self.workspace.root / "envs" / name
 
     @property
-    def target(self) -> InstallTarget:
-        return target_of(self.options, self.environment)
+    def target(self) -> targets.InstallTarget:
+        return targets.target_of(self.options, self.environment)
 
     @property
     def python(self) -> str:
@@ -213,12 +204,25 @@ class _PlannedUp:
         return choose_installer(options.installer, links=options.find_links, offline=options.offline)
 
     @property
+    def order(self) -> InstallOrder:
+        return InstallOrder(
+            host=LiveHost(),
+            python=self.python,
+            plan=self.plan,
+            workspace=self.workspace,
+            progress=self.walk.inner,
+            installer=self.installer,
+        )
+
+    @property
     def is_ours(self) -> bool:
         """Is the environment one of our making?"""
         return self.target.folder is not None and (self.target.folder / MARK).is_file()
 
     def go(self) -> Journey:
-        return {"install": self.install, "graft": self.graft, "build": self.build}[self.plan.answer]()
+        if self.plan.answer == "install":
+            return self._prove(self._installed(self.requests, self.inputs), None)
+        return self.graft() if self.plan.answer == "graft" else self.build()
 
     @property
     def inputs(self) -> str:
@@ -250,6 +254,9 @@ class _PlannedUp:
         """What a yes means. An index that cannot be reached is found out first: pip would try for minutes."""
         places = self._places()
         network = None if self.options.offline else look_for_network(places)
+        # apt asks the mirror that the machine knows.
+        fetched = self.plan.build is not None and self.plan.build.origin == "debian" and not self.options.source
+        archive = ("Debian's archive of sources",) if fetched and not self.options.offline else ()
         requests: tuple[Request, ...] = ()
         packages: tuple[Package, ...] | None = None
         if self.plan.answer in ("install", "graft"):
@@ -265,7 +272,7 @@ class _PlannedUp:
             requests,
             packages,
             self.target,
-            places=places or self.options.find_links or self._archive(),
+            places=places or self.options.find_links or archive,
             network=network,
             installer=self.installer.name,
             companions=[f"{companion.name} {companion.version}" for companion in self.companions_to_build],
@@ -277,18 +284,12 @@ class _PlannedUp:
             return reachable_ways(self.machine, self.options)
 
     def _places(self) -> tuple[str, ...]:
-        """Where things would be fetched from, as far as that is known beforehand."""
+        """Where things would be fetched from, as far as that is known beforehand: indexes, and of a build the
+        repositories that it cannot do without and has not fetched yet."""
         if self.options.offline:
             return self.options.find_links
-        return self._upstream() if self.plan.answer == "build" else installing.index_places(self.requests)
-
-    def _archive(self) -> tuple[str, ...]:
-        """Where a distribution's sources come from, in words: apt asks the mirror that the machine knows."""
-        fetched = self.plan.build is not None and self.plan.build.origin == "debian" and not self.options.source
-        return ("Debian's archive of sources",) if fetched and not self.options.offline else ()
-
-    def _upstream(self) -> tuple[str, ...]:
-        """The repositories that the build cannot do without and has not fetched yet."""
+        if self.plan.answer != "build":
+            return installing.index_places(self.requests)
         if self.options.source or self.plan.build is None or self.plan.build.origin not in ("git", "tarball"):
             return ()
         trees = [("torch", (self.plan.torch or "").split("+")[0])]
@@ -303,8 +304,9 @@ class _PlannedUp:
         if (known := self._foreseen.get(requests)) is not None:
             return known
         there, substituted = self.target.exists, self.options.index is not None
-        what = (LiveHost(), self.python if there else self.base, requests, self.installer)
-        foreseen = installing.foresee(*what, fresh=not there, substituted=substituted, progress=self.progress)
+        order = self.order if there else replace(self.order, python=self.base)
+        asked: dict[str, Any] = {"fresh": not there, "substituted": substituted, "progress": self.progress}
+        foreseen = installing.foresee(order, requests, **asked)
         if there or None not in foreseen:  # else the environment's own pip may know more
             self._foreseen[requests] = foreseen
         return foreseen
@@ -316,10 +318,7 @@ class _PlannedUp:
 
     @functools.cached_property
     def base(self) -> str:
-        return base_python(LiveHost(), self.options, self.plan.python)
-
-    def install(self) -> Journey:
-        return self._prove(self._installed(self.requests, self.inputs), None)
+        return targets.base_python(LiveHost(), self.options, self.plan.python)
 
     def graft(self) -> Journey:
         """The official wheel with code for the card, and what goes beside the official one."""
@@ -388,19 +387,11 @@ class _PlannedUp:
             if target.folder is not None and not target.exists:
                 log = self.workspace.new_log("environment")
                 installing.own_environment(self.installer, self.base, target.folder, log)
-            order = InstallOrder(
-                host=LiveHost(),
-                python=self.python,
-                plan=self.plan,
-                workspace=self.workspace,
-                progress=self.walk.inner,
-                installer=self.installer,
-            )
             foreseen = self._foresee(requests)
             if (packages := installing.all_packages(foreseen)) is not None:
                 self.progress.note(resolve.spoken_packages(packages))
             try:
-                return installing.install(order, requests, foreseen)
+                return installing.install(self.order, requests, foreseen)
             except StageFailed:
                 if target.folder is not None and (not target.exists or target.folder == self.environment):
                     shutil.rmtree(target.folder, ignore_errors=True)
@@ -414,7 +405,7 @@ class _PlannedUp:
             make,
             still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
         )
-        self.keeps = write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
+        self.keeps = targets.write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
         set_variables(LiveHost(), self.python, self.target.folder, self.plan.env)
         return installed
 
@@ -486,7 +477,7 @@ class _PlannedUp:
             )
 
     def end(self, arrived: bool, verdict: str, *, proof: VerifyReport | None = None, **more: Any) -> Journey:
-        use = next_steps(self.target, self.keeps) if proof and proof.good else ()
+        use = targets.next_steps(self.target, self.keeps) if proof and proof.good else ()
         python = self.python if proof else None
         return Journey(
             goal=f"torch {self.plan.torch}" if self.plan.torch else "a torch",
@@ -501,6 +492,6 @@ class _PlannedUp:
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,
             keeps=self.keeps,
-            next=use or (() if arrived else steps_after_no(more.get("failure"), python)),
+            next=use or (() if arrived else targets.steps_after_no(more.get("failure"), python)),
             **more,
         )

@@ -59,10 +59,6 @@ class Walk:
         self.inner = Within(progress)
         self.legs: list[Leg] = []
 
-    def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str] = summarise) -> D:
-        """A leg that is always walked; ``tell`` says in a line what came of it."""
-        return self._timed(name, announce, make, tell, "done", None)
-
     def kept_leg(
         self,
         name: str,
@@ -77,9 +73,12 @@ class Walk:
         build is not kept."""
         document = self.workspace.reports / f"{name}.json"
         key = self.workspace.reports / f"{name}.key"
-        kept = _load_kept(document, key, kind, inputs)
+        try:
+            kept = load(document, kind) if key.read_text(encoding="ascii") == inputs else None
+        except (OSError, UnicodeDecodeError, BadInput):
+            kept = None  # missing, half gone or from another version: the leg is walked again
         if kept is not None and still_good(kept):
-            return self._timed(name, announce, lambda: cast(D, kept), summarise, "kept", document)
+            return self.leg(name, announce, lambda: cast(D, kept), status="kept", file=document)
 
         def make_and_keep() -> D:
             key.unlink(missing_ok=True)
@@ -89,17 +88,19 @@ class Walk:
                 write_atomically(key, inputs)
             return made
 
-        return self._timed(name, announce, make_and_keep, summarise, "done", document)
+        return self.leg(name, announce, make_and_keep, file=document)
 
-    def _timed(
+    def leg(
         self,
         name: str,
         announce: str,
         make: Callable[[], D],
-        tell: Callable[[D], str],
-        status: LegStatus,
-        file: Path | None,
+        tell: Callable[[D], str] = summarise,
+        *,
+        status: LegStatus = "done",
+        file: Path | None = None,
     ) -> D:
+        """A leg that is always walked; ``tell`` says in a line what came of it, ``file`` is where that is kept."""
         self.progress.stage(name, announce if status == "done" else "already there")
         begin = time.monotonic()
 
@@ -121,16 +122,6 @@ class Walk:
         note("failed" if isinstance(made, VerifyReport) and not made.good else status, detail)
         self.progress.note(detail)
         return made
-
-
-def _load_kept(document: Path, key: Path, kind: type[D], inputs: str) -> D | None:
-    try:
-        if key.read_text(encoding="ascii") != inputs:
-            return None
-        return load(document, kind)
-    except (OSError, UnicodeDecodeError, BadInput):
-        # Missing, half gone or from another version: the leg is walked again.
-        return None
 
 
 class Within:

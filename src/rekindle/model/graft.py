@@ -1,6 +1,9 @@
 """A graft: what a wheel lacks for a card, what was made of it, and the file that carries only the new code."""
 
+from pathlib import Path
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from rekindle.model.arch import Sm
 from rekindle.model.document import Document, Part
@@ -98,6 +101,42 @@ class GraftFile(Document, frozen=True, kw_only=True):
     grafted: str = ""
     record_sha256: str | None = None
     grafted_sha256: str | None = None
+
+
+class GraftOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``graft`` can be told besides the wheel and its cards; everything has a default.
+
+    out                     a folder: default beside a wheel that is a file, else the workspace
+    only_file               make the small graft file alone
+    python, platform        which wheel is meant by a name
+    index, links, offline   where it is looked for: instead of pip's own index, besides it, in no index
+    toolkit                 what compiles, where it is not found
+    jobs, memory, launcher  how many compilers run, in how much memory, and a compiler cache (ccache) that calls nvcc
+    sources                 a tree, or where one is fetched from (git, debian, an archive)
+    headers, defines        folders searched before headers are fetched; what the compiler is told besides
+    leave_out, without      units that would differ from the wheel's own stay without code; patterns of unwanted units
+    prove                   so many units are first compiled for an architecture the wheel has and held against its code
+    """
+
+    out: Path | None = None
+    only_file: bool = False
+    python: str | None = None
+    platform: str | None = None
+    index: str | None = None
+    links: tuple[str, ...] = ()
+    offline: bool = False
+    workspace: Path | None = None
+    toolkit: Path | None = None
+    jobs: int | None = None
+    memory: str | None = None
+    launcher: str | None = None
+    sources: str | None = None
+    headers: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    leave_out: bool = False
+    without: tuple[str, ...] = ()
+    prove: int = 0
+    dry_run: bool = False
 
 
 class GraftReport(Document, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """A source tree that is ready to build: where it is, what it is, what we changed in it."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -48,6 +49,21 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     find_links: tuple[str, ...] = ()
     offline: bool = False
     workspace: Path | None = None
+
+
+class PatchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``source status`` and ``source patch`` can be told; everything has a default.
+
+    plan, python   the file of a plan, and the interpreter that builds: which patches are needed depends on them
+    given          what is said of the tools instead of asking them: ``{"cmake": "4.4.0"}``
+    patches, only  a folder with patches beside ours; take these alone, whatever their conditions say
+    """
+
+    plan: Path | None = None
+    python: str | None = None
+    given: Mapping[str, str | None] | None = None
+    patches: Path | None = None
+    only: Sequence[str] = ()
 
 
 class AppliedPatch(Part, frozen=True, kw_only=True):

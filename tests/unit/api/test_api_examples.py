@@ -56,6 +56,8 @@ WITHOUT = {
 COMPILES = {"build.build"}
 # Public functions whose home is another room.
 OUTSIDE = (
+    "rekindle.explain.rule",
+    "rekindle.facts.browse",
     "rekindle.journey.matrix",
     "rekindle.journey.pack_folder",
     "rekindle.journey.up",

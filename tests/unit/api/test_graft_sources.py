@@ -20,7 +20,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.host.workspace import Workspace
 from rekindle.inspect.published import Places
-from rekindle.model.graft import GraftRecipe, HeaderPackage
+from rekindle.model.graft import GraftOptions, GraftRecipe, HeaderPackage
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 from rekindle.source.tree import MARKS
@@ -230,13 +230,11 @@ def test_kernel_files_are_compiled_with_the_release_the_wheel_and_the_toolkit_to
     monkeypatch.setattr(graft_source, "wrap_nvcc", lambda nvcc, folder: folder)
     found = graft_source.gather_sources(
         wheel,
+        GraftOptions(sources=str(tree), headers=(tmp_path / "own",), defines=("A=1",)),
         recipe(standins={"fmt.h": "//"}),
         Tools(release="12.6", nvcc=str(tmp_path / "cuda/bin/nvcc")),
         host=CompilerHost(env={"CUDAHOSTCXX": "mine"}),
         place=place,
-        source=str(tree),
-        headers=[tmp_path / "own"],
-        defines=["A=1"],
         launcher="ccache",
         progress=Silent(),
     )

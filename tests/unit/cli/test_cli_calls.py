@@ -14,6 +14,7 @@ from cli_calls import Called, run
 from rekindle import api
 from rekindle.cli.verb import Answer
 from rekindle.errors import BadInput
+from rekindle.model.graft import GraftOptions
 
 Typed = Callable[..., tuple[Answer, tuple[Any, ...], dict[str, Any]]]
 
@@ -65,8 +66,8 @@ CALLS: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     (
         "graft apply a.whl b.graft --out o",
         "graft_apply",
-        ("a.whl", "b.graft"),
-        {"out": P("o"), "links": (), "offline": False},
+        ("a.whl", "b.graft", GraftOptions(out=P("o"))),
+        {},
     ),
     (
         "index add a.whl b.whl --root r --report x --proof p --no-inspect",
@@ -183,8 +184,8 @@ def test_a_graft_is_done_where_something_came_of_it(typed: Typed) -> None:
     assert not grafted({"refused": 1}) and not grafted({"left-out": 1}) and grafted({})
     assert grafted({"planned": 1, "refused": 1}, dry_run=True) and not grafted({"planned": 1, "refused": 1})
     _, words, named = typed("graft make w.whl --gpu sm_120 --prove 3", "graft", out=Path("x"), count=lambda name: 0)
-    assert words == ("w.whl",) and (named["only_file"], named["prove"], named["gpu"]) == (True, 3, ("sm_120",))
-    assert not typed("graft w.whl --gpu sm_120", "graft", out=Path("x"), count=lambda name: 0)[2]["only_file"]
+    assert words == ("w.whl", GraftOptions(only_file=True, prove=3)) and named == {"gpu": ["sm_120"]}
+    assert not typed("graft w.whl --gpu sm_120", "graft", out=Path("x"), count=lambda name: 0)[1][1].only_file
 
 
 @pytest.mark.parametrize(("runs", "good"), [((), False), ((False,), False), ((None,), False), ((False, True), True)])

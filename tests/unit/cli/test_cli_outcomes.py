@@ -303,13 +303,14 @@ def test_steps_of_a_source_tree(replace: Replace, monkeypatch: pytest.MonkeyPatc
     for step, name in (("fill", "source_fill"), ("status", "source_status"), ("patch", "source_patch")):
         for tree, good in ((ready, True), (lacks, False)):
             called = replace(name, tree)
-            assert run(f"source {step} there").good is good and called.words == (Path("/tree"),)
+            assert run(f"source {step} there").good is good and called.words[0] == Path("/tree")
             assert found.words == (Path("there"), None)
     called = replace("source_patch", SimpleNamespace(missing_submodules=(), conflicts=("x",)))
     answer = run("source patch --source named --dry-run --only a --compiler 'gcc 13'")
     assert answer.good is False and answer.view is not None and found.words == (Path("named"), None)
-    assert called.named["given"]["compiler"] == "gcc 13" and called.named["given"]["cuda"] is None
-    assert (called.named["only"], called.named["dry_run"]) == (("a",), True)
+    chosen = called.words[1]
+    assert chosen.given["compiler"] == "gcc 13" and chosen.given["cuda"] is None
+    assert (chosen.only, called.named["dry_run"]) == (("a",), True)
     assert run("source patch").view is None
     hipified = replace("source_hipify", "hip")
     assert run("source hipify --undo").document == "hip" and hipified.named["undo"] is True

@@ -11,7 +11,7 @@ import pytest
 import catalogue as pages
 from catalogue import render_pages
 from rekindle.errors import BadInput
-from rekindle.explain.rule import catalogue, find_pages, load_rules
+from rekindle.explain.rule import explain_list, explain_rule, load_rules
 from rekindle.model.diagnosis import Catalogue, readable
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,17 +37,17 @@ def test_the_front_page_leads_to_every_heading() -> None:
 
 
 def test_every_rule_is_in_it() -> None:
-    assert len(catalogue().rules) == len(load_rules())
+    assert len(explain_list().rules) == len(load_rules())
 
 
 def test_a_page_has_all_variants() -> None:
     variants = {"", "shell", "conda-solver", "wsl", "pip", "jetson", "slurm", "dataloader", "run", "training"}
-    assert {page.variant for page in find_pages("oom-killed").rules} == variants
+    assert {page.variant for page in explain_rule("oom-killed").rules} == variants
 
 
 def test_an_unknown_id_names_its_neighbours() -> None:
     with pytest.raises(BadInput) as caught:
-        find_pages("glibcx-not-found")
+        explain_rule("glibcx-not-found")
     assert "glibcxx-not-found" in str(caught.value.remedy)
 
 
@@ -68,8 +68,8 @@ def test_no_page_shows_a_placeholder() -> None:
 
 
 def test_a_step_of_which_nothing_is_left_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = msgspec.structs.replace(find_pages("oom-killed").rules[0], fix=("", "Do it."))
+    page = msgspec.structs.replace(explain_rule("oom-killed").rules[0], fix=("", "Do it."))
     whole = Catalogue(rules=(page,), families={page.family: "About."})
-    monkeypatch.setattr(pages, "catalogue", lambda: whole)
+    monkeypatch.setattr(pages, "explain_list", lambda: whole)
     made = render_pages()[f"diagnoses/{page.family}.md"]
     assert [line for line in made.splitlines() if line.startswith("-")] == ["- Do it."]

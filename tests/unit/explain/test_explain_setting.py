@@ -14,7 +14,7 @@ from rekindle.explain.conditions import facts_of, is_contradicted
 from rekindle.explain.engine import diagnose, unexplained
 from rekindle.explain.events import Event
 from rekindle.explain.ranking import CONDITIONS, Finding
-from rekindle.explain.rule import EventKind, Form, Pattern, Proof, Rule, capped, find_pages
+from rekindle.explain.rule import EventKind, Form, Pattern, Proof, Rule, capped, explain_rule
 from scenes import event, scene, seen
 
 
@@ -142,7 +142,7 @@ def test_eight_answers_at_most_each_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_an_unknown_id_names_three_neighbours_at_most() -> None:
     with pytest.raises(BadInput) as caught:
-        find_pages("missing")
+        explain_rule("missing")
     assert str(caught.value.remedy).count(",") == 2
 
 

@@ -11,7 +11,7 @@ import pytest
 from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.errors import BadInput
 from rekindle.facts import FILES, Facts, load_facts
-from rekindle.facts.browse import rows_of, show, sources
+from rekindle.facts.browse import facts_show, facts_sources, rows_of
 from rekindle.model.arch import parse_sm
 from rekindle.model.version import compare, key
 
@@ -117,9 +117,9 @@ def test_a_broken_overlay_names_the_file(text: str, tmp_path: Path) -> None:
 
 
 def test_show_and_sources() -> None:
-    assert "sm_35" in show(FACTS, "cuda", "11.8").rows["11.8"]["sass"]  # type: ignore[operator]
-    assert list(show(FACTS, "nvidia", "GTX 970").rows) == ["GM204"]
-    assert set(show(FACTS).rows) == set(FILES)
-    assert sum(sources(FACTS).how.values()) > 700
+    assert "sm_35" in facts_show("cuda", "11.8").rows["11.8"]["sass"]  # type: ignore[operator]
+    assert list(facts_show("nvidia", "GTX 970").rows) == ["GM204"]
+    assert set(facts_show().rows) == set(FILES)
+    assert sum(facts_sources().how.values()) > 700
     with pytest.raises(BadInput):
-        show(FACTS, "cudda")
+        facts_show("cudda")

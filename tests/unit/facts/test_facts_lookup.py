@@ -10,7 +10,7 @@ from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.libc import find_distro
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.browse import sources
+from rekindle.facts.browse import facts_sources
 from rekindle.facts.gpus import find_gpu, find_products, jetson_cuda, sort_key
 from rekindle.facts.names import NameOwner
 from rekindle.facts.tables import _merge_tables
@@ -207,7 +207,7 @@ def test_older_cards_sort_before_newer_and_unknown_ones_first() -> None:
 
 
 def test_sources_that_stand_most_often_come_first() -> None:
-    found = sources(load_facts())
+    found = facts_sources()
     counts = [use.rows for use in found.sources]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     alike = [use.source for use in found.sources if use.rows == counts[-1]]

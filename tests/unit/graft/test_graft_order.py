@@ -18,6 +18,7 @@ from rekindle.graft.nvidia import PtxWay, SourceWay
 from rekindle.graft.order import amd_order, find_tools, nvidia_order
 from rekindle.host.protocol import Completed
 from rekindle.model.arch import Sm, parse_gfx
+from rekindle.model.graft import GraftOptions
 from tiny_wheels import make_wheel
 
 SM_60, SM_90, SM_120 = Sm(6, 0), Sm(9, 0), Sm(12, 0)
@@ -163,7 +164,8 @@ def _amd(folder: Path, host: BareHost, toolkit: Path | None, source: str | None)
     wheel = make_wheel(folder, "torch", "2.9.1", tag="cp312-cp312-linux_x86_64", files=files)
     order = GraftOrder(wheel=wheel, targets=(), work=folder, tools=Tools(release=""), run_jobs=_nobody)
     chips = {"RX 6700 XT": parse_gfx("gfx1031")}
-    return amd_order(order, chips, check_wheel(wheel), host, toolkit, source, [Path("inc")], ["X=1"])
+    options = GraftOptions(toolkit=toolkit, sources=source, headers=(Path("inc"),), defines=("X=1",))
+    return amd_order(order, chips, check_wheel(wheel), host, options)
 
 
 def test_an_amd_card_needs_no_compiler_without_sources(tmp_path: Path) -> None:

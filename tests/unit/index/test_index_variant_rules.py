@@ -11,8 +11,7 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.api import machine_from_flags, variant_environment
-from rekindle.api.variant import _old_uv
-from rekindle.api.variant_plugin import RekindlePlugin, supported_by
+from rekindle.api.variant_plugin import RekindlePlugin, _old_uv, supported_by
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Completed

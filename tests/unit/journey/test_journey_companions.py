@@ -14,7 +14,7 @@ from rekindle.api.build import companion_checks
 from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
-from rekindle.journey import companions, from_source
+from rekindle.journey import from_source
 from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
@@ -61,7 +61,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         wheel.write_text(tree.project)
         return BuildResult(project=tree.project, wheel=str(wheel), wheel_sha256=sha256_of(wheel), plan=plan, **MADE)
 
-    monkeypatch.setattr(companions, "source_fetch", fetch)
+    monkeypatch.setattr(from_source, "source_fetch", fetch)
     monkeypatch.setattr(from_source, "build_one", build)
     return told
 
@@ -73,25 +73,26 @@ def walk_it(tmp_path: Path, origin: str = "debian", torch: str = "2.6.0") -> tup
     wheel.write_text("torch")
     plan = Plan(answer="build", torch=torch, build=BuildRecipe(source="x", origin=origin))
     options = UpOptions(bundle=False)
-    found = companions.build_companions(shared(workspace, plan, options, progress=heard), wheel)
+    found = from_source.build_companions(shared(workspace, plan, options, progress=heard), wheel)
     return [one.name for one in found if one.wheel], heard.notes
 
 
-def test_both_come_from_where_torch_came_from(tmp_path: Path, room: dict[str, Any]) -> None:
-    names, notes = walk_it(tmp_path)
+@pytest.mark.parametrize(("origin", "place"), [("debian", "debian"), ("git", "git"), ("tarball", "git")])
+def test_both_come_from_where_torch_came_from(tmp_path: Path, room: dict[str, Any], origin: str, place: str) -> None:
+    names, notes = walk_it(tmp_path, origin)
     assert (names, notes) == (["torchvision", "torchaudio"], [])
-    assert [(one["release"], one["place"]) for one in room["fetched"]] == [("0.21.0", "debian"), ("2.6.0", "debian")]
+    assert [(one["release"], one["place"]) for one in room["fetched"]] == [("0.21.0", place), ("2.6.0", place)]
 
 
 def test_one_that_cannot_be_had_does_not_take_the_others_down(tmp_path: Path, room: dict[str, Any]) -> None:
-    kept: Callable[..., SourceTree] = vars(companions)["source_fetch"]
+    kept: Callable[..., SourceTree] = vars(from_source)["source_fetch"]
 
     def fetch(**wanted: Any) -> SourceTree:
         if wanted["project"] == "torchvision":
             raise BadInput("Debian has no torchvision 0.21.0 that we know of")
         return kept(**wanted)
 
-    room["monkeypatch"].setattr(companions, "source_fetch", fetch)
+    room["monkeypatch"].setattr(from_source, "source_fetch", fetch)
     names, notes = walk_it(tmp_path)
     assert names == ["torchaudio"]
     assert notes == ["torchvision 0.21.0 is not built: Debian has no torchvision 0.21.0 that we know of"]
@@ -115,7 +116,7 @@ def test_no_network_for_a_companion_leaves_the_torch_and_says_how_to_go_on(
     def cut(**_wanted: Any) -> SourceTree:
         raise Interrupted("no such host")
 
-    room["monkeypatch"].setattr(companions, "source_fetch", cut)
+    room["monkeypatch"].setattr(from_source, "source_fetch", cut)
     names, notes = walk_it(tmp_path)
     assert names == []
     assert notes[0] == "torchvision 0.21.0 is not built: no such host; the same command tries it again"
@@ -144,23 +145,23 @@ def test_without_a_place_or_a_pair_nothing_is_guessed(
 @pytest.mark.parametrize(
     ("origin", "torch", "wanted"),
     [
-        ("debian", "1.13.1", [("torchvision", "0.14.1", "debian", None), ("torchaudio", "0.13.1", "debian", "has no")]),
-        ("tarball", "2.6.0", [("torchvision", "0.21.0", "git", None), ("torchaudio", "2.6.0", "git", None)]),
-        ("git", "9.9", [("torchvision", None, "git", "is not known"), ("torchaudio", None, "git", "is not known")]),
-        ("/tree", "2.6.0", [("torchvision", "0.21.0", "git", "your own"), ("torchaudio", "2.6.0", "git", "your own")]),
+        ("debian", "1.13.1", [("torchvision", "0.14.1", None), ("torchaudio", "0.13.1", "has no")]),
+        ("tarball", "2.6.0", [("torchvision", "0.21.0", None), ("torchaudio", "2.6.0", None)]),
+        ("git", "9.9", [("torchvision", None, "is not known"), ("torchaudio", None, "is not known")]),
+        ("/tree", "2.6.0", [("torchvision", "0.21.0", "your own"), ("torchaudio", "2.6.0", "your own")]),
     ],
 )  # fmt: skip
 def test_what_is_to_be_built_is_known_before_anything_starts(
-    origin: str, torch: str, wanted: list[tuple[str, str | None, str, str | None]]
+    origin: str, torch: str, wanted: list[tuple[str, str | None, str | None]]
 ) -> None:
     plan = Plan(answer="build", torch=f"{torch}+cpu", build=BuildRecipe(source="x", origin=origin))
-    found = companions.wanted_companions(plan, UpOptions())
-    assert [(one.name, one.version, companions.companions_from(plan)) for one in found] == [one[:3] for one in wanted]
+    found = from_source.wanted_companions(plan, UpOptions())
+    assert [(one.name, one.version) for one in found] == [one[:2] for one in wanted]
     for one, (*_, why) in zip(found, wanted, strict=True):
         assert (why in (one.why or "")) if why else one.why is None
     for none in (UpOptions(torch_only=True), UpOptions(target="c10")):
-        assert companions.wanted_companions(plan, none) == ()
-    assert companions.wanted_companions(Plan(answer="install", torch=torch), UpOptions()) == ()
+        assert from_source.wanted_companions(plan, none) == ()
+    assert from_source.wanted_companions(Plan(answer="install", torch=torch), UpOptions()) == ()
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -199,18 +200,18 @@ def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x"))
     options = UpOptions()
     walk = Walk(workspace, Silent())
-    made = companions.build_companions(shared(workspace, plan, options, walk), torch)
+    made = from_source.build_companions(shared(workspace, plan, options, walk), torch)
     assert asked == [str(torch), str(torch)]
     assert [Path(one.wheel or "").name for one in made] == ["fat-torchvision.whl", "fat-torchaudio.whl"]
     again = Walk(workspace, Silent())
-    assert companions.build_companions(shared(workspace, plan, options, again), torch) == made
+    assert from_source.build_companions(shared(workspace, plan, options, again), torch) == made
     kept = {leg.name: leg.status for leg in again.legs if not leg.name.endswith("-source")}
     assert set(kept.values()) == {"kept"} and "torchvision-bundle" in kept
     room["digest"] = "edited"
-    companions.build_companions(shared(workspace, plan, options), torch)
+    from_source.build_companions(shared(workspace, plan, options), torch)
     assert len(asked) == 4, "edited sources are built again"
     torch.write_text("another build of the same release")
-    companions.build_companions(shared(workspace, plan, options), torch)
+    from_source.build_companions(shared(workspace, plan, options), torch)
     assert len(asked) == 6, "another torch: both are built again"
 
 

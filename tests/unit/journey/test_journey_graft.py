@@ -21,6 +21,7 @@ from rekindle.model.progress import Silent
 from rekindle.render.summary import summarise_plan
 
 TORCH = Request(name="torch", version="2.12.1+cu126", index="https://index.example/cu126")
+BESIDE = Request(name="torchvision", version="0.27.1+cu126")
 OUTLINE = GraftOutline(
     wheel="torch 2.12.1+cu126", archs=("sm_75",), toolkit="12.6", minutes=(10, 12), disk_gib=8.0, losses=("MAGMA",)
 )
@@ -55,16 +56,17 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
 
 def _legs(folder: Path, plan: Plan = PLAN, **chosen: Any) -> tuple[Path, list[tuple[str, str, str]]]:
     walk = Walk(Workspace(folder / "w"), Silent())
-    wheel = grafting.graft_torch(walk, plan, TORCH, UpOptions(**chosen))
+    wheel, requests = grafting.graft_requests(walk, plan, (TORCH, BESIDE), UpOptions(**chosen))
+    assert requests == (Request(name="torch", url=str(wheel), why="the official wheel, grafted"), BESIDE)
     return wheel, [(leg.name, leg.status, leg.detail) for leg in walk.legs]
 
 
 def test_the_wheel_of_the_plans_index_is_grafted_and_kept(asked: dict[str, Any], tmp_path: Path) -> None:
     wheel, legs = _legs(tmp_path, jobs=3, find_links=("here",), offline=True)
-    (words, named), *more = asked["calls"]
-    assert words == ("torch==2.12.1",) and named["index"] == TORCH.index and not more
-    assert (named["gpu"], named["jobs"], named["links"], named["offline"]) == (("sm_75",), 3, ("here",), True)
-    assert named["leave_out"] is True and named["sources"] is None
+    ((name, chosen), named), *more = asked["calls"]
+    assert name == "torch==2.12.1" and chosen.index == TORCH.index and not more
+    assert (named["gpu"], chosen.jobs, chosen.links, chosen.offline) == (("sm_75",), 3, ("here",), True)
+    assert chosen.leave_out is True and chosen.sources is None
     assert legs == [("graft", "done", "1 of 2 units got code for sm_75; 1 stay without")]
     assert _legs(tmp_path)[1][0][1] == "kept" and len(asked["calls"]) == 1
     busier = msgspec.structs.replace(PLAN, graft=msgspec.structs.replace(OUTLINE, jobs=1, minutes=(90, 120)))
@@ -83,14 +85,14 @@ def test_a_graft_of_something_else_is_made_again(asked: dict[str, Any], tmp_path
 def test_a_graft_made_before_is_applied(asked: dict[str, Any], tmp_path: Path) -> None:
     made = msgspec.structs.replace(OUTLINE, file="/house/x.graft", toolkit=None, minutes=None)
     _legs(tmp_path, msgspec.structs.replace(PLAN, graft=made))
-    assert asked["calls"][0][0] == ("torch==2.12.1", "/house/x.graft") and "gpu" not in asked["calls"][0][1]
+    assert asked["calls"][0][0][:2] == ("torch==2.12.1", "/house/x.graft") and "gpu" not in asked["calls"][0][1]
 
 
 def test_nothing_grafted_is_one_line_and_names_the_build(asked: dict[str, Any], tmp_path: Path) -> None:
     asked["states"], asked["why"] = ("has", "refused", "left-out"), {0: "it has it", 1: None}
     with pytest.raises(StageFailed, match=r"could not be grafted: 0 of \d units.*why so") as stopped:
         _legs(tmp_path, source=tmp_path)
-    assert asked["calls"][0][1]["sources"] == str(tmp_path)
+    assert asked["calls"][0][0][1].sources == str(tmp_path)
     assert "--build" in (stopped.value.remedy or "") and "\n" not in stopped.value.message
 
 
@@ -138,4 +140,4 @@ def test_the_grafted_wheel_takes_the_place_of_the_official_one_alone(asked: dict
     walk = Walk(Workspace(tmp_path / "w"), Silent())
     wheel, requests = grafting.graft_requests(walk, PLAN, (vision, TORCH), UpOptions())
     assert [(one.name, one.url) for one in requests] == [("torch", str(wheel)), ("torchvision", None)]
-    assert asked["calls"][0][0] == ("torch==2.12.1",)
+    assert asked["calls"][0][0][0] == "torch==2.12.1"

@@ -15,6 +15,7 @@ from rekindle.errors import StageFailed
 from rekindle.host.made import MARK
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import install as installing
+from rekindle.journey import target as targets
 from rekindle.journey import up
 from rekindle.model.journey import BuiltCompanion, Installation, Journey, Package
 from rekindle.model.plan import BuildRecipe, Plan, Request, Wish
@@ -41,14 +42,14 @@ def test_where_the_index_is_silent_the_card_says_what_can_be_had(
 def test_where_a_build_fetches_from_and_what_is_there_already(stages: Stages, tmp_path: Path) -> None:
     git = "https://github.com/pytorch/pytorch"
     fresh = planned(stages, tmp_path, PLAN)
-    assert len(fresh._upstream()) == 1 and git in fresh._upstream()[0]
+    assert len(fresh._places()) == 1 and git in fresh._places()[0]
     (fresh.workspace.source / "torch-2.7.1").mkdir(parents=True)
-    assert fresh._upstream() == () and planned(stages, tmp_path, PLAN, source=tmp_path)._upstream() == ()
+    assert fresh._places() == () and planned(stages, tmp_path, PLAN, source=tmp_path)._places() == ()
     debian = msgspec.structs.replace(PLAN, build=BuildRecipe(source="debian", origin="debian"))
-    assert planned(stages, tmp_path, debian)._upstream() == ()
-    assert planned(stages, tmp_path, debian)._archive() == ("Debian's archive of sources",)
-    assert planned(stages, tmp_path, debian, offline=True)._archive() == ()
-    assert planned(stages, tmp_path, debian, source=tmp_path)._archive() == fresh._archive() == ()
+    assert planned(stages, tmp_path, debian)._places() == ()
+    assert planned(stages, tmp_path, debian).make_card().places == ("Debian's archive of sources",)
+    assert planned(stages, tmp_path, debian, offline=True).make_card().places == ()
+    assert planned(stages, tmp_path, debian, source=tmp_path).make_card().places == fresh.make_card().places == ()
 
 
 def test_where_the_phases_after_a_build_write(stages: Stages, tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_the_plan_is_for_the_python_that_was_named_unless_the_wish_says_another(
         return Plan(answer="none")
 
     monkeypatch.setattr(up, "make_plan", plan)
-    monkeypatch.setattr(up, "wanted_python", lambda host, options: named)
+    monkeypatch.setattr(targets, "wanted_python", lambda host, options: named)
     go(tmp_path, dry_run=True, wish=Wish(python=wished))
     assert [wish.python for wish in wishes] == [python]
 
@@ -118,8 +119,6 @@ def test_things_come_from_the_index_of_the_plan_or_from_folders_alone(
     assert planned(stages, tmp_path, INSTALL)._places() == ("https://i.example",)
     assert planned(stages, tmp_path, INSTALL, index="https://mine.example")._places() == ("https://mine.example",)
     assert planned(stages, tmp_path, INSTALL, offline=True, find_links=("here",))._places() == ("here",)
-    built = planned(stages, tmp_path, PLAN)
-    assert built._places() == built._upstream() != ()
 
     def nothing(*_: object, **__: object) -> None:
         raise StageFailed("no such wheel here", remedy="as pip said")
@@ -142,8 +141,8 @@ def test_what_comes_is_asked_once_of_the_environment_or_of_the_python_it_will_be
     asked: list[tuple[str, bool, bool]] = []
     answer: list[tuple[Package, ...] | None] = [None]
 
-    def foresee(host: object, python: str, *_: object, fresh: bool, substituted: bool, **__: object) -> Any:
-        asked.append((python, fresh, substituted))
+    def foresee(order: installing.InstallOrder, *_: object, fresh: bool, substituted: bool, **__: object) -> Any:
+        asked.append((order.python, fresh, substituted))
         return tuple(answer)
 
     monkeypatch.setattr(installing, "foresee", foresee)
@@ -210,7 +209,7 @@ class Installs:
         monkeypatch.setattr(installing, "foresee", lambda *_, **__: ((),))
         monkeypatch.setattr(installing, "install", self.install)
         monkeypatch.setattr(up, "look_into", lambda host, python: SimpleNamespace(fingerprint=f"f{self.count}"))
-        monkeypatch.setattr(up, "write_keeps", lambda folder, *_: (str(folder),))
+        monkeypatch.setattr(targets, "write_keeps", lambda folder, *_: (str(folder),))
         monkeypatch.setattr(up, "set_variables", lambda *_: None)
 
     def environment(self, installer: object, python: str, folder: Path, log: Path) -> None:
