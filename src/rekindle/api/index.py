@@ -17,7 +17,6 @@ from rekindle.index.wheelhouse import store
 from rekindle.index.wheelhouse.catalogue import load_wheels, location
 from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
-from rekindle.model.arch import GpuArch
 from rekindle.model.claims import IndexCheck
 from rekindle.model.document import load
 from rekindle.model.progress import Progress, Silent
@@ -231,7 +230,12 @@ def index_search(root: str, options: SearchOptions | None = None, **choices: Any
     ()
     """
     chosen = msgspec.structs.replace(options or SearchOptions(), **choices)
-    query = wanted_from(chosen, [_gpu_arch(gpu) for gpu in chosen.gpus])
+    cards = [find_gpu(text, load_facts()) for text in chosen.gpus]
+    for gpu in cards:
+        if len(gpu.archs) != 1:
+            names = ", ".join(str(arch) for arch in gpu.archs)
+            raise BadInput(f"{gpu.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
+    query = wanted_from(chosen, [gpu.archs[0] for gpu in cards])
     rows = load_wheels(root)
     hits, refused = search(rows, query)
     return Found(
@@ -244,12 +248,3 @@ def index_search(root: str, options: SearchOptions | None = None, **choices: Any
         refused=tuple(refused),
         looked_at=len(rows),
     )
-
-
-def _gpu_arch(text: str) -> GpuArch:
-    """A product name, ``sm_35`` or ``gfx1031``; a name that was sold with several chips must be told apart."""
-    gpu = find_gpu(text, load_facts())
-    if len(gpu.archs) != 1:
-        names = ", ".join(str(arch) for arch in gpu.archs)
-        raise BadInput(f"{gpu.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
-    return gpu.archs[0]

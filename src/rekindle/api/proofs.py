@@ -9,8 +9,9 @@ from rekindle.compat.proofs import LIST, MAX_RECORD_BYTES, GivenRecord, find_dou
 from rekindle.errors import BadInput, has_package
 from rekindle.facts import load_facts
 from rekindle.formats.ranges import read_page
+from rekindle.formats.statement import PROOF_RECORD, seal
 from rekindle.host.files import write_for_user
-from rekindle.host.keys import checker, read_public, trusted_keys
+from rekindle.host.keys import checker, read_private, read_public, trusted_keys
 from rekindle.host.live import LiveHost
 from rekindle.host.redact import Redactor, redactor_here
 from rekindle.model.document import encode, load_kept, read_bounded
@@ -43,9 +44,6 @@ def share_proof(report: VerifyReport, path: Path, *, sign: str | None = None, ma
         raise BadInput(f"this cannot be shared as it is: {why}")
     raw = encode(record)
     if sign is not None:
-        from rekindle.formats.statement import PROOF_RECORD, seal
-        from rekindle.host.keys import read_private
-
         private = read_private(sign)
         raw = seal(PROOF_RECORD, raw, private.id, private.sign)
     write_for_user(path, raw)

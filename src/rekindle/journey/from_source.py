@@ -105,8 +105,7 @@ def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
     if options.source:
         root = options.source.absolute()
     else:
-        what = "the source with its third parties"
-        root = Path(walk.leg("fetch", what, lambda: fetch_tree(walk, options)).root)
+        root = Path(walk.leg("fetch", "the source with its third parties", lambda: fetch_tree(walk, options)).root)
     plan = walk.workspace.plan
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, plan, python), summarise_patches)
     if builds.plan.rocm:

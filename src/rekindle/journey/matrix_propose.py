@@ -37,11 +37,6 @@ class _Machine(msgspec.Struct, frozen=True):
     machine: Machine
     wish: Wish
 
-    @property
-    def system(self) -> str:
-        question = Question(self.machine, self.wish, load_facts())
-        return f"{self.machine.os.system}-{question.arch}"
-
 
 def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: Path | None = None) -> Proposal:
     """The fewest wheels for these machines: names of cards or profiles, doctor's files, CSV files with a header of
@@ -63,7 +58,8 @@ def matrix_propose(machines: Sequence[str], *, python: str | None = None, out: P
         if built.answer != "build" or built.python is None:
             unserved[entry.name] = next((reason.text for reason in official_plan.because), "no torch is known for it")
             continue
-        groups.setdefault((entry.system, entry.wish.python or built.python), {})[entry.name] = (entry, built)
+        system = f"{entry.machine.os.system}-{Question(entry.machine, entry.wish, load_facts()).arch}"
+        groups.setdefault((system, entry.wish.python or built.python), {})[entry.name] = (entry, built)
     wheels = [wheel for place, members in groups.items() for wheel in _fewest_wheels(*place, members)]
     table = table_text(wheels)
     path = str(out) if wheels and out is not None else None

@@ -180,8 +180,12 @@ def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Pro
     state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
     if cell.prove == "none":
         return end_attempt(msgspec.structs.replace(state, proof="not asked for"))
-    if lacking := _why_unrunnable(cell):
-        return end_attempt(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
+    features = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
+    if features is not None:
+        unneeded, here = missing(CHOOSING, features), missing(CHOOSING, this_machine().cpu.features)
+        if lacking := [isa for isa in here if isa not in unneeded]:
+            why = f"not proven: this CPU lacks {', '.join(lacking[:3])}"
+            return end_attempt(msgspec.structs.replace(state, proof=why))
     progress.stage("verify", cell.prove)
     proof = verify(
         wheel=Path(state.wheel or ""),
@@ -194,12 +198,3 @@ def _prove_wheel(folder: CellFolder, cell: Cell, state: CellState, progress: Pro
     if proof.good:
         return end_attempt(msgspec.structs.replace(state, stage="proven", proof=words))
     return fail_attempt(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")
-
-
-def _why_unrunnable(cell: Cell) -> str | None:
-    """Why this machine cannot run the wheel, where that is plain."""
-    features = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
-    if features is None:
-        return None
-    lacking = [isa for isa in missing(CHOOSING, this_machine().cpu.features) if isa not in missing(CHOOSING, features)]
-    return f"this CPU lacks {', '.join(lacking[:3])}" if lacking else None
