@@ -15,11 +15,12 @@ from rekindle.cli.main import VERBS
 from rekindle.cli.verb import add_arguments
 from rekindle.model.adopt import AdoptOptions
 from rekindle.model.build_options import BuildOptions
+from rekindle.model.graft import GraftOptions
 from rekindle.model.journey import UpOptions
 from rekindle.model.matrix import RunOptions
 from rekindle.model.pack import PackOptions
 from rekindle.model.plan import Wish
-from rekindle.model.source import FetchOptions
+from rekindle.model.source import FetchOptions, PatchOptions
 from rekindle.model.verify import VerifyOptions
 from rekindle.model.wheel import InspectOptions
 from rekindle.model.wheelhouse import SearchOptions
@@ -32,8 +33,10 @@ OPTIONS = (
     AdoptOptions,
     BuildOptions,
     FetchOptions,
+    GraftOptions,
     InspectOptions,
     PackOptions,
+    PatchOptions,
     RunOptions,
     SearchOptions,
     UpOptions,
