@@ -41,7 +41,19 @@ def test_every_rule_is_in_it() -> None:
 
 
 def test_a_page_has_all_variants() -> None:
-    variants = {"", "shell", "conda-solver", "wsl", "pip", "jetson", "slurm", "dataloader", "run", "training"}
+    variants = {
+        "",
+        "shell",
+        "conda-solver",
+        "wsl",
+        "pip",
+        "jetson",
+        "slurm",
+        "dataloader",
+        "run",
+        "training",
+        "extension",
+    }
     assert {page.variant for page in explain_rule("oom-killed").rules} == variants
 
 
