@@ -104,7 +104,7 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
     values = some(name=api_name(event) if what == "api" else None)
     if owner is None:
         return values
-    if what == "attribute" and (span := _measured(event)):
+    if what == "attribute" and (span := _measured(event, scene)):
         # One release for one name: what was measured, where both tables know of it.
         came, gone = (new if new and old else old for new, old in ((span.came, owner.came), (span.gone, owner.gone)))
         owner = msgspec.structs.replace(owner, came=came, gone=gone)
@@ -128,7 +128,7 @@ def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
 
 def _is_of_newer_owner(event: Event, scene: Scene) -> bool | None:
     """Did a later release of its owner bring the name?"""
-    owner, span = find_owner("attribute", event), _measured(event)
+    owner, span = find_owner("attribute", event), _measured(event, scene)
     if span is not None:
         have, is_too_old = _compare_installed(span, event, scene)
         # A name that came and went again says nothing of an unknown release.
@@ -137,12 +137,12 @@ def _is_of_newer_owner(event: Event, scene: Scene) -> bool | None:
     return bool(owner and owner.came)
 
 
-def _measured(event: Event) -> Span | None:
+def _measured(event: Event, scene: Scene) -> Span | None:
     """Which releases have the name (module, parameter) that the event misses."""
     values = event.values
     name, module = values.get("name", ""), values.get("module", "")
     if function := values.get("function"):
-        return find_parameter(function, name)
+        return find_parameter(function, name, f"{event.around}\n{scene.reading.tail}")
     if not module:
         return None
     return find_name(_LONG_NAMES.get(module, module), name) if name else find_module(module)
@@ -167,7 +167,7 @@ def _compare_installed(span: Span, event: Event, scene: Scene) -> tuple[str | No
 
 def measured_name(event: Event, scene: Scene) -> dict[str, str]:
     """Which releases of which package have the name, and the command that brings one of them."""
-    span = _measured(event)
+    span = _measured(event, scene)
     if span is None:
         return {}
     have, is_old = _compare_installed(span, event, scene)
@@ -190,7 +190,7 @@ def _spoken_span(span: Span) -> str:
 
 
 def _is_measured(event: Event, scene: Scene) -> bool:
-    span = _measured(event)
+    span = _measured(event, scene)
     return span is not None and _compare_installed(span, event, scene)[1] is not None
 
 

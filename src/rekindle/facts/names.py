@@ -103,13 +103,25 @@ def find_module(module: str) -> Span | None:
     return _span(module.rpartition(".")[0], _as_module([module]))
 
 
-def find_parameter(function: str, name: str) -> Span | None:
-    """``function`` as Python's TypeError writes it: ``Class.method`` or a function's bare name. Where several packages
-    changed that parameter of one of that name, torch's counts, or none."""
+# From here on nobody else is likely to have chosen the name: ReduceLROnPlateau, scaled_dot_product_attention.
+_LONG_NAME = 16
+
+
+def find_parameter(function: str, name: str, log: str) -> Span | None:
+    """``function`` as Python's TypeError writes it: ``Class.method`` or a function's bare name. Many a program has a
+    ``Model`` of its own, so a short name counts only of packages that the log names. Where several changed that
+    parameter of one of that name, torch's counts, or none."""
     pattern = _in_module(f"{function}()", name)
+    is_own = len(function.partition(".")[0]) >= _LONG_NAME
     owners = [package for package in _packages() if f"\n{function}() " in _text_of(package)]
+    owners = [package for package in owners if is_own or _word_of(package).search(log)]
     spans = {package: span for package in owners if (span := _span(package, pattern))}
     return spans.get("torch") if len(spans) > 1 else next(iter(spans.values()), None)
+
+
+@functools.cache
+def _word_of(package: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![^\W_]){package.replace('_', '[-_]')}(?![^\W_])")
 
 
 def _in_module(module: str, name: str) -> re.Pattern[str]:

@@ -32,6 +32,7 @@ from rekindle.host.files import hold_lock, sha256_of, write_atomically, write_if
 from rekindle.matrix.engine import Ending, Task
 from rekindle.model.document import Document, encode, load, load_kept
 from rekindle.model.matrix import Attempt, Cell, CellState, Defaults, FailureClass
+from rekindle.model.progress import run_meanwhile
 from rekindle.model.toml import read_beside
 
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -141,22 +142,13 @@ def _lives_elsewhere(folder: CellFolder, owner: Owner | None, now: float) -> boo
     return False
 
 
-@contextlib.contextmanager
-def _heartbeat(file: Path) -> Iterator[None]:
-    done = threading.Event()
-
-    def beat() -> None:
+def _heartbeat(file: Path) -> contextlib.AbstractContextManager[None]:
+    def beat(done: threading.Event) -> None:
         while not done.wait(HEARTBEAT_SECONDS):
             with contextlib.suppress(OSError):
                 os.utime(file)
 
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    return run_meanwhile(beat)
 
 
 class FailureRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

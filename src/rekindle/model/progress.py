@@ -6,7 +6,7 @@ Stages take a ``Progress``; ``render`` has the one that draws, tests and librari
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,20 +117,26 @@ class Silent(Progress):
 
 
 @contextlib.contextmanager
-def tell_while(progress: Progress, text: str) -> Iterator[None]:
-    """Say what is being waited for once that takes longer than two seconds, and from then on for how long."""
-    done, began = threading.Event(), time.monotonic()
+def run_meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Runs ``work`` in a thread; the event tells it that what it accompanies is done."""
+    done = threading.Event()
+    thread = threading.Thread(target=work, args=(done,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
-    def tell() -> None:
+
+def tell_while(progress: Progress, text: str) -> contextlib.AbstractContextManager[None]:
+    """Say what is being waited for once that takes longer than two seconds, and from then on for how long."""
+    began = time.monotonic()
+
+    def tell(done: threading.Event) -> None:
         if not done.wait(timeout=_PATIENT_SECONDS):
             progress.note(text)
         while not done.wait(timeout=1.0):
             progress.step(0, None, f"{text}: {time.monotonic() - began:.0f} s")
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        teller.join()
+    return run_meanwhile(tell)

@@ -75,11 +75,18 @@ def test_a_module_that_came_brings_what_lies_in_it() -> None:
 
 
 def test_parameters() -> None:
-    span = find_parameter("ReduceLROnPlateau.__init__", "verbose")
+    span = find_parameter("ReduceLROnPlateau.__init__", "verbose", "")
     assert span is not None and (span.project, span.came, span.gone) == ("torch", None, "2.7")
-    span = find_parameter("Trainer.__init__", "tokenizer")
+    span = find_parameter("Trainer.__init__", "tokenizer", "site-packages/transformers/trainer.py")
     assert span is not None and (span.project, span.gone) == ("transformers", "4.46")
-    assert find_parameter("ReduceLROnPlateau.__init__", "patience") is find_parameter("no_such_function", "x") is None
+    assert find_parameter("ReduceLROnPlateau.__init__", "patience", "torch") is None
+    assert find_parameter("no_such_function_at_all", "x", "torch") is None
+
+
+@pytest.mark.parametrize("log", ["", "import own_transformersx", "sentencetransformers", "Transformers"])
+def test_a_short_name_is_of_no_package_the_log_does_not_name(log: str) -> None:
+    assert find_parameter("Trainer.__init__", "tokenizer", log) is None
+    assert find_parameter("Trainer.__init__", "tokenizer", f"{log} transformers==4.50") is not None
 
 
 def test_a_parameter_of_several_packages_is_torchs_or_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +100,11 @@ def test_a_parameter_of_several_packages_is_torchs_or_nobodys(monkeypatch: pytes
         for name, text in texts.items()
     }
     monkeypatch.setattr(names, "_load", table.get)
-    assert find_parameter("step", "fast") == ("torch", "2", None)
-    assert find_parameter("Loader.step", "peft") == ("peft", "2", None)
+    assert find_parameter("step", "fast", "torch peft lightning") == ("torch", "2", None)
+    assert find_parameter("Loader.step", "peft", "peft") == ("peft", "2", None)
     monkeypatch.setattr(names, "_packages", lambda: ("lightning", "peft"))
-    assert find_parameter("step", "fast") is None
+    assert find_parameter("step", "fast", "peft and lightning") is None
+    assert find_parameter("step", "fast", "lightning alone") == ("lightning", "2", None)
 
 
 @pytest.mark.parametrize(
