@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rekindle.facts import load_facts
+from rekindle.inspect.published import pip_places
 from rekindle.model.plan import Plan, Wish
 from rekindle.plan.companions import plan_companions
 from rekindle.plan.describe import machine_from_flags
@@ -111,15 +112,20 @@ def test_a_version_asked_for_by_hand_is_not_replaced_by_what_another_brings() ->
 
 @pytest.mark.network
 @pytest.mark.integration
-def test_pip_itself_resolves_a_set(tmp_path: Path) -> None:
-    """The pins of one plan, by the real installer against the real index; METADATA alone is fetched."""
+def test_a_real_resolver_accepts_a_set(tmp_path: Path) -> None:
+    """The pins of one plan, by uv against the index pip is set up for: uv reads METADATA alone, pip takes minutes."""
     versions = pinned(planned("RTX 4090", ("xformers", "bitsandbytes")))
     lines = [f"{name}=={version.partition('+')[0]}" for name, version in versions.items()]
-    words = ["--dry-run", "--ignore-installed", "--no-input", "--use-feature=fast-deps", "--only-binary=:all:"]
-    place = ["--target", str(tmp_path), "--python-version", "3.12"]
-    for tag in ("manylinux2014", *(f"manylinux_2_{minor}" for minor in range(17, 29))):
-        place += ["--platform", f"{tag}_x86_64"]
+    (tmp_path / "set.in").write_text("\n".join(lines))
+    places = pip_places()
+    words = [f"--index={url}" for url in places.indexes] + [f"--find-links={url}" for url in places.links]
+    words += ["--no-config", f"--cache-dir={tmp_path / 'cache'}", "--only-binary=:all:"]
+    words += ["--python-platform=x86_64-manylinux_2_28", "--python-version=3.12"]
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *words, *place, *lines], capture_output=True, text=True, timeout=600
+        [sys.executable, "-m", "uv", "pip", "compile", *words, str(tmp_path / "set.in")],
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    assert set(lines) <= set(done.stdout.split()), done.stdout
