@@ -67,8 +67,10 @@ class Daemon:
         pid = self.start(argv, env)
         deadline = time.monotonic() + seconds
         try:
-            while not ready():
-                ended = process_mark(pid) is None
+            while True:
+                ended = process_mark(pid) is None  # asked first: what it said last is then in its log
+                if ready() and not ended:
+                    return pid
                 if ended or time.monotonic() > deadline:
                     why = "ended at once" if ended else f"did not answer in {seconds:.0f} seconds"
                     raise StageFailed(f"the {self.name} {why}: {self.last_words()}", remedy=f"its log: {self.log}")
@@ -76,7 +78,6 @@ class Daemon:
         except BaseException:
             self.end()
             raise
-        return pid
 
     def last_words(self) -> str:
         with contextlib.suppress(OSError):

@@ -8,6 +8,7 @@ that passes is undone. Nothing is run that needs root, and nothing whose cause i
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
@@ -36,6 +37,7 @@ from rekindle.scripts.quoting import paste_line, paste_with
 
 MOST_FIXES = 3
 _JOBS = re.compile(r"^(?:-j|--jobs=|--parallel=)(\d+)$")
+_PYTHON_NAME = re.compile(r"(?:python|pypy)[\d.]*(?:\.exe)?$")
 _JOB_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 _BUILD_FOLDERS = (".", "build", "_build", "cmake-build-release", "cmake-build-debug")
 
@@ -342,13 +344,15 @@ def python_of(call: Call) -> str:
     """The interpreter whose packages the command uses: itself, that of its script, of the environment, or of PATH."""
     program = shutil.which(call.command[0], path=call.env.get("PATH"))
     if program:
-        if re.match(r"(?:python|pypy)[\d.]*(?:\.exe)?$", Path(program).name):
+        if _PYTHON_NAME.match(Path(program).name):
             return program
-        with contextlib.suppress(OSError), Path(program).open("rb") as file:
-            first = file.readline(400).decode("utf-8", "replace").strip()
-            if first.startswith("#!") and "python" in first:
-                named = first[2:].split()
-                return (shutil.which(named[-1]) or named[-1]) if named[0].endswith("env") else named[0]
+        with contextlib.suppress(OSError, ValueError), Path(program).open("rb") as file:
+            head = file.read(800).decode("utf-8", "replace")
+            # pip and uv start a script by way of the shell where the interpreter's path has a space or is long.
+            started = re.match(r"#!(?:/bin/sh\n'''exec')?(.*)", head)
+            for word in shlex.split(started[1]) if started else ():
+                if _PYTHON_NAME.match(Path(word).name):
+                    return shutil.which(word) or word
         for name in ("python.exe", "../python.exe"):
             if (beside := Path(program).parent / name).is_file():
                 return str(beside)

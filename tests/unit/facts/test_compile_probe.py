@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,7 @@ from rekindle.plan.rules_gpu import source_end
 
 TOOLS = Path(__file__).parents[3] / "tools"
 
-NVCC = """#!{python}
+NVCC = """#!/usr/bin/env python3
 import sys, time
 words = sys.argv[1:]
 source = open(next(word for word in words if word.endswith(".cu"))).read()
@@ -30,7 +29,7 @@ if "greedy" in source:
     held = bytearray(3 << 30)
 if "old" in source and any("sm_35" in word for word in words):
     print("In file included from somewhere")
-    print(f"{{sys.path[0]}}/src/Old.cuh(7): error: identifier \\"__hadd\\" is undefined")
+    print(f"{sys.path[0]}/src/Old.cuh(7): error: identifier \\"__hadd\\" is undefined")
     sys.exit(2)
 if "unoptimised" in source and "-Xcicc" in words:
     sys.exit("unresolved extern function: error: nobody calls it")
@@ -56,7 +55,7 @@ FACTS = load_facts()
 def tree(tmp_path: Path) -> Path:
     """A configured tree whose kernels say how they behave."""
     nvcc = tmp_path / "nvcc"
-    nvcc.write_text(NVCC.format(python=sys.executable), encoding="utf-8")
+    nvcc.write_text(NVCC, encoding="utf-8")
     nvcc.chmod(0o755)
     entries = []
     for name in ("good", "old", "sleep", "greedy", "unoptimised"):

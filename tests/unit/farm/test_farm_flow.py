@@ -289,7 +289,9 @@ def remote_rekindle(folder: Path) -> str:
     """Rekindle as the other machine has it: without checks, which are tested elsewhere."""
     program = folder / "rekindle-there"
     program.write_text(
-        f"#!{sys.executable}\n{UNCHECKED}from rekindle.cli.main import main; raise SystemExit(main(sys.argv[1:]))\n"
+        # As pip writes a script's first lines where the interpreter's path has a space.
+        f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
+        f"{UNCHECKED}from rekindle.cli.main import main; raise SystemExit(main(sys.argv[1:]))\n"
     )
     program.chmod(0o755)
     return str(program)

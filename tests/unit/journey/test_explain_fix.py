@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_a_variable_that_helps_is_kept_and_told() -> None:
     report, said = fixed(f"if 'KMP_DUPLICATE_LIB_OK' not in os.environ:\n    sys.exit({DUPLICATE!r})\n")
     assert report.fixed and report.exit_code == 0 and report.diagnosis is None
     assert [(each.cause, each.outcome) for each in report.attempts] == [("openmp-duplicate", "fixed")]
-    assert report.keep == (f"KMP_DUPLICATE_LIB_OK=TRUE {sys.executable} run.py",)
+    assert report.keep == (f"KMP_DUPLICATE_LIB_OK=TRUE {shlex.quote(sys.executable)} run.py",)
     assert said[-1] == "fixed: it passes now"
 
 
@@ -269,11 +270,24 @@ def test_packages_of_the_system_are_not_changed(monkeypatch: pytest.MonkeyPatch)
 def test_the_python_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert python_of(Call(command=(sys.executable, "x.py"))) == sys.executable
     tool = tmp_path / "tool"
-    tool.write_text(f"#!{sys.executable}\n", encoding="utf-8")
-    tool.chmod(0o755)
-    assert python_of(Call(command=(str(tool),))) == sys.executable
-    tool.write_text("#!/usr/bin/env python3\n", encoding="utf-8")
-    assert python_of(Call(command=(str(tool),))).endswith("python3")
+    tool.touch(0o755)
+    for first, python in (
+        ("#!/venv/bin/python3.11", "/venv/bin/python3.11"),
+        ("#! /venv/bin/python -sE", "/venv/bin/python"),
+        ("#!/bin/sh\n'''exec' \"/my venv/bin/python\" \"$0\" \"$@\"\n' '''", "/my venv/bin/python"),  # as pip writes it
+        ("#!/bin/sh\n'''exec' '/my venv/bin/python3' \"$0\" \"$@\"\n' '''", "/my venv/bin/python3"),  # as uv does
+        ("#!/bin/sh\n'''exec' /a/long/path/python \"$0\" \"$@\"\n' '''", "/a/long/path/python"),
+        ("#!/usr/bin/env python3", shutil.which("python3")),
+        ("#!/usr/bin/env -S python3 -u", shutil.which("python3")),
+    ):
+        tool.write_text(f"{first}\nimport sys\n", encoding="utf-8")
+        assert python_of(Call(command=(str(tool),))) == python
+    for other in ("#!/bin/bash", "#!/bin/sh\n'''exec' \"/my venv/bin/python", "\x7fELF"):
+        tool.write_text(f"{other}\n", encoding="utf-8")
+        assert python_of(Call(command=(str(tool),), variables={"VIRTUAL_ENV": "/none"})) in (
+            shutil.which("python3"),
+            "python3",
+        )
     inside = tmp_path / "venv" / "bin" / "python"
     inside.parent.mkdir(parents=True)
     inside.touch()
