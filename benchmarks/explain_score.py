@@ -12,6 +12,7 @@ family answers are scored with the rest: what typed events, tables and general a
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import zlib
@@ -125,7 +126,9 @@ def write(proofs: dict[str, Proof]) -> None:
 
 
 def main() -> None:
-    if "--write" in sys.argv:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="count proven.toml again")
+    if parser.parse_args().write:
         write(count_proofs(confirmed()))
         print(f"{PROVEN.relative_to(ROOT)} written")
         return

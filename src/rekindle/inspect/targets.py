@@ -52,7 +52,9 @@ def open_target(
         yield open_local(path)
         return
     if "/" in target or "\\" in target or target.lower().endswith((".whl", ".so", ".dll", ".pyd")):
-        raise BadInput(f"there is no file {target}")
+        raise BadInput(
+            f"there is no file {target}", remedy="give a wheel's or a library's path, or the name of a package"
+        )
     interpreter = python if python and not python[:1].isdigit() else None
     if interpreter or (python is None and platform is None and _NAME.fullmatch(target)):
         folder = (installed or installed_in)(target, interpreter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections import defaultdict
 
 import pytest
@@ -18,9 +19,10 @@ SAMPLES = load_samples()
 def test_the_answer_survives_another_wording(change: str) -> None:
     lost = []
     asked = 0
-    for number, sample in enumerate(SAMPLES):
-        if number % 9 != list(CHANGES).index(change) % 9:
-            continue  # a ninth of the samples per change keeps this short; every sample meets two changes
+    for sample in SAMPLES:
+        # A ninth of the samples per change keeps this short; by name, so that a new sample does not move the others.
+        if zlib.crc32(sample.name.encode()) % 9 != list(CHANGES).index(change) % 9:
+            continue
         said = CHANGES[change](sample.text)
         if said == sample.text:
             continue
