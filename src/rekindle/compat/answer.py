@@ -1,8 +1,7 @@
 """What compat answers: a verdict with its reasons, and what a wheel has for a card.
 
 ``yes``: it works. ``partly``: it starts, and something named does not work. ``no``: it does not work.
-``unknown``: not given, or not known to anybody; never to be read as yes or no.
-"""
+``unknown``: not given, or not known to anybody; never to be read as yes or no."""
 
 from typing import Literal, NamedTuple
 
@@ -26,10 +25,8 @@ Runs = Literal["yes", "no", "unknown"]
 
 class Coverage(NamedTuple):
     """``native``: machine code for it. ``jit``: only PTX, which the driver must compile. ``override``: code of a
-    neighbour that runs under an environment variable. ``unknown``: it depends on what is not known here.
-
-    ``code`` is a stable word for the reason, ``target`` the code that would be loaded.
-    """
+    neighbour that runs under an environment variable. ``unknown``: it depends on what is not known here. ``code`` is a
+    stable word for the reason, ``target`` the code that would be loaded."""
 
     kind: CoverageKind
     text: str = ""

@@ -1,8 +1,7 @@
 """Does a companion run beside this torch on this machine, and how is it to be had?
 
 ``judge`` walks the published wheels newest first, then forks that spare compiling, then sources, then other forks. Each
-"no" keeps its axis: what a card or a system forbids is for ever, what a torch or a Python forbids is a choice.
-"""
+"no" keeps its axis: what a card or a system forbids is for ever, what a torch or a Python forbids is a choice."""
 
 import difflib
 import functools
@@ -161,10 +160,8 @@ def _first_fitting(
 
 
 def _is_dropped(chosen: Bounds, refused: Sequence[RefusedRow]) -> bool:
-    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them.
-
-    Builds for another maker's cards are not newer versions of this one.
-    """
+    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them. Builds for another
+    maker's cards are not newer versions of this one."""
     newer = [nos for row, nos in refused if compare(row.version, chosen.version) > 0]
     ours = [nos for nos in newer if all(no.axis != "backend" for no in nos)]
     return bool(ours) and all(any(no.axis not in CHOICES for no in nos) for nos in ours)

@@ -2,8 +2,7 @@
 
 A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2);
 which numbers mean which microarchitecture stands in ``cpu.toml``. A number that no row knows is unknown: it never
-falls back to the line's name.
-"""
+falls back to the line's name."""
 
 import re
 from collections.abc import Collection

@@ -5,8 +5,7 @@ major release runs its machine code (``floor``, minor-version compatibility), bu
 needs a driver at least as new as the first toolkit that knew it. And NVIDIA ends old cards with a last branch.
 A driver given as a bare branch (``470``) means the newest of that branch; Windows counts on within a branch (R470
 reaches 475), so a branch ends where the next one begins. Tegra boards are not judged here: their
-driver comes with JetPack.
-"""
+driver comes with JetPack."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -147,11 +146,9 @@ def driver_runs(
     ptx: bool = False,
     names: tuple[str, ...] = (),
 ) -> CompatAnswer:
-    """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX.
-
-    ``cuda`` None asks for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown*
-    with what is needed, or *no*). ``names`` are how to call the cards.
-    """
+    """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX. ``cuda`` None asks
+    for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown* with what is needed, or
+    *no*). ``names`` are how to call the cards."""
     called: dict[Sm | None, str] = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
     common = common_driver(cards, side, facts)

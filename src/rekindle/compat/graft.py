@@ -5,8 +5,7 @@ vendor's libraries stay as they are, so nvcc must be of the wheel's CUDA major v
 
 A closed library (cuBLAS, cuDNN, NCCL …) of a package of its own may be exchanged for another version of the same
 package with the same soname (its first number). What nothing serves is switched off where torch has a switch for it;
-otherwise the operators that will not work are named. A library linked into the wheel stays as it is.
-"""
+otherwise the operators that will not work are named. A library linked into the wheel stays as it is."""
 
 import functools
 import heapq

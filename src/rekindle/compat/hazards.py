@@ -1,7 +1,6 @@
 """What a machine and a torch meet: known hazards, features a card goes without, cards nothing of torch ever ran on.
 
-A condition nobody can check (an unknown glibc) does not match.
-"""
+A condition nobody can check (an unknown glibc) does not match."""
 
 import functools
 from collections.abc import Collection

@@ -1,7 +1,6 @@
 """Does GPU code run on a card? One function, whoever asks: for a published wheel, a library, one container.
 
-:class:`GpuCode` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge.
-"""
+:class:`GpuCode` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge."""
 
 import functools
 import re
@@ -20,9 +19,7 @@ _AMD = re.compile(rf"gfx|{SPIRV}")
 
 class GpuCode(NamedTuple):
     """``targets``: ``sm_86``, ``compute_90``, ``8.6+PTX``, ``gfx90a:xnack+``, ``gfx11-generic``, ``amdgcnspirv``.
-
-    ``publisher`` tells whose ROCm libraries come along; None where they were read themselves or nobody knows.
-    """
+    ``publisher`` tells whose ROCm libraries come along; None where they were read themselves or nobody knows."""
 
     targets: tuple[str, ...]
     cuda: str | None = None

@@ -2,8 +2,7 @@
 
 Nothing here decides what runs: a plan is made first, and records only speak about it. A record counts for nothing
 unless a trusted key signed it, however many there are; one that contradicts itself or the bytes of the wheel is
-doubtful, whoever signed it. So a flood of forged records changes no answer.
-"""
+doubtful, whoever signed it. So a flood of forged records changes no answer."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -78,10 +77,8 @@ def weigh_records(
 
 
 def find_doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None, *, redact: Callable[[str], str]) -> str:
-    """Why a record cannot be right as it stands; empty where nothing speaks against it.
-
-    ``code`` is what was read in that very wheel; without it, what our tables say of the published one.
-    """
+    """Why a record cannot be right as it stands; empty where nothing speaks against it. ``code`` is what was read in
+    that very wheel; without it, what our tables say of the published one."""
     text = json.dumps(msgspec.to_builtins(msgspec.structs.replace(record, wheel_sha256="0" * 64)), ensure_ascii=False)
     if redact(text.replace("0" * 64, "")) != text.replace("0" * 64, ""):
         return "it names a person, a machine or a secret"

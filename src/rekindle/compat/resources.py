@@ -1,6 +1,5 @@
 """What a build takes: memory, jobs, disk; and the third parties of a source tree: which rows speak of a release, and
-what they ask of a machine. What a machine has of them is looked up in :mod:`rekindle.toolkits.libraries`.
-"""
+what they ask of a machine. What a machine has of them is looked up in :mod:`rekindle.toolkits.libraries`."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -195,9 +194,7 @@ def install_line(packages: Sequence[str], manager: Manager, *, root: bool) -> st
 
 def rocm_packages(names: Iterable[str], manager: Manager, home: str, facts: Facts | None = None) -> tuple[str, ...]:
     """The packages that bring these parts of ROCm to the one in ``home``: the distribution's below /usr, else AMD's.
-
-    The two must not be mixed: a library beside the other maker's ROCm is not found, or has another version.
-    """
+    The two must not be mixed: a library beside the other maker's ROCm is not found, or has another version."""
     maker = "distribution" if PurePosixPath(home).is_relative_to("/usr") else "amd"
     for row in (facts or load_facts()).supply.rocm:
         if (row.manager, row.maker) == (manager.name, maker):

@@ -1,8 +1,7 @@
 """What the world allows, as sourced tables.
 
 ``load_facts()`` gives the :class:`Facts` of this installation; each table is read when it is first asked for.
-Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :mod:`rekindle.compat.cpu_names`.
-"""
+Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :mod:`rekindle.compat.cpu_names`."""
 
 import functools
 import itertools
@@ -33,14 +32,10 @@ from rekindle.model.version import compare, key, minor
 
 @dataclass(frozen=True)
 class GfxRule:
-    """Does AMD code run on an AMD card? The rule of LLVM's target ids, with three answers.
-
-    Code runs on its own chip only, code for a generic target on the chips it covers. A feature the code names
-    (``xnack+``) must stand so on the card; one it does not name may stand either way. SPIR-V is compiled on the
-    machine itself, so nobody can tell beforehand.
-
-    ``covers``: generic target to chips. ``switches``: how features stand where a card does not tell.
-    """
+    """Does AMD code run on an AMD card? The rule of LLVM's target ids, with three answers. Code runs on its own chip
+    only, code for a generic target on the chips it covers. A feature the code names (``xnack+``) must stand so on the
+    card; one it does not name may stand either way. SPIR-V is compiled on the machine itself, so nobody can tell
+    beforehand. ``covers``: generic target to chips. ``switches``: how features stand where a card does not tell."""
 
     covers: Mapping[str, GfxRow] = field(default_factory=dict)
     switches: Sequence[GfxSwitch] = ()

@@ -1,8 +1,7 @@
 """From what people call a GPU to its architecture: product name, chip, PCI id, ``sm_86`` or ``gfx1030``.
 
 A marketing name may have been used for several chips; then all their architectures are returned, because only
-the PCI id can tell which one is in the box.
-"""
+the PCI id can tell which one is in the box."""
 
 import bisect
 import functools
@@ -170,10 +169,8 @@ class FoundGpu(NamedTuple):
 
 
 def find_gpu(text: str, facts: Facts) -> FoundGpu:
-    """The GPU a user names; :class:`BadInput` with the nearest names if there is none.
-
-    Several architectures come newest first: a marketing name outlives its first chip, seldom the other way.
-    """
+    """The GPU a user names; :class:`BadInput` with the nearest names if there is none. Several architectures come
+    newest first: a marketing name outlives its first chip, seldom the other way."""
     # A CPU's name may tell its GPU ("… w/ Radeon 780M Graphics"), or only that there is one ("… with Radeon Graphics").
     within = _WITHIN.search(text.strip())
     query = within[1] if within else _UNNAMED.sub("", text.strip())

@@ -7,8 +7,7 @@ name. A row says whose it is, which package brings it per package manager, and w
 
 ``names/history/*.toml`` are read from the packages' own wheels by ``tools/measure_names.py``; what all releases have
 alike is not in them. They hold per release what came and what is gone: a line per module (or per function, ending in
-``()``), behind it the names; the modules themselves stand in the line that begins with a colon.
-"""
+``()``), behind it the names; the modules themselves stand in the line that begins with a colon."""
 
 import functools
 import re

@@ -5,8 +5,7 @@ of what a cold ``plan`` costs; it is named by the SHA-256 of the TOML it was mad
 as strictly checked afterwards as the TOML itself. Without a writable cache everything works, only slower.
 
 An overlay directory (``REKINDLE_FACTS`` or :func:`load_facts`) may hold files of the same names: its named rows replace
-ours, its listed rows come before ours, so that a newer fact can be used before it is shipped.
-"""
+ours, its listed rows come before ours, so that a newer fact can be used before it is shipped."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 ``Sm`` is an NVIDIA target (``sm_35``, ``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``), ``Xe`` a
 generation of Intel's GPUs (``xe_bmg``).
-The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``.
-"""
+The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``."""
 
 import functools
 import re
@@ -96,10 +95,8 @@ class Gfx(GpuArch):
 
     @property
     def order(self) -> tuple[int, str]:
-        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal).
-
-        Generic targets come after the chips of their generation, SPIR-V last.
-        """
+        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal). Generic targets
+        come after the chips of their generation, SPIR-V last."""
         if self.name == SPIRV:
             return 1000, ""
         if self.generic:
@@ -171,11 +168,9 @@ def parse_gpu_arch(text: Any) -> GpuArch:
 
 
 def sass_runs_on(code: Sm, device: Sm) -> bool:
-    """Does machine code for ``code`` load on ``device``?
-
-    Same major, equal or lower minor; ``a`` code only on exactly that chip; ``f`` code on its family, which
-    is the same major with equal or higher minor (CUDA programming guide, binary compatibility).
-    """
+    """Does machine code for ``code`` load on ``device``? Same major, equal or lower minor; ``a`` code only on exactly
+    that chip; ``f`` code on its family, which is the same major with equal or higher minor (CUDA programming guide,
+    binary compatibility)."""
     if code.suffix == "a":
         return (code.major, code.minor) == (device.major, device.minor)
     return code.major == device.major and code.minor <= device.minor

@@ -1,8 +1,7 @@
 """What every document shares: strictness, the schema number, and its JSON form.
 
 ``Document`` is the base of every value that is written to disk or printed with ``--json``; ``Part`` is the
-base of the values inside one. Custom types (architectures, versions) are strings in JSON.
-"""
+base of the values inside one. Custom types (architectures, versions) are strings in JSON."""
 
 import codecs
 from pathlib import Path

@@ -2,8 +2,7 @@
 
 ``how`` is ``measured`` (a tool was run on the artefact), ``documented`` (its maker says so), ``reported``
 (people saw it) or ``inferred`` (follows from neighbouring facts; the weakest). Versions are strings here and
-compared through :mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values.
-"""
+compared through :mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values."""
 
 from typing import Literal
 
@@ -120,12 +119,9 @@ class BuildEvidence(Row, frozen=True, kw_only=True):
 class Probe(Row, frozen=True, kw_only=True):
     """Kernel files of a release compiled for one card by ``tools/compile_probe.py``, each with its CPU seconds and GiB;
     ``of`` is how many the configured tree has. ``failed`` holds the first error of those that do not compile, and
-    ``without`` the setting that leaves such a file out, where there is one.
-
-    ``built`` are files of a whole build, of which nothing was measured one by one.
-
-    ``level``: ``tree`` by the tree's own command, ``device`` its device code alone, ``quick`` that without optimising.
-    """
+    ``without`` the setting that leaves such a file out, where there is one. ``built`` are files of a whole build, of
+    which nothing was measured one by one. ``level``: ``tree`` by the tree's own command, ``device`` its device code
+    alone, ``quick`` that without optimising."""
 
     torch: str
     cuda: str
@@ -158,11 +154,9 @@ class JetPack(Row, frozen=True, kw_only=True):
 
 
 class Flavour(Row, frozen=True, kw_only=True):
-    """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform.
-
-    A platform that is missing has no such wheel. ``only`` limits it to some patch releases. ``beside`` are the versions
-    of torchvision and torchaudio on an index of its own maker, ``url`` is a wheel that lies on no index.
-    """
+    """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform. A platform that is
+    missing has no such wheel. ``only`` limits it to some patch releases. ``beside`` are the versions of torchvision and
+    torchaudio on an index of its own maker, ``url`` is a wheel that lies on no index."""
 
     torch: str
     name: str
@@ -186,12 +180,10 @@ class Flavour(Row, frozen=True, kw_only=True):
 
 
 class CompanionWheel(Row, frozen=True, kw_only=True):
-    """A version of torchvision or torchaudio: the torch releases it goes with, and where wheels of it exist.
-
-    ``pypi`` holds the Pythons per platform on PyPI, ``pythons`` those on PyTorch's own indexes where they differ.
-    ``indexes`` and ``absent`` are flavours whose index is known to have it, or not to; other flavours are unknown.
-    ``lacks`` names single gaps (``cu111 windows``).
-    """
+    """A version of torchvision or torchaudio: the torch releases it goes with, and where wheels of it exist. ``pypi``
+    holds the Pythons per platform on PyPI, ``pythons`` those on PyTorch's own indexes where they differ. ``indexes``
+    and ``absent`` are flavours whose index is known to have it, or not to; other flavours are unknown. ``lacks`` names
+    single gaps (``cu111 windows``)."""
 
     package: str
     version: str
@@ -279,11 +271,9 @@ class Superchip(Row, frozen=True, kw_only=True):
 
 
 class DriverEnd(Row, frozen=True, kw_only=True):
-    """The last driver branch that still drives an architecture.
-
-    Windows counts on within a branch (R470 goes up to 475), so the branch ends where the next one begins.
-    ``fixes`` says how long its maker fixes it, as the end of a sentence.
-    """
+    """The last driver branch that still drives an architecture. Windows counts on within a branch (R470 goes up to
+    475), so the branch ends where the next one begins. ``fixes`` says how long its maker fixes it, as the end of a
+    sentence."""
 
     first: Sm
     last: Sm

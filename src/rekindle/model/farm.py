@@ -1,8 +1,7 @@
 """A farm as a build sees it: the folder that describes it, what its scheduler says now, and who compiled what.
 
 A farm is sccache's own scheduler, servers and clients; its folder holds their configuration in sccache's own form, and
-``farm.toml``, which is ours. A *slot* is one compiler that a worker runs at a time.
-"""
+``farm.toml``, which is ours. A *slot* is one compiler that a worker runs at a time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,11 +87,9 @@ class LanguageCounts(Part, frozen=True, kw_only=True):
 
 
 class FarmCounts(Part, frozen=True, kw_only=True):
-    """What sccache counted. It tells languages and workers apart, but not which worker had which language.
-
-    ``remote``: worker's address → compilations it returned. ``local``: what was compiled here, of which ``returned``
-    were sent out first and no worker could do them. ``failed`` are compilations that ended with an error.
-    """
+    """What sccache counted. It tells languages and workers apart, but not which worker had which language. ``remote``:
+    worker's address → compilations it returned. ``local``: what was compiled here, of which ``returned`` were sent out
+    first and no worker could do them. ``failed`` are compilations that ended with an error."""
 
     languages: dict[str, LanguageCounts] = {}
     remote: dict[str, int] = {}
@@ -150,12 +147,10 @@ class DistrustedWorker(Part, frozen=True, kw_only=True):
 
 
 class FarmUse(Part, frozen=True, kw_only=True):
-    """What a farm did for one build, as its report tells it.
-
-    ``servers`` and ``slots`` are the most that were there. ``checked`` objects were compiled here, too, and were the
-    same; of ``unsteady`` ones the compiler here makes other bytes each time, so nothing can be said; ``wrong`` ones
-    differed, and ``redone`` objects were made again here for it. ``compilers``: path → SHA-256.
-    """
+    """What a farm did for one build, as its report tells it. ``servers`` and ``slots`` are the most that were there.
+    ``checked`` objects were compiled here, too, and were the same; of ``unsteady`` ones the compiler here makes other
+    bytes each time, so nothing can be said; ``wrong`` ones differed, and ``redone`` objects were made again here for
+    it. ``compilers``: path → SHA-256."""
 
     scheduler: str
     servers: int = 0

@@ -241,8 +241,7 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the
     release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them. ``like``:
     what is not said here is as in the recipe of those releases. One that is ``inferred`` was never compiled whole: it
-    is used only after a proof.
-    """
+    is used only after a proof."""
 
     releases: str
     package: str = "torch"
@@ -261,11 +260,9 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
 
 class GraftCost(Row, frozen=True, kw_only=True):
     """What compiling the device code of a release (``torch``, wheels of ``cuda``) by nvcc of ``toolkit`` took.
-
     ``units`` containers were compiled; ``seconds`` are of one core, for the long ones by their names (``NAME.a``: code
     that one chip alone has), ``rest_seconds`` the others' mean, ``other_seconds`` reading, packing and writing.
-    ``job_gib`` is a large compiler. ``proven``: architectures whose graft was run on a card.
-    """
+    ``job_gib`` is a large compiler. ``proven``: architectures whose graft was run on a card."""
 
     torch: str
     cuda: str

@@ -13,13 +13,10 @@ from rekindle.model.wheel import WheelReport
 
 class Card(Part, frozen=True, kw_only=True):
     """What a yes means, told before the question: what comes, from where, how much of it, where to, and what not to
-    expect. Unknown is None.
-
-    ``download_bytes`` counts what is known, ``download_unknown`` how many packages nobody told the size of.
-    ``into`` is the interpreter or folder that gets torch; ``new`` says that it is made for this. ``network`` is why a
-    place cannot be reached, ``reachable`` lines that take a torch from one that can. ``wont`` is what will not work
-    there, ``others`` are the other choices.
-    """
+    expect. Unknown is None. ``download_bytes`` counts what is known, ``download_unknown`` how many packages nobody told
+    the size of. ``into`` is the interpreter or folder that gets torch; ``new`` says that it is made for this.
+    ``network`` is why a place cannot be reached, ``reachable`` lines that take a torch from one that can. ``wont`` is
+    what will not work there, ``others`` are the other choices."""
 
     what: tuple[str, ...]
     places: tuple[str, ...] = ()
@@ -65,11 +62,9 @@ class BuiltCompanion(Part, frozen=True, kw_only=True):
 
 
 class Journey(Document, frozen=True, kw_only=True):
-    """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it.
-
-    ``card`` is what was told before the question; ``keeps`` are files that keep other packages from replacing torch.
-    ``beside`` are the companions of a torch that was built here.
-    """
+    """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it. ``card`` is
+    what was told before the question; ``keeps`` are files that keep other packages from replacing torch. ``beside`` are
+    the companions of a torch that was built here."""
 
     goal: str
     arrived: bool
@@ -103,11 +98,9 @@ class Package(Part, frozen=True, kw_only=True):
 
 
 class Installation(Document, frozen=True, kw_only=True):
-    """What an environment holds after an install.
-
-    ``told`` is what was announced before and compared afterwards, None where pip could not tell; ``fingerprint``
-    names the environment's state right after the install, ``wheel_sha256`` the wheel of ours that went in.
-    """
+    """What an environment holds after an install. ``told`` is what was announced before and compared afterwards, None
+    where pip could not tell; ``fingerprint`` names the environment's state right after the install, ``wheel_sha256``
+    the wheel of ours that went in."""
 
     python: str
     packages: dict[str, str] = {}

@@ -230,13 +230,11 @@ class Microarchitecture(Row, frozen=True, kw_only=True):
 
 
 class CpuName(Row, frozen=True, kw_only=True):
-    """Product names that mean a microarchitecture. First row that fits wins.
-
-    A name is words and one model number. ``words`` must all be there, one of ``any``, none of ``without``. ``line``
-    is what may stand before the number (``i7``, ``e5``; nothing if not given), ``model`` its masks (``#`` a digit,
-    ``?`` a letter; ``5100-5199`` a range; ``*`` any model or none; none given: the name has no number), ``suffix``
-    what may follow (anything if not given), ``version`` the ``v2`` behind (``""``: there is none).
-    """
+    """Product names that mean a microarchitecture. First row that fits wins. A name is words and one model number.
+    ``words`` must all be there, one of ``any``, none of ``without``. ``line`` is what may stand before the number
+    (``i7``, ``e5``; nothing if not given), ``model`` its masks (``#`` a digit, ``?`` a letter; ``5100-5199`` a range;
+    ``*`` any model or none; none given: the name has no number), ``suffix`` what may follow (anything if not given),
+    ``version`` the ``v2`` behind (``""``: there is none)."""
 
     microarchitecture: str
     words: tuple[str, ...] = ()

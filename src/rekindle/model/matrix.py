@@ -1,8 +1,7 @@
 """Many wheels from one table: the table as people write it, the cells it freezes into, and what became of each.
 
 A *cell* is one wheel for one combination of the axes. Its id is the hash of what decides its bytes, so a cell
-that is done stays done until something that matters changes.
-"""
+that is done stays done until something that matters changes."""
 
 import re
 import shlex

@@ -44,12 +44,9 @@ class PackedFile(Part, frozen=True, kw_only=True):
 
 
 class Pack(Document, frozen=True, kw_only=True):
-    """``pack.json`` of a pack, and the answer of ``pack``.
-
-    ``title`` is what it installs; ``proof`` a line of Python that computes with it. ``packages`` is the whole closure,
-    ``files`` what else lies in it. ``left_out`` says what is not in it and why. ``folder``, ``card`` and ``install``
-    are of the run that made it and not part of the file.
-    """
+    """``pack.json`` of a pack, and the answer of ``pack``. ``title`` is what it installs; ``proof`` a line of Python
+    that computes with it. ``packages`` is the whole closure, ``files`` what else lies in it. ``left_out`` says what is
+    not in it and why. ``folder``, ``card`` and ``install`` are of the run that made it and not part of the file."""
 
     title: Line
     project: Name = "torch"

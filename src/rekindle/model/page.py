@@ -25,10 +25,8 @@ def report_style() -> str:
 def page(
     title: str, body: str, *, more_style: str = "", stylesheet: str | None = None, script: str | None = None
 ) -> str:
-    """One HTML document. ``body`` is markup that is already escaped; ``title`` is text.
-
-    It stands alone, unless ``stylesheet`` says where :func:`report_style` lies for many pages at once.
-    """
+    """One HTML document. ``body`` is markup that is already escaped; ``title`` is text. It stands alone, unless
+    ``stylesheet`` says where :func:`report_style` lies for many pages at once."""
     style = f"<style>\n{report_style()}{more_style}</style>"
     if stylesheet is not None:
         style = f'<link rel="stylesheet" href="{html.escape(stylesheet)}">'

@@ -1,7 +1,6 @@
 """How a long step tells what it is doing, without knowing who listens.
 
-Stages take a ``Progress``; ``render`` has the one that draws, tests and libraries use ``Silent``.
-"""
+Stages take a ``Progress``; ``render`` has the one that draws, tests and libraries use ``Silent``."""
 
 import contextlib
 import threading

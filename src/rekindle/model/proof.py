@@ -1,7 +1,6 @@
 """A proof that travels: what ran where, in a form anybody can post; and what became of many such records.
 
-A record holds what somebody else needs to weigh it and nothing that names a person or a machine.
-"""
+A record holds what somebody else needs to weigh it and nothing that names a person or a machine."""
 
 import re
 from typing import Annotated, Literal

@@ -7,8 +7,7 @@ Where a third party comes from is one concept for every kind of tree:
 ``copy``       headers that a distribution keeps beside the tree
 ``index``      headers that a package of the package index holds
 ``stand-in``   a few lines of ours
-``off``        left out of the build by a setting, or used by nothing in it
-"""
+``off``        left out of the build by a setting, or used by nothing in it"""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -153,12 +152,10 @@ class CompanionDownload(Row, frozen=True, kw_only=True):
 
 
 class ThirdParty(SupplyNeed, frozen=True, kw_only=True):
-    """One third party of the tree and what takes its place where the submodule is not there.
-
-    ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
-    looks into; ``needs`` what a copy must hold; ``index`` the package that has it; ``toolkit`` the releases of CUDA a
-    row speaks of. ``stops`` says of a back end (cuda, rocm) why no build with it can go without.
-    """
+    """One third party of the tree and what takes its place where the submodule is not there. ``files`` are stand-ins
+    (name in the folder → name of ours); ``inner`` are folders in it that setup.py also looks into; ``needs`` what a
+    copy must hold; ``index`` the package that has it; ``toolkit`` the releases of CUDA a row speaks of. ``stops`` says
+    of a back end (cuda, rocm) why no build with it can go without."""
 
     way: Way
     toolkit: str | None = None

@@ -2,8 +2,7 @@
 
 Facts files have one canonical form (:mod:`rekindle.facts.browse`); captures of machines are written for reading
 (:func:`render_table`): long texts as they are, in literal blocks. A table that a module keeps beside itself is read by
-:func:`read_beside`.
-"""
+:func:`read_beside`."""
 
 import functools
 import json

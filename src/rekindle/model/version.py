@@ -5,8 +5,7 @@
 
 The border to ``packaging.version``: these functions are for what the tables and people name (toolkits, drivers,
 compilers, C libraries, Pythons, torch releases), where 12.8 means every 12.8.x and a suffix is no pre-release.
-What a wheel, an index page or a requirement says about a *package* follows PEP 440 and is read with ``packaging``.
-"""
+What a wheel, an index page or a requirement says about a *package* follows PEP 440 and is read with ``packaging``."""
 
 import functools
 import re
@@ -105,10 +104,8 @@ def _clause_holds(version: str, operator: str, number: str, star: bool) -> bool:
 
 
 def pin_requirement(name: str, pin: str) -> str:
-    """``setuptools`` and ``<60`` or ``59.5`` into one word for pip; what is no specifier is refused.
-
-    An address (``@ file:…`` runs its setup.py), an option (``-r FILE`` prints the file) or a second word never passes.
-    """
+    """``setuptools`` and ``<60`` or ``59.5`` into one word for pip; what is no specifier is refused. An address (``@
+    file:…`` runs its setup.py), an option (``-r FILE`` prints the file) or a second word never passes."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     text = f"{name}=={pin}" if pin[:1].isdigit() else f"{name}{pin}"

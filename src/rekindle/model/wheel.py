@@ -1,8 +1,7 @@
 """What a wheel or library really contains: the inspect document.
 
 ``gpu`` is kept per library and per container, ``cpu`` per instruction set, ``links`` per library, because
-one union of all of them answers the question wrongly.
-"""
+one union of all of them answers the question wrongly."""
 
 from typing import Literal
 
@@ -72,11 +71,9 @@ Runs = Literal["yes", "partly", "unknown", "no"]
 
 
 class ArchSet(Part, frozen=True, kw_only=True):
-    """``count`` containers hold code for exactly these architectures.
-
-    ``origin``: the wheel's *own* kernels; *specialised* ones for a few chips beside general ones; a vendor's
-    *static* library linked in; *other* where nothing tells. ``kernels`` names who is inside, where it was read.
-    """
+    """``count`` containers hold code for exactly these architectures. ``origin``: the wheel's *own* kernels;
+    *specialised* ones for a few chips beside general ones; a vendor's *static* library linked in; *other* where nothing
+    tells. ``kernels`` names who is inside, where it was read."""
 
     archs: tuple[str, ...]
     count: int

@@ -1,8 +1,7 @@
 """A wheelhouse's documents: what is known about each wheel in it, and what the verbs answer.
 
 ``Entry`` is everything we keep about one wheel (its reports included). ``Row`` is the short form that the
-catalogue, the search and the page use; it is computed from an entry and never edited.
-"""
+catalogue, the search and the page use; it is computed from an entry and never edited."""
 
 import msgspec
 

@@ -32,8 +32,7 @@ class VariantEnvironment(Document, frozen=True, kw_only=True):
 
 class Exported(Document, frozen=True, kw_only=True):
     """``path`` is None where the script was only printed; ``text`` is the script itself; ``beside`` are the files it
-    needs in a folder beside it, which were written, too.
-    """
+    needs in a folder beside it, which were written, too."""
 
     format: str
     title: str

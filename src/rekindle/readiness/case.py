@@ -2,8 +2,7 @@
 its wheel will have; and the command that fixes what is not ready, by the package manager of the system (fixes.toml).
 
 ``2.0.1+rekindle.cu118.sm35``: a wheel carries the tree's own version, plus a local part that says who built it for
-what: our name, the variant, and the architectures where they are few enough to read.
-"""
+what: our name, the variant, and the architectures where they are few enough to read."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -184,11 +183,9 @@ BuildRule = Callable[[Host, PlannedBuild], Checks]
 
 
 def wheel_version(plan: Plan, tree: SourceTree) -> str:
-    """PEP 440: the local part is letters, digits and dots.
-
-    For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0. What the recipe's own version
-    says after a hyphen (``+cpu-ivybridge``) tells wheels apart that are alike in all else.
-    """
+    """PEP 440: the local part is letters, digits and dots. For torch the plan's version counts: version.txt of a
+    release tag still says 1.13.0a0. What the recipe's own version says after a hyphen (``+cpu-ivybridge``) tells wheels
+    apart that are alike in all else."""
     public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
     parts = ["rekindle", plan.variant or flavour_name(plan.cuda, plan.rocm)]
     numbers = [arch.replace("+PTX", "ptx").removeprefix("sm_").replace(".", "") for arch in plan.arch_list]

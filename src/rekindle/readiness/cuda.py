@@ -1,8 +1,7 @@
 """A CUDA toolkit that fits card and compiler, its cuDNN, NCCL and driver stub; and whether it is the one planned.
 
 A toolkit may be there and still be useless: too old for the card, too old for the compiler, or with a cuDNN made for
-another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit.
-"""
+another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit."""
 
 import itertools
 import re

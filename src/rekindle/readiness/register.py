@@ -1,8 +1,7 @@
 """The register: every question once, with what the doctor asks of a machine and what a build asks of this one.
 
 A question that both ask stands in one line, and both answers come from one module, by the same lookups and tables.
-Everything that can fail at the end of a build is asked at its start, in seconds, and all of it is told at once.
-"""
+Everything that can fail at the end of a build is asked at its start, in seconds, and all of it is told at once."""
 
 from collections.abc import Sequence
 from functools import partial
