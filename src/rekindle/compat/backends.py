@@ -119,8 +119,7 @@ def platform_of(os: Os) -> Platform | None:
 def find_flavour(
     version: str | None, facts: Facts, *, cuda: str | None = None, rocm: str | None = None
 ) -> Flavour | None:
-    """The published flavour of ``2.7.1+cu126``; without a local part the one with the same CUDA or ROCm. None for a
-    private build, whose local part is its own."""
+    """The published flavour of ``2.7.1+cu126``; without a local part by its CUDA or ROCm. None for a private build."""
     match = _VERSION.fullmatch(version or "")
     if match is None or not (match[2] or cuda or rocm):
         return None

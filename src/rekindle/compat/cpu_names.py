@@ -1,8 +1,7 @@
 """From what people call a CPU, and from what it says of itself, to its microarchitecture: the one answer of every verb.
 
-A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2);
-which numbers mean which microarchitecture stands in ``cpu.toml``. A number that no row knows is unknown: it never
-falls back to the line's name."""
+A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2); which
+numbers mean which microarchitecture stands in ``cpu.toml``. A number no row knows is unknown, never its line."""
 
 import re
 from collections.abc import Collection

@@ -1,11 +1,10 @@
 """Which NVIDIA drivers run a toolkit's programs, and which still drive a card: floor and ceiling.
 
-Three facts decide. A toolkit has the driver it came with (``own``), and from CUDA 11 on any driver of the same
-major release runs its machine code (``floor``, minor-version compatibility), but compiles no PTX of it. A card
-needs a driver at least as new as the first toolkit that knew it. And NVIDIA ends old cards with a last branch.
-A driver given as a bare branch (``470``) means the newest of that branch; Windows counts on within a branch (R470
-reaches 475), so a branch ends where the next one begins. Tegra boards are not judged here: their
-driver comes with JetPack."""
+Three facts decide. A toolkit has the driver it came with (``own``), and from CUDA 11 on any driver of the same major
+release runs its machine code (``floor``, minor-version compatibility), but compiles no PTX of it. A card needs a driver
+at least as new as the first toolkit that knew it. And NVIDIA ends old cards with a last branch. A driver given as a
+bare branch (``470``) means the newest of that branch; Windows counts on within a branch (R470 reaches 475), so a branch
+ends where the next one begins. Tegra's comes with JetPack and is not judged."""
 
 import functools
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,9 @@
 :class:`GpuCode` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge."""
 
 import functools
+import itertools
 import re
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rekindle.compat.answer import Coverage
@@ -129,21 +131,58 @@ def _arch_order(target: str) -> tuple[int, ...]:
     return sm.major, sm.minor
 
 
+def amd_runs(targets: Iterable[str], card: Gfx, facts: Facts) -> bool | None:
+    """Does one of these targets run on an AMD card? The rule of LLVM's target ids, with three answers (None: it depends
+    on what is not known here). Code runs on its own chip only, code for a generic target on the chips it covers. A
+    feature the code names (``xnack+``) must stand so on the card; one it does not name may stand either way. SPIR-V is
+    compiled on the machine itself, so nobody can tell beforehand."""
+    codes = [parse_gfx_code(name) for name in targets]
+    chips = {name: {chip.name for chip in row.gfx} for name, row in facts.rocm.generic.items()}
+    meant = [code.features for code in codes if card.name in chips.get(code.name, {code.name})]
+    fitting = _features_fit(meant, card, facts)
+    # SPIR-V, or a generic target newer than our table of the card's own generation.
+    newer = [code for code in codes if code.generic and code.name not in chips and code.order[0] == card.order[0]]
+    untold = newer or any(code.name == SPIRV for code in codes)
+    return None if fitting is False and untold else fitting
+
+
+def _features_fit(codes: Sequence[Iterable[str]], card: Gfx, facts: Facts) -> bool | None:
+    settings = _settings(card.features)
+    usual: dict[str, str] = {}
+    for switch in facts.rocm.switch:
+        if any(chip.name == card.name for chip in switch.gfx):
+            stands = {name: sign for name, sign in _settings([switch.usual]).items() if name not in settings}
+            (settings if switch.fixed else usual).update(stands)
+    wanted = [_settings(features) for features in codes]
+    unset = sorted({name for features in wanted for name in features} - set(settings))
+    ways = [dict(zip(unset, signs, strict=True)) for signs in itertools.product("+-", repeat=len(unset))]
+    runs = [any(features.items() <= (settings | way).items() for features in wanted) for way in ways]
+    if len(set(runs)) == 1:
+        return runs[0]
+    # As the card usually stands, and however the switches stand of which that is not known.
+    as_usual = [all(usual.get(name, sign) == sign for name, sign in way.items()) for way in ways]
+    return True if all(itertools.compress(runs, as_usual)) else None
+
+
+def _settings(features: Iterable[str]) -> dict[str, str]:
+    return {feature[:-1]: feature[-1] for feature in features}
+
+
 def _amd_coverage(code: GpuCode, split: SplitTargets, card: Gfx, system: str | None, facts: Facts) -> Coverage:
     if not split.gfx:
         return Coverage("none", f"has NVIDIA code only, and {card} is AMD", code.source, code="gpu-vendor")
-    runs = facts.gfx_rule.runs(split.gfx, card)
+    runs = amd_runs(split.gfx, card, facts)
     if runs:
         gap = find_gap(card, code.rocm, code.publisher, facts)
         if gap is not None:
             text = f"lists {card}, but its {gap.library} (ROCm {code.rocm}) has no files for it"
             return Coverage("none", text, gap.source[0], code="gpu-math-library")
-        best = next((name for name in split.gfx if facts.gfx_rule.runs((name,), card)), None)
+        best = next((name for name in split.gfx if amd_runs((name,), card, facts)), None)
         way = "lists" if best is None or best.split(":")[0] == card.name else f"lists {best}, which covers"
         return Coverage("native", f"{way} {card}", code.source, code="gpu-native", target=best)
     # An override is a Linux thing: the variable belongs to the HSA runtime.
     row = find_override(card, code.rocm, facts) if system in ("linux", None) else None
-    has_neighbour = row is not None and facts.gfx_rule.runs(split.gfx, row.runs) is True
+    has_neighbour = row is not None and amd_runs(split.gfx, row.runs, facts) is True
     if row is not None and has_neighbour and find_gap(row.runs, code.rocm, code.publisher, facts) is None:
         risk = f" ({row.risk})" if row.risk else ""
         text = f"has no {card}, but its {row.runs} code runs there under {VARIABLE}={row.value}{risk}"
@@ -156,7 +195,7 @@ def _amd_coverage(code: GpuCode, split: SplitTargets, card: Gfx, system: str | N
 
 def _amd_unknown(code: GpuCode, split: SplitTargets, card: Gfx, facts: Facts) -> Coverage:
     """Why it is unknown: a switch, SPIR-V alone, or a generic target newer than our tables."""
-    near = [name for name in split.gfx if facts.gfx_rule.runs((name,), card) is None]
+    near = [name for name in split.gfx if amd_runs((name,), card, facts) is None]
     switched = [name for name in near if ":" in name]
     if switched:
         switches = ", ".join(sorted({feature[:-1] for name in switched for feature in name.split(":")[1:]}))

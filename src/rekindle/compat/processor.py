@@ -3,8 +3,7 @@ From instruction sets to CPUs: which levels and which oldest microarchitectures 
 instructions a CPU lacks to the operator a user would call.
 
 ``FEATURES`` translates our names of instruction sets into those of /proc/cpuinfo and archspec. ``operators.toml`` holds
-Python that is run in the package under test, so it is read from this installation alone: what a user lays over the
-facts never reaches it."""
+Python that is run in the package under test, so only this installation's is read, never an overlay of the facts."""
 
 import functools
 import re
@@ -128,8 +127,7 @@ _VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "AMPERE"
 
 def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:
     """Per vendor, the plainest microarchitecture that has all of these instruction sets. Of those that archspec knows:
-    each of them is followed by newer ones that have all it has. The small cores that we add are lines of their own, so
-    "from bonnell on" would say too much."""
+    each of them is followed by newer ones that have all it has. The small cores that we add are lines of their own."""
     needed = list(isa)
     family = [(name, row) for name, row in archspec_microarchitectures().items() if row.family == machine]
     fitting = [(name, row) for name, row in family if not missing(needed, row.features)]
@@ -176,8 +174,7 @@ SILENT = frozenset({"lzcnt", "tzcnt"})
 
 class OperatorCall(Row, frozen=True, kw_only=True):
     """A call that reaches functions of which the name, or that of a caller, matches one of ``reaches``. ``isa`` is what
-    those functions were seen to use; a CPU that lacks any of it is worth a trial also where nobody has read the
-    library."""
+    those were seen to use; a CPU that lacks any of it is worth a trial even where no library was read."""
 
     id: str
     operator: str

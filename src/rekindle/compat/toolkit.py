@@ -5,9 +5,22 @@ from typing import NamedTuple
 
 from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
-from rekindle.model.arch import GpuArch, Sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.version import at_least, compare, key, minor, reaches
+
+
+def sass_runs_on(code: Sm, card: Sm) -> bool:
+    """Does machine code for ``code`` load on ``card``? Same major, equal or lower minor; ``a`` code only on exactly
+    that chip; ``f`` code on its family, which is the same major with equal or higher minor (CUDA programming guide)."""
+    if code.suffix == "a":
+        return (code.major, code.minor) == (card.major, card.minor)
+    return code.major == card.major and code.minor <= card.minor
+
+
+def ptx_runs(code: Sm, card: Sm) -> bool:
+    """Can a driver that is new enough compile this PTX for the card? Not newer than it; ``a``/``f`` as machine code."""
+    return sass_runs_on(code, card) if code.suffix else (code.major, code.minor) <= (card.major, card.minor)
 
 
 @functools.lru_cache(maxsize=16384)
@@ -25,11 +38,6 @@ def sass_runs(code: Sm, card: Sm, cuda: str | None, facts: Facts) -> bool | None
     if code_pair in alone or lifted is None or not sass_runs_on(code, card):
         return False
     return None if cuda is None else at_least(cuda, lifted)
-
-
-def ptx_runs(code: Sm, card: Sm) -> bool:
-    """Can a driver that is new enough compile this PTX for the card?"""
-    return ptx_runs_on(code, card)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -68,18 +76,13 @@ def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
     return max((code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)), default=None)
 
 
-def msc_ver(version: str) -> int:
-    """``_MSC_VER``: 1929 for 19.29."""
-    parts = key(version)
-    return parts[0] * 100 + (parts[1] if len(parts) > 1 else 0)
-
-
 def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
     """Does nvcc of this toolkit take this host compiler? A bare number means the newest of it; None: not known."""
     if kind == "msvc":
         if row.msvc_below is None:
             return None
-        return (row.msvc_from or 0) <= msc_ver(version) < row.msvc_below
+        number, rest = (*key(version), 0)[:2]
+        return (row.msvc_from or 0) <= number * 100 + rest < row.msvc_below
     low, high = (row.gcc_min, row.gcc_max) if kind == "gcc" else (row.clang_min, row.clang_max)
     if high is None:
         return None

@@ -57,9 +57,8 @@ class AdoptionChange(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
 class Adoption(Document, frozen=True, kw_only=True):
     """What became of an application's torch. ``state``: ``adopted`` (swapped and proven), ``already`` (it was, and
     still is), ``planned`` (a dry run), ``undone``, ``not-proven`` (swapped, not proven, put back), ``no`` (``verdict``
-    says why). ``changes`` are the packages, ``files`` what was written to keep it so, ``conflicts`` what the
-    application, its extensions or other packages want otherwise. ``env`` is set whenever its Python starts; ``undo`` is
-    the line that takes all of it back."""
+    says why). ``changes`` are the packages, ``files`` what was written to keep it so, ``conflicts`` what others want
+    otherwise. ``env`` is set whenever its Python starts; ``undo`` takes all of it back."""
 
     state: AdoptionState
     verdict: Line

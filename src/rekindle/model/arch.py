@@ -145,14 +145,14 @@ def parse_sm(text: str) -> Sm:
 def parse_gfx(text: str) -> Gfx:
     """``gfx1100`` or ``gfx90a:sramecc+:xnack-``; anything else is a ValueError."""
     if match := _GFX.fullmatch(text):
-        return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
+        return Gfx(match[1], tuple(match[2].split(":")[1:]))
     raise NotAnArch(f"{text!r} is no AMD architecture (write gfx1030)")
 
 
 def parse_gfx_code(text: str) -> Gfx:
     """What AMD code can be for: a chip as :func:`parse_gfx` reads it, a generic target, or SPIR-V."""
     if match := _GFX_CODE.fullmatch(text):
-        return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
+        return Gfx(match[1], tuple(match[2].split(":")[1:]))
     raise NotAnArch(f"{text!r} is no target of AMD code")
 
 
@@ -165,19 +165,3 @@ def parse_gpu_arch(text: Any) -> GpuArch:
             return Xe(match[1])
         raise NotAnArch(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
     return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)
-
-
-def sass_runs_on(code: Sm, device: Sm) -> bool:
-    """Does machine code for ``code`` load on ``device``? Same major, equal or lower minor; ``a`` code only on exactly
-    that chip; ``f`` code on its family, which is the same major with equal or higher minor (CUDA programming guide,
-    binary compatibility)."""
-    if code.suffix == "a":
-        return (code.major, code.minor) == (device.major, device.minor)
-    return code.major == device.major and code.minor <= device.minor
-
-
-def ptx_runs_on(code: Sm, device: Sm) -> bool:
-    """Can the driver compile PTX for ``code`` to ``device``? Not newer than the card; ``a``/``f`` as SASS."""
-    if code.suffix:
-        return sass_runs_on(code, device)
-    return (code.major, code.minor) <= (device.major, device.minor)

@@ -154,8 +154,7 @@ class AppUse(Part, frozen=True, kw_only=True):
 
 
 class Wanted(Part, frozen=True, kw_only=True):
-    """One requirement about a torch package or a companion, and who states it: the application (``extension`` None) or
-    one of its extensions."""
+    """A requirement about a torch package or a companion, stated by an ``extension`` or the application itself."""
 
     requirement: Line
     file: Line

@@ -272,8 +272,7 @@ class Superchip(Row, frozen=True, kw_only=True):
 
 class DriverEnd(Row, frozen=True, kw_only=True):
     """The last driver branch that still drives an architecture. Windows counts on within a branch (R470 goes up to
-    475), so the branch ends where the next one begins. ``fixes`` says how long its maker fixes it, as the end of a
-    sentence."""
+    475), so the branch ends where the next one begins. ``fixes`` says how long it is fixed, ending a sentence."""
 
     first: Sm
     last: Sm

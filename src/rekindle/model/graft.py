@@ -218,8 +218,7 @@ class ClosedLibrary(Row, frozen=True, kw_only=True):
 
 
 class ChipTwins(Row, frozen=True, kw_only=True):
-    """AMD chips of one kind: a code object for any of ``code`` is, but for the chip's name in it, what the compiler
-    makes for each that it ``serves``."""
+    """AMD chips of one kind: but for the chip's name, an object for any of ``code`` is one for each it ``serves``."""
 
     code: tuple[str, ...]
     serves: tuple[str, ...]
@@ -240,8 +239,7 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     folders of the tree, ``parts`` what single folders need more. ``extra_archs``: units that are also compiled for one
     more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the
     release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them. ``like``:
-    what is not said here is as in the recipe of those releases. One that is ``inferred`` was never compiled whole: it
-    is used only after a proof."""
+    what is not said here is as in the recipe of those releases. An ``inferred`` one is used only after a proof."""
 
     releases: str
     package: str = "torch"

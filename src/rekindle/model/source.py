@@ -86,8 +86,7 @@ class AppliedPatch(Part, frozen=True, kw_only=True):
 
 class SourceTree(Document, frozen=True, kw_only=True):
     """``project`` is torch, torchvision, torchaudio or spark. ``parts`` is every third party and where it comes from;
-    ``missing_submodules`` names those that nothing fills. ``requires`` is what the tree wants installed in the Python
-    that builds it."""
+    nothing fills ``missing_submodules``. ``requires`` is what the tree wants in the Python that builds it."""
 
     project: str
     version: str

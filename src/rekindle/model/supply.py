@@ -79,8 +79,7 @@ class FromIndex(Part, frozen=True, kw_only=True):
     """One file of the package index, by its checksum: ``take`` is what of it goes where (place in the third party's
     folder → place in the file), ``links`` what is linked there to what beside it. Only a build with ``backend`` needs
     it; others go without. ``processors`` has the files for other processors than x86-64, where each has its own;
-    ``url`` is where a file lies that pip would build when asked for it; ``root`` the setting that names the folder to
-    the build."""
+    ``url`` is where a file lies that pip would build when asked for it; ``root`` the setting that names the folder."""
 
     package: str
     version: str
@@ -130,8 +129,7 @@ class CompanionNeed(SupplyNeed, frozen=True, kw_only=True):
 
 
 class CompanionSwitches(Row, frozen=True, kw_only=True):
-    """What a companion's own build is told for each kind of torch, and the variables of its own (``own``) that a plan
-    may set for it."""
+    """What a companion's build is told for each kind of torch, and the variables of its ``own`` that a plan may set."""
 
     project: str
     cpu: dict[str, str]

@@ -1,7 +1,6 @@
 """What a wheel or library really contains: the inspect document.
 
-``gpu`` is kept per library and per container, ``cpu`` per instruction set, ``links`` per library, because
-one union of all of them answers the question wrongly."""
+``gpu`` is kept per library and container, ``cpu`` per instruction set, ``links`` per library: a union would lie."""
 
 from typing import Literal
 
@@ -100,9 +99,8 @@ class RowLibrary(Part, frozen=True, kw_only=True):
 
 
 class LibraryGpu(RowLibrary, frozen=True, kw_only=True):
-    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``),
-    ``ahead`` names Intel's devices with code of their own, ``unknown`` counts code of kinds and targets without a name
-    here."""
+    """``lto`` is what nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``), ``ahead``
+    names Intel's devices with code of their own, ``unknown`` counts code of kinds and targets without a name here."""
 
     uses: tuple[ArchUse, ...] = ()
     compression: dict[str, int] = {}

@@ -1,6 +1,5 @@
 """The Python, the compiler and the programs of a build: whether the machine has them, and whether they are what the
-plan means. The Python must be one that torch is published for and have its headers; what it was linked with may not be
-here."""
+plan means. The Python must be one that torch is published for and have its headers; what linked it may be gone."""
 
 import re
 import shlex

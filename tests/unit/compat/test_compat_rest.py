@@ -18,7 +18,6 @@ from rekindle.compat.toolkit import (
     cudnn_covers,
     cudnn_floor,
     last_cudnn,
-    msc_ver,
     newest_compiler,
     takes_compiler,
     toolkits_for,
@@ -132,7 +131,13 @@ def test_a_limit_nobody_knows_is_no_answer() -> None:
     assert compiler_span(row(msvc_below=1930, visual_studio="2019"), "msvc") == "MSVC up to 19.29 (Visual Studio 2019)"
     kit = row(gcc_max=13, clang_max=17)
     assert [newest_compiler(kit, kind) for kind in ("gcc", "clang", "msvc")] == [13, 17, None]
-    assert (msc_ver("19.29.30133"), msc_ver("19")) == (1929, 1900)
+    for version, below, takes in (
+        ("19.29.30133", 1929, False),
+        ("19.29", 1930, True),
+        ("19", 1900, False),
+        ("19", 1901, True),
+    ):
+        assert takes_compiler(row(msvc_below=below), "msvc", version) is takes
 
 
 @pytest.mark.parametrize(
