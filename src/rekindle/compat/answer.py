@@ -1,11 +1,12 @@
-"""What compat answers: a verdict with its reasons, and what a wheel has for a card.
-
-``yes``: it works. ``partly``: it starts, and something named does not work. ``no``: it does not work.
-``unknown``: not given, or not known to anybody; never to be read as yes or no."""
+"""What compat answers: a verdict with its reasons, and what a wheel has for a card. ``yes``: it works. ``partly``: it
+starts, and something named does not work. ``no``: it does not work. ``unknown`` is never to be read as yes or no."""
 
 from typing import Literal, NamedTuple
 
 Kind = Literal["yes", "partly", "no", "unknown"]
+CoverageKind = Literal["native", "jit", "override", "none", "unknown"]
+Runs = Literal["yes", "no", "unknown"]
+Name = Literal["cpu", "cuda", "rocm", "xpu"]
 
 
 class CompatAnswer(NamedTuple):
@@ -17,10 +18,6 @@ class CompatAnswer(NamedTuple):
     text: str = ""
     source: str | None = None
     want: str | None = None
-
-
-CoverageKind = Literal["native", "jit", "override", "none", "unknown"]
-Runs = Literal["yes", "no", "unknown"]
 
 
 class Coverage(NamedTuple):
@@ -40,6 +37,3 @@ class Coverage(NamedTuple):
     def runs(self) -> Runs:
         """Does it run at all, in whatever way?"""
         return "no" if self.kind == "none" else "unknown" if self.kind == "unknown" else "yes"
-
-
-Name = Literal["cpu", "cuda", "rocm", "xpu"]

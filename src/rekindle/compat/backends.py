@@ -14,6 +14,7 @@ from rekindle.model.machine import Gpu, Os, cpu_arch
 from rekindle.model.version import compare, same_prefix
 
 _ARCHS: dict[str | None, type[GpuArch]] = {"nvidia": Sm, "amd": Gfx, "intel": Xe}
+_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|xpu|(?:cu|jp)\d+|(?:rocm|amd)[\d.]+))?")
 
 
 class Backend(Part, frozen=True, kw_only=True):
@@ -81,22 +82,6 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
     return Coverage("native", text, row.source[0], code="gpu-spirv", target="spirv")
 
 
-BACKENDS = read_own(__file__, "backends.toml", dict[Name, Backend])
-
-
-def flavour_backend(flavour: Flavour) -> Name:
-    """The backend a published wheel is for."""
-    return "cuda" if flavour.cuda else "rocm" if flavour.rocm else "xpu" if flavour.xpu else "cpu"
-
-
-def backend_of(vendor: str) -> Name | None:
-    """The backend that drives a vendor's cards, if there is one."""
-    return next((name for name, backend in BACKENDS.items() if vendor == backend.vendor), None)
-
-
-_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|xpu|(?:cu|jp)\d+|(?:rocm|amd)[\d.]+))?")
-
-
 class PlatformName(Part, frozen=True, kw_only=True):
     """A row of ``platforms.toml``."""
 
@@ -107,8 +92,19 @@ class PlatformName(Part, frozen=True, kw_only=True):
     pixi: str | None = None
 
 
+BACKENDS = read_own(__file__, "backends.toml", dict[Name, Backend])
 PLATFORM_NAMES = read_own(__file__, "platforms.toml", dict[Platform, PlatformName])
 PLATFORMS: dict[tuple[str, str], Platform] = {(row.system, row.arch): name for name, row in PLATFORM_NAMES.items()}
+
+
+def flavour_backend(flavour: Flavour) -> Name:
+    """The backend a published wheel is for."""
+    return "cuda" if flavour.cuda else "rocm" if flavour.rocm else "xpu" if flavour.xpu else "cpu"
+
+
+def backend_of(vendor: str) -> Name | None:
+    """The backend that drives a vendor's cards, if there is one."""
+    return next((name for name, backend in BACKENDS.items() if vendor == backend.vendor), None)
 
 
 def platform_of(os: Os) -> Platform | None:

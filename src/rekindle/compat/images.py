@@ -1,5 +1,4 @@
 """Does GPU code run on a card? One function, whoever asks: for a published wheel, a library, one container.
-
 :class:`GpuCode` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge."""
 
 import functools
@@ -57,19 +56,17 @@ def split_targets(targets: tuple[str, ...]) -> SplitTargets:
     lto: list[Sm] = []
     for name in targets:
         try:
-            if _AMD.match(name):
-                parse_gfx_code(name)
-                gfx.append(name)
-                continue
-            arch = parse_sm(name.replace("lto_", "sm_", 1))
+            arch = parse_gfx_code(name) if _AMD.match(name) else parse_sm(name.replace("lto_", "sm_", 1))
         except ValueError:
             odd.append(name)
             continue
-        if name.startswith("lto_"):
+        if isinstance(arch, Gfx):
+            gfx.append(name)
+        elif name.startswith("lto_"):
             lto.append(arch)
         elif not name.startswith("compute_"):
             sass.append(arch)
-        if name.startswith("compute_") or name.endswith("+PTX"):
+        if isinstance(arch, Sm) and (name.startswith("compute_") or name.endswith("+PTX")):
             ptx.append(arch)
     return SplitTargets(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd), tuple(lto))
 
@@ -210,19 +207,14 @@ def _amd_unknown(code: GpuCode, split: SplitTargets, card: Gfx, facts: Facts) ->
 
 def find_override(gfx: Gfx, rocm: str | None, facts: Facts) -> GfxOverride | None:
     """The neighbour whose code a card runs under the override variable, in this ROCm."""
-    for row in facts.rocm.override:
-        holds = row.rocm_below is None or (rocm is not None and compare(rocm, row.rocm_below) < 0)
-        if row.gfx.name == gfx.name and holds:
-            return row
-    return None
+    rows = (row for row in facts.rocm.override if row.gfx.name == gfx.name)
+    return next((r for r in rows if r.rocm_below is None or (rocm and compare(rocm, r.rocm_below) < 0)), None)
 
 
 def find_gap(gfx: Gfx, rocm: str | None, publisher: str | None, facts: Facts) -> MathGap | None:
     """The math library that lacks this target in that ROCm, though the wheel lists it."""
     if rocm is None or publisher is None:
         return None
-    for gap in facts.rocm.math_gap:
-        lacks = gap.publisher == publisher and any(gfx.name == other.name for other in gap.gfx)
-        if lacks and compare(rocm, gap.rocm_from) >= 0 and (not gap.rocm_below or compare(rocm, gap.rocm_below) < 0):
-            return gap
-    return None
+    gaps = [gap for gap in facts.rocm.math_gap if gap.publisher == publisher and compare(rocm, gap.rocm_from) >= 0]
+    open_gaps = (gap for gap in gaps if not gap.rocm_below or compare(rocm, gap.rocm_below) < 0)
+    return next((gap for gap in open_gaps if any(gfx.name == other.name for other in gap.gfx)), None)

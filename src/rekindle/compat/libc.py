@@ -1,6 +1,5 @@
-"""The C library: which kind a Linux system has, how new it is, and what a wheel wants of it.
-
-A wheel for glibc (manylinux) never runs on musl (Alpine), whatever the versions; a musllinux wheel never on glibc."""
+"""The C library: which kind a Linux system has, how new it is, and what a wheel wants of it. A wheel for glibc
+(manylinux) never runs on musl (Alpine), whatever the versions; a musllinux wheel never on glibc."""
 
 import functools
 import re

@@ -1,7 +1,6 @@
-"""Who replaced a package: read from pip's records of each package. Pure: the caller reads those records.
-
-pip installs dependencies before what asked for them, so the culprit is dated after the package it replaced, and its
-own metadata says which versions it takes. Where that forbids the earlier version, nothing is left to guess."""
+"""Who replaced a package: read from pip's records of each package. Pure: the caller reads those records. pip installs
+dependencies before what asked for them, so the culprit is dated after the package it replaced, and its own metadata
+says which versions it takes. Where that forbids the earlier version, nothing is left to guess."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

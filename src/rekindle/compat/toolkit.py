@@ -9,6 +9,10 @@ from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.version import at_least, compare, key, minor, reaches
 
+# The first compiler (the part after "19."), the product's own version, its year.
+_PRODUCTS = ((0, 14, "2015"), (10, 15, "2017"), (20, 16, "2019"), (30, 17, "2022"), (50, 18, "2026"))
+_FIRST_UNKNOWN = 60
+
 
 def sass_runs_on(code: Sm, card: Sm) -> bool:
     """Does machine code for ``code`` load on ``card``? Same major, equal or lower minor; ``a`` code only on exactly
@@ -150,11 +154,6 @@ def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, fact
     text = f"cuDNN {cudnn} has no code for {card}: cuDNN {floor.version} starts at {floor.oldest} with CUDA {cuda}, so"
     text += " convolutions fail unless torch.backends.cudnn.enabled is set to False"
     return CompatAnswer("partly", "cudnn-lacks-arch", text, floor.source, last_cudnn(card, facts))
-
-
-# The first compiler (the part after "19."), the product's own version, its year.
-_PRODUCTS = ((0, 14, "2015"), (10, 15, "2017"), (20, 16, "2019"), (30, 17, "2022"), (50, 18, "2026"))
-_FIRST_UNKNOWN = 60
 
 
 def find_visual_studio(compiler: int) -> tuple[int, str] | None:

@@ -98,19 +98,14 @@ def facts_sources() -> SourcesView:
             for source in row.source:
                 uses.setdefault(source, []).append(name)
     ranked = sorted(uses.items(), key=lambda item: (-len(item[1]), item[0]))
-    return SourcesView(
-        sources=tuple(SourceUse(source=s, rows=len(t), tables=tuple(dict.fromkeys(t))) for s, t in ranked),
-        how=dict(how.most_common()),
-        oldest=min(dates),
-        newest=max(dates),
-    )
+    sources = tuple(SourceUse(source=s, rows=len(t), tables=tuple(dict.fromkeys(t))) for s, t in ranked)
+    return SourcesView(sources=sources, how=dict(how.most_common()), oldest=min(dates), newest=max(dates))
 
 
 def dump(tables: Mapping[str, Any]) -> str:
-    lines: list[str] = []
-    for name, value in tables.items():
-        if not isinstance(value, (dict, list)):
-            lines.append(f"{toml_key(name)} = {toml_value(value)}")
+    """The one form of a facts file: scalars first, then one block per row."""
+    scalars = {name: value for name, value in tables.items() if not isinstance(value, dict | list)}
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in scalars.items()]
     for name, value in tables.items():
         if isinstance(value, dict):
             for row_name, row in value.items():

@@ -1,6 +1,5 @@
-"""CPU microarchitectures as archspec knows them; ``cpu.toml`` lies over these rows, field by field.
-
-archspec is read as the JSON files it ships: importing its package takes forty times as long as reading them."""
+"""CPU microarchitectures as archspec knows them; ``cpu.toml`` lies over these rows, field by field. archspec is read as
+the JSON files it ships: importing its package takes forty times as long as reading them."""
 
 import functools
 import importlib.util

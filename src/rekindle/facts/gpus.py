@@ -1,6 +1,5 @@
-"""From what people call a GPU to its architecture: product name, chip, PCI id, ``sm_86`` or ``gfx1030``.
-
-A marketing name may mean several chips; then all their architectures come, since only the PCI id tells which it is."""
+"""From what people call a GPU to its architecture: product name, chip, PCI id, ``sm_86`` or ``gfx1030``. A marketing
+name may mean several chips; then all their architectures come, since only the PCI id tells which it is."""
 
 import bisect
 import functools
@@ -35,6 +34,18 @@ _MAKERS = {
 }
 _VENDORS: dict[type[GpuArch], Vendor] = {Sm: "nvidia", Gfx: "amd", Xe: "intel"}
 VENDOR_NUMBERS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
+_KIT = re.compile(
+    r"\([^)]*\)|\b\d+ ?GB\b|\b(?:engineering|reference|developer|dev|devkit|kit|module|super|industrial)\b",
+    re.IGNORECASE,
+)
+_PCI = re.compile(r"(?:0x)?(10de|1002|8086)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
+_DOTTED = re.compile(r"\d{1,2}\.\d")
+_SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
+_WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
+_UNNAMED = re.compile(r"(?<=\S)\s+with radeon (?:vega )?(?:mobile )?(?:graphics|gfx)$", re.IGNORECASE)
+_INTEL = re.compile(r"\bintel\b|\barc\b.*\b(?:[ab]\d{2,3}|1[34]0[tuv])|\b(iris|uhd graphics)\b")
+# "GRID V100D-8Q", "NVIDIA A100D-1-10C": a share of a card, its memory and what it is licensed for.
+_VGPU = re.compile(r"(?:(?:nvidia|grid) )*(\S.*?)-(?:\d-)?\d{1,2}[abcq]", re.IGNORECASE)
 
 
 class Product(NamedTuple):
@@ -83,6 +94,7 @@ def _chips(facts: Facts) -> dict[Vendor, dict[str, ChipRow]]:
 
 @functools.lru_cache(maxsize=4)
 def product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
+    """Every name of a product or a chip, and what it names."""
     names = []
     for vendor, chips in _chips(facts).items():
         for chip_name, chip in chips.items():
@@ -142,20 +154,6 @@ def _suggest_names(text: str, facts: Facts) -> list[str]:
     near = difflib.get_close_matches(key, spelt, n=3, cutoff=0.7)
     near += difflib.get_close_matches("".join(asked.full), spelt, n=3, cutoff=0.7)
     return list(dict.fromkeys(spelt[name] for name in near))[:4]
-
-
-_KIT = re.compile(
-    r"\([^)]*\)|\b\d+ ?GB\b|\b(?:engineering|reference|developer|dev|devkit|kit|module|super|industrial)\b",
-    re.IGNORECASE,
-)
-_PCI = re.compile(r"(?:0x)?(10de|1002|8086)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
-_DOTTED = re.compile(r"\d{1,2}\.\d")
-_SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
-_WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
-_UNNAMED = re.compile(r"(?<=\S)\s+with radeon (?:vega )?(?:mobile )?(?:graphics|gfx)$", re.IGNORECASE)
-_INTEL = re.compile(r"\bintel\b|\barc\b.*\b(?:[ab]\d{2,3}|1[34]0[tuv])|\b(iris|uhd graphics)\b")
-# "GRID V100D-8Q", "NVIDIA A100D-1-10C": a share of a card, its memory and what it is licensed for.
-_VGPU = re.compile(r"(?:(?:nvidia|grid) )*(\S.*?)-(?:\d-)?\d{1,2}[abcq]", re.IGNORECASE)
 
 
 class FoundGpu(NamedTuple):
@@ -265,11 +263,9 @@ def find_by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: st
 
 def device_classes(facts: Facts) -> dict[str, dict[str, str]]:
     """Every PCI id of the tables: vendor, device and architecture."""
-    numbers = {vendor: number for number, vendor in VENDOR_NUMBERS.items()}
-    by_vendor: dict[str, dict[str, str]] = {}
-    for vendor, chips in _chips(facts).items():
-        ids = by_vendor.setdefault(numbers[vendor], {})
-        for chip in chips.values():
+    by_vendor: dict[str, dict[str, str]] = {number: {} for number in VENDOR_NUMBERS}
+    for number, ids in by_vendor.items():
+        for chip in _chips(facts)[VENDOR_NUMBERS[number]].values():
             for device in sorted(_device_ids(" ".join((*chip.products.values(), chip.ids)))):
                 ids.setdefault(device, chip.arch)
     return by_vendor

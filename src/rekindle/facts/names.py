@@ -18,6 +18,12 @@ from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
 from rekindle.model.version import key
 
+_HISTORY = Path(__file__).with_name("names") / "history"
+# Python's own cache of patterns is smaller than these tables: asked row by row, each would be compiled again.
+_compiled = functools.cache(re.compile)
+# From here on nobody else is likely to have chosen the name: ReduceLROnPlateau, scaled_dot_product_attention.
+_LONG_NAME = 16
+
 
 class NameOwner(Part, frozen=True, kw_only=True):
     """``gone`` and ``came`` say since which version of the owner the name is away or there; ``instead`` what to use;
@@ -62,11 +68,6 @@ def load_names(kind: str) -> _NamesFile:
     return read_own(__file__, f"names/{kind}.toml", _NamesFile)
 
 
-_HISTORY = Path(__file__).with_name("names") / "history"
-# Python's own cache of patterns is smaller than these tables: asked row by row, each would be compiled again.
-_compiled = functools.cache(re.compile)
-
-
 @functools.lru_cache(maxsize=256)
 def owner_of(kind: str, name: str) -> NameOwner | None:
     """The first row that matches the whole name; names longer than any real one are nobody's."""
@@ -102,10 +103,6 @@ def find_name(module: str, name: str) -> Span | None:
 def find_module(module: str) -> Span | None:
     """Of a module of a package; None where no table tells a difference."""
     return _span(module.rpartition(".")[0], _as_module([module]))
-
-
-# From here on nobody else is likely to have chosen the name: ReduceLROnPlateau, scaled_dot_product_attention.
-_LONG_NAME = 16
 
 
 def find_parameter(function: str, name: str, log: str) -> Span | None:

@@ -26,6 +26,10 @@ from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.document import Part, _from_json, read_bounded
 from rekindle.model.version import compare, key, minor
 
+HERE = Path(__file__).parent
+MAX_FILE_BYTES = 4 * 1024 * 1024
+T = TypeVar("T")
+
 
 class FactsFile(Part, frozen=True, kw_only=True):
     """What every file has; the shape of each follows."""
@@ -89,19 +93,17 @@ class _RocmFile(FactsFile, frozen=True, kw_only=True):
     integrated: tuple[facts.GfxRow, ...]
 
 
-class _NvidiaFile(FactsFile, frozen=True, kw_only=True):
+class _ChipsFile(FactsFile, frozen=True, kw_only=True):
     chip: dict[str, facts.ChipRow]
+
+
+class _NvidiaFile(_ChipsFile, frozen=True, kw_only=True):
     jetson: tuple[facts.Jetson, ...]
     jetpack: tuple[facts.JetPack, ...]
     superchip: tuple[facts.Superchip, ...]
 
 
-class _AmdFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, facts.ChipRow]
-
-
-class _IntelFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, facts.ChipRow]
+class _IntelFile(_ChipsFile, frozen=True, kw_only=True):
     generation: tuple[facts.XeGeneration, ...]
 
 
@@ -186,12 +188,6 @@ def _cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle/facts"
 
 
-HERE = Path(__file__).parent
-MAX_FILE_BYTES = 4 * 1024 * 1024
-
-T = TypeVar("T")
-
-
 def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
     """The file ``name.toml`` as a typed value; a mistake in it names the file and the place."""
     path = HERE / f"{name}.toml"
@@ -257,7 +253,7 @@ class Facts:
     beside: CompanionPackagesFile
     rocm: _RocmFile
     nvidia: _NvidiaFile
-    amd: _AmdFile
+    amd: _ChipsFile
     intel: _IntelFile
     cpu: _CpuFile
     distros: _DistrosFile
@@ -338,11 +334,9 @@ class Facts:
 
     def toolkit(self, version: str) -> facts.CudaToolkit | None:
         """The row of a toolkit; 11.4.4 is found as 11.4, and 12 means the newest 12.x."""
-        row = self.cuda.toolkit.get(version) or self.cuda.toolkit.get(minor(version))
-        if row is None and version.isdigit():
-            newest = next((kit for kit in self.toolkits if key(kit)[0] == int(version)), None)
-            return self.cuda.toolkit[newest] if newest else None
-        return row
+        rows = self.cuda.toolkit
+        newest = (rows[kit] for kit in self.toolkits if version.isdigit() and key(kit)[0] == int(version))
+        return rows.get(version) or rows.get(minor(version)) or next(newest, None)
 
 
 # The names of the files with their shapes; `facts show` and the tests walk this.

@@ -1,14 +1,20 @@
-"""GPU architectures as types, so that 8.9 can never stand for a 12.0 card.
-
-``Sm`` is an NVIDIA target (``sm_35``, ``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``), ``Xe`` a
-generation of Intel's GPUs (``xe_bmg``).
-The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``."""
+"""GPU architectures as types, so that 8.9 can never stand for a 12.0 card. ``Sm`` is an NVIDIA target (``sm_35``,
+``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``), ``Xe`` a generation of Intel's GPUs (``xe_bmg``). The
+dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``."""
 
 import functools
 import re
 from typing import Any
 
 from rekindle.errors import BadInput
+
+_SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
+_DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
+# What hipcc calls code that the driver compiles for whatever card there is.
+SPIRV = "amdgcnspirv"
+_GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
+_XE = re.compile(r"xe_([a-z][a-z0-9]{1,7})")
+_GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
 
 
 class NotAnArch(BadInput, ValueError):
@@ -120,15 +126,6 @@ class Xe(GpuArch):
 
     def __str__(self) -> str:
         return f"xe_{self.name}"
-
-
-_SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
-_DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
-# What hipcc calls code that the driver compiles for whatever card there is.
-SPIRV = "amdgcnspirv"
-_GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
-_XE = re.compile(r"xe_([a-z][a-z0-9]{1,7})")
-_GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
 
 
 @functools.lru_cache(maxsize=1024)

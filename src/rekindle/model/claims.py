@@ -5,6 +5,10 @@ from typing import Literal
 from rekindle.model.document import Document, Part
 from rekindle.model.verify import SkipKind, Verdict, VerifyStatus
 
+FileProblem = Literal["removed", "replaced", "unlisted", "page", "metadata"]
+ListProblem = Literal["older-list", "expired", "clock", "unsigned", "wrong-key", "other-house"]
+ProblemKind = FileProblem | ListProblem
+
 
 class ClaimCheck(Part, frozen=True, kw_only=True):
     """``claimed`` is what the wheel or its statement says, ``found`` what the bytes hold."""
@@ -25,8 +29,7 @@ class ClaimsReport(Document, frozen=True, kw_only=True):
     verdict: Verdict
     signed_by: str | None = None
     checks: tuple[ClaimCheck, ...] = ()
-    # Of SLSA's build levels: provenance exists and is signed by its maker is 1; more needs a hosted builder.
-    slsa_build_level: int = 0
+    slsa_build_level: int = 0  # 1: provenance exists and is signed by its maker; more needs a hosted builder
     next: tuple[str, ...] = ()
 
 
@@ -85,11 +88,6 @@ class WheelList(Document, frozen=True, kw_only=True):
     expires: str
     wheels: tuple[ListedWheel, ...] = ()
     files: dict[str, str] = {}
-
-
-FileProblem = Literal["removed", "replaced", "unlisted", "page", "metadata"]
-ListProblem = Literal["older-list", "expired", "clock", "unsigned", "wrong-key", "other-house"]
-ProblemKind = FileProblem | ListProblem
 
 
 class IndexProblem(Part, frozen=True, kw_only=True):

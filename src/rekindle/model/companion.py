@@ -1,8 +1,7 @@
 """Rows about what runs beside torch: packages, their wheels, their sources, the forks that go further, and the
-applications that bring a torch of their own.
-
-A package is ``extension`` (compiled against one torch), ``python`` (no compiled code of its own; Triton or torch
-compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there)."""
+applications that bring a torch of their own. A package is ``extension`` (compiled against one torch), ``python`` (no
+compiled code of its own; Triton or torch compiles at run time) or ``own`` (brings its own libraries and does not care
+which torch is there)."""
 
 from typing import Literal
 
@@ -71,9 +70,8 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
 
 
 class CompanionSource(Bounds, frozen=True, kw_only=True):
-    """Sources that compile: what to set, and what it costs. ``place``: ``pypi`` for an sdist, or a repository.
-    ``arch_env`` names the variable that takes the architectures, ``arch_form`` how it wants them (``8.6``, ``86``).
-    ``job_gib`` is what one compiler takes."""
+    """Sources that compile. ``place``: ``pypi`` for an sdist, or a repository. ``arch_env`` names the variable that
+    takes the architectures, ``arch_form`` how it wants them (``8.6``, ``86``). ``job_gib``: of one compiler."""
 
     platforms: tuple[Platform, ...]
     place: str = "pypi"

@@ -1,8 +1,7 @@
-"""Rows of the facts base. Every row says where it is from, when it was read, and how it is known.
-
-``how`` is ``measured`` (a tool was run on the artefact), ``documented`` (its maker says so), ``reported``
-(people saw it) or ``inferred`` (follows from neighbouring facts; the weakest). Versions are strings here and
-compared through :mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values."""
+"""Rows of the facts base. Every row says where it is from, when it was read, and how it is known. ``how`` is
+``measured`` (a tool was run on the artefact), ``documented`` (its maker says so), ``reported`` (people saw it) or
+``inferred`` (follows from neighbouring facts; the weakest). Versions are strings here and compared through
+:mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values."""
 
 from typing import Literal
 
@@ -12,6 +11,7 @@ from rekindle.model.document import Document, Part
 How = Literal["measured", "documented", "reported", "inferred"]
 Platform = Literal["linux_x86_64", "linux_aarch64", "windows", "windows_arm64", "macos_x86_64", "macos_arm64"]
 Publisher = Literal["pytorch", "amd", "jetson"]
+CheckOutcome = Literal["agrees", "drift", "new", "skipped"]
 
 
 class Row(Part, frozen=True, kw_only=True):
@@ -118,10 +118,9 @@ class BuildEvidence(Row, frozen=True, kw_only=True):
 
 class Probe(Row, frozen=True, kw_only=True):
     """Kernel files of a release compiled for one card by ``tools/compile_probe.py``, each with its CPU seconds and GiB;
-    ``of`` is how many the configured tree has. ``failed`` holds the first error of those that do not compile, and
-    ``without`` the setting that leaves such a file out, where there is one. ``built`` are files of a whole build, of
-    which nothing was measured one by one. ``level``: ``tree`` by the tree's own command, ``device`` its device code
-    alone, ``quick`` that without optimising."""
+    the tree has ``of``. ``failed`` holds the first error of those that do not compile, ``without`` the setting that
+    leaves such a file out. ``built`` are files of a whole build, not measured one by one. ``level``: ``tree`` by the
+    tree's own command, ``device`` its device code alone, ``quick`` that without optimising."""
 
     torch: str
     cuda: str
@@ -196,9 +195,8 @@ class CompanionWheel(Row, frozen=True, kw_only=True):
 
 
 class GfxRow(Row, frozen=True, kw_only=True):
-    """Targets of which something holds: that they exist only inside processors (beside a card they are not meant), or
-    that code for a generic target (``gfx11-generic``) runs on them. Generic code carries a version; in LLVM all are
-    still version 1, so none is kept here."""
+    """Targets of which something holds: that they exist only inside processors, or that code for a generic target
+    (``gfx11-generic``) runs on them. Such code carries a version; in LLVM all are still 1, so none is kept."""
 
     gfx: tuple[Gfx, ...]
 
@@ -415,9 +413,6 @@ class SourcesView(Document, frozen=True, kw_only=True):
     how: dict[str, int]
     oldest: str
     newest: str
-
-
-CheckOutcome = Literal["agrees", "drift", "new", "skipped"]
 
 
 class Compared(Part, frozen=True, kw_only=True):

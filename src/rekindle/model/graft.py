@@ -84,9 +84,8 @@ class Making(Part, frozen=True, kw_only=True):
 
 
 class GraftFile(Document, frozen=True, kw_only=True):
-    """``graft.json`` in a graft file. ``wheel`` is the wheel it belongs to, ``local`` what its version gets;
-    ``record_sha256`` is the digest of the RECORD that applying it gives, ``grafted_sha256`` of the whole wheel where
-    the same zlib compressed it."""
+    """``graft.json`` in a graft file. It belongs to ``wheel``, whose version gets ``local``; ``record_sha256`` is of
+    the RECORD that applying it gives, ``grafted_sha256`` of the whole wheel where the same zlib compressed it."""
 
     kind: Literal["rekindle-graft"] = "rekindle-graft"
     wheel: str
@@ -140,8 +139,7 @@ class GraftOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraftReport(Document, frozen=True, kw_only=True):
-    """What ``graft`` did or would do (then ``minutes`` on so many ``jobs`` are foreseen). ``out`` is the grafted wheel,
-    ``graft`` the small file."""
+    """What ``graft`` did, or would do in ``minutes``. ``out`` is the grafted wheel, ``graft`` the small file."""
 
     wheel: str
     wheel_sha256: str

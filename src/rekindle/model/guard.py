@@ -14,8 +14,7 @@ CONTENTS = "files sha256:"
 class PackageRecord(Part, frozen=True, kw_only=True):
     """A package as its installer left it: ``asked`` for by name (REQUESTED), by which ``installer``, ``when``, whence.
     ``record`` is the digest of its list of files, ``contents`` of what its wheel brought, whoever installed it. Where
-    its files were read, ``contents`` is that of the files as they lie there, and ``edited`` names those that are not
-    what the list says."""
+    files were read, ``contents`` is theirs as they lie there, and ``edited`` those the list contradicts."""
 
     name: str
     version: str

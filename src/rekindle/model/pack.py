@@ -20,8 +20,7 @@ class PackOptions(msgspec.Struct, frozen=True, kw_only=True):
     index       this package index instead of the plan's: a mirror, or ``default`` for pip's own
     find_links  folders or pages of wheels that are looked through besides
     offline     ask no index at all
-    dry_run     resolve and measure, and write nothing
-    """
+    dry_run     resolve and measure, and write nothing"""
 
     out: Path
     wheel: Path | None = None

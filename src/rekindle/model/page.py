@@ -1,7 +1,5 @@
-"""The face that all pages share: colours, components, and the frame of a page that stands alone.
-
-A page loads nothing from elsewhere, and a report runs no script; all are readable on a phone, in the dark and on paper.
-"""
+"""The face that all pages share: colours, components, and the frame of a page that stands alone. A page loads nothing
+from elsewhere, and a report runs no script; all are readable on a phone, in the dark and on paper."""
 
 import functools
 import html
@@ -11,15 +9,9 @@ _FOLDER = Path(__file__).with_name("pages")
 
 
 @functools.cache
-def colours() -> str:
-    """The palette, light and dark."""
-    return (_FOLDER / "colours.css").read_text(encoding="utf-8")
-
-
-@functools.cache
 def report_style() -> str:
-    """Palette and components of the reports."""
-    return colours() + (_FOLDER / "report.css").read_text(encoding="utf-8")
+    """The palette, light and dark, and the components of the reports."""
+    return "".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("colours.css", "report.css"))
 
 
 def page(

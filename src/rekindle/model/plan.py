@@ -22,6 +22,12 @@ from rekindle.model.machine import System
 Answer = Literal["install", "graft", "build", "none"]
 Backend = Literal["cpu", "cuda", "rocm", "xpu"]
 Evidence = Literal["proven", "compiled", "reported", "untried"]
+StepKind = Literal["run", "set", "keep", "cd", "activate", "vcvars", "write", "install-built"]
+# In the value of a variable: the folder the steps have gone to.
+HERE = "@here@"
+# "off": the start file of an environment of ours, and ``configure``, switch cuDNN off as soon as torch is imported.
+CUDNN_SWITCH = "REKINDLE_CUDNN"
+CompanionAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
 
 
 class Request(Part, frozen=True, kw_only=True):
@@ -60,13 +66,6 @@ def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
         (*names, *(("--index-url", index) if index else ()), *(("-f", links) if links else ()))
         for (index, links, _), names in groups.items()
     )
-
-
-StepKind = Literal["run", "set", "keep", "cd", "activate", "vcvars", "write", "install-built"]
-# In the value of a variable: the folder the steps have gone to.
-HERE = "@here@"
-# "off": the start file of an environment of ours, and ``configure``, switch cuDNN off as soon as torch is imported.
-CUDNN_SWITCH = "REKINDLE_CUDNN"
 
 
 class Step(Part, frozen=True, kw_only=True):
@@ -194,9 +193,6 @@ class Alternative(Part, frozen=True, kw_only=True):
     compiler: Tag | None = None
     driver: Line | None = None
     why: Line
-
-
-CompanionAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
 
 
 class Companion(Part, frozen=True, kw_only=True):

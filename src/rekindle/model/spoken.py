@@ -8,6 +8,9 @@ from rekindle.errors import BadInput
 # Below this no number is told: it would be wrong before it is read.
 ALMOST_SECONDS = 10.0
 _SMALL_NAMES = ("torch ", "glibc ", "nvcc ", "gcc ", "cuDNN ", "rocBLAS ")
+GIB = 1 << 30
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
+_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": GIB, "t": 1 << 40}
 
 
 def spoken_bytes(count: float) -> str:
@@ -75,10 +78,7 @@ def spoken_left(seconds: float) -> str:
 
 
 def _unit(seconds: float) -> tuple[str, float]:
-    for unit, size, from_ in (("days", 86400.0, 2 * 86400), ("hours", 3600.0, 7200), ("minutes", 60.0, 60)):
-        if seconds >= from_:
-            return unit, size
-    return ("minutes", 60.0)
+    return ("days", 86400.0) if seconds >= 2 * 86400 else ("hours", 3600.0) if seconds >= 7200 else ("minutes", 60.0)
 
 
 def _count(number: float) -> str:
@@ -101,11 +101,6 @@ def sentence(text: str) -> str:
     ('Make room, or choose another disk.', 'Do not.')
     """
     return capital(text).rstrip(".") + "."
-
-
-GIB = 1 << 30
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
-_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": GIB, "t": 1 << 40}
 
 
 def parse_size(text: str) -> int:

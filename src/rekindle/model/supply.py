@@ -9,8 +9,7 @@ Where a third party comes from is one concept for every kind of tree:
 ``stand-in``   a few lines of ours
 ``off``        left out of the build by a setting, or used by nothing in it"""
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -18,12 +17,12 @@ from rekindle.model.document import Part
 from rekindle.model.facts import Row
 
 Way = Literal["submodule", "system", "copy", "index", "stand-in", "off"]
+DiskPhase = Literal["fetch", "environment", "compile", "wheel", "bundle", "verify"]
 
 
 class Manager(Row, frozen=True, kw_only=True):
     """A package manager: the distributions whose packages are known by its names (``others`` have it too), the command
-    that installs without questions, and the names of the packages with the headers of Python ``{version}`` and with the
-    C++ compiler of gcc ``{version}``."""
+    that installs unasked, and the packages with the headers of Python and the compiler of gcc ``{version}``."""
 
     name: str
     system: Literal["linux", "windows"] = "linux"
@@ -186,15 +185,11 @@ class TreePart(Part, frozen=True, kw_only=True):
     fix: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lack:
+class Lack(NamedTuple):
     """Something a build takes from the system that is not there; ``what`` names the very files."""
 
     need: SupplyNeed
     what: tuple[str, ...]
-
-
-DiskPhase = Literal["fetch", "environment", "compile", "wheel", "bundle", "verify"]
 
 
 class UseCost(Row, frozen=True, kw_only=True):
@@ -217,8 +212,7 @@ class DiskCost(Row, frozen=True, kw_only=True):
 
 class BuildCost(Row, frozen=True, kw_only=True):
     """What a build takes; ``job_gib`` is a large compiler, ``largest_gib`` the largest of all, which one machine must
-    hold even alone; ``arch_minutes`` come on top for each GPU architecture. ``unoptimised_minutes`` are what the same
-    takes at -O0, where that is known."""
+    hold even alone; ``arch_minutes`` are added for each GPU architecture; ``unoptimised_minutes``: at -O0."""
 
     backend: Literal["cpu", "gpu"]
     since: str

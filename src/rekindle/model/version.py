@@ -14,6 +14,8 @@ from rekindle.errors import BadInput
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _CLAUSE = re.compile(r"\s*(==|!=|>=|<=|>|<|~=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*")
+# What :func:`compare` says where an operator holds.
+_HOLDS = {"==": (0,), "!=": (-1, 1), ">=": (0, 1), "<=": (-1, 0), ">": (1,), "<": (-1,)}
 
 Key = tuple[int, ...]
 
@@ -90,17 +92,14 @@ def matches(version: str, spec: str) -> bool:
     return all(_clause_holds(version, *clause) for clause in _clauses(spec))
 
 
-def _clause_holds(version: str, operator: str, number: str, star: bool) -> bool:
-    if operator == "" or (operator == "==" and star):
+def _clause_holds(version: str, sign: str, number: str, star: bool) -> bool:
+    if sign == "" or (sign == "==" and star):
         return same_prefix(version, number)
-    if operator == "!=" and star:
+    if sign == "!=" and star:
         return not same_prefix(version, number)
-    if operator == "~=":
+    if sign == "~=":
         return compare(version, number) >= 0 and same_prefix(version, ".".join(number.split(".")[:-1]) or number)
-    order = compare(version, number)
-    return {"==": order == 0, "!=": order != 0, ">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0}[
-        operator
-    ]
+    return compare(version, number) in _HOLDS[sign]
 
 
 def pin_requirement(name: str, pin: str) -> str:

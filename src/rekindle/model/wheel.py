@@ -1,6 +1,5 @@
-"""What a wheel or library really contains: the inspect document.
-
-``gpu`` is kept per library and container, ``cpu`` per instruction set, ``links`` per library: a union would lie."""
+"""What a wheel or library really contains: the inspect document. ``gpu`` is kept per library and container, ``cpu`` per
+instruction set, ``links`` per library: a union would lie."""
 
 from typing import Literal
 
@@ -12,6 +11,9 @@ from rekindle.model.plan import Reason
 
 # suspected: read, not tried. refuses: an error that a program can catch. not-tried: no known call reaches the code.
 Outcome = Literal["suspected", "crashes", "runs", "refuses", "no-answer", "not-tried"]
+Origin = Literal["own", "specialised", "static", "other"]
+Axis = Literal["system", "python", "cpu", "gpu", "driver", "libc", "libraries", "integrity"]
+Runs = Literal["yes", "partly", "unknown", "no"]
 
 
 class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,8 +22,7 @@ class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
     quick             read as little as possible
     cpu               audit the CPU code
     python, platform  for a name on the index: what the wheel is for; an interpreter: what is installed there
-    machine           adds a verdict about this machine, which is called ``machine_name`` in it
-    """
+    machine           adds a verdict about this machine, which is called ``machine_name`` in it"""
 
     quick: bool = False
     cpu: bool = True
@@ -59,14 +60,8 @@ class KeptTrials(Document, frozen=True, kw_only=True):
     subject: str
     date: str
     verdict: str
-    # How a check died of an instruction the CPU lacks, where one did: then it does not run there.
-    crash: str | None = None
+    crash: str | None = None  # how a check died of an instruction the CPU lacks: it does not run there
     trials: tuple[OperatorTrial, ...] = ()
-
-
-Origin = Literal["own", "specialised", "static", "other"]
-Axis = Literal["system", "python", "cpu", "gpu", "driver", "libc", "libraries", "integrity"]
-Runs = Literal["yes", "partly", "unknown", "no"]
 
 
 class ArchSet(Part, frozen=True, kw_only=True):

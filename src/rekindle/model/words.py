@@ -4,6 +4,11 @@ which torch for which card, system, driver and Python, as one table that any lan
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Answer
 
+# Reported: uv 0.12.0 to 0.13.5 take the CPU wheel without a word. 0.13.7 was seen choosing (docs/travel.md).
+UV_WITH_VARIANTS = "0.13.6"
+# A driver from which on an answer counts ("" where none is known), and the answer's place in the list.
+DriverStep = tuple[str, int]
+
 
 class Text(Document, frozen=True, kw_only=True):
     """Text as it stands."""
@@ -17,10 +22,6 @@ class Versions(Document, frozen=True, kw_only=True):
     rekindle: str
     python: str
     system: str
-
-
-# Reported: uv 0.12.0 to 0.13.5 take the CPU wheel without a word. 0.13.7 was seen choosing (docs/travel.md).
-UV_WITH_VARIANTS = "0.13.6"
 
 
 class VariantEnvironment(Document, frozen=True, kw_only=True):
@@ -40,10 +41,6 @@ class Exported(Document, frozen=True, kw_only=True):
     text: str
     run: str
     beside: tuple[str, ...] = ()
-
-
-# A driver from which on an answer counts ("" where none is known), and the answer's place in the list.
-DriverStep = tuple[str, int]
 
 
 class TableWarning(Part, frozen=True, kw_only=True):

@@ -1,6 +1,5 @@
-"""A CUDA toolkit that fits card and compiler, its cuDNN, NCCL and driver stub; and whether it is the one planned.
-
-A toolkit may be there and still be useless: too old for the card, too old for the compiler, or with a cuDNN made for
+"""A CUDA toolkit that fits card and compiler, its cuDNN, NCCL and driver stub; and whether it is the one planned. A
+toolkit may be there and still be useless: too old for the card, too old for the compiler, or with a cuDNN made for
 another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit."""
 
 import itertools
@@ -17,11 +16,11 @@ from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.text import text_of, version_key
 from rekindle.model.arch import Sm
-from rekindle.model.machine import Check, Gpu, Machine, Toolkit
+from rekindle.model.machine import Check, CheckStatus, Gpu, Machine, Toolkit
 from rekindle.model.plan import Plan
 from rekindle.model.supply import SupplyNeed
 from rekindle.model.toml import read_beside
-from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+from rekindle.readiness.case import TO_BUILD, Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
 from rekindle.toolkits.libraries import find_lacks, header_version
@@ -57,17 +56,13 @@ def toolkit_of_machine(case: ExaminedMachine) -> Checks:
 
 def name_misfits(kind: str, misfits: Sequence[Misfit]) -> Check:
     """One line for all that is wrong with one toolkit."""
-    toolkit = misfits[0].toolkit
-    return Check(
-        id=f"{kind}-{toolkit.version}",
-        status="warn" if any(misfit.blocking for misfit in misfits) else "skip",
-        needed_for=("build",),
-        found=toolkit.path,
-        why="; ".join(misfit.why for misfit in misfits),
-    )
+    toolkit, why = misfits[0].toolkit, "; ".join(misfit.why for misfit in misfits)
+    status: CheckStatus = "warn" if any(misfit.blocking for misfit in misfits) else "skip"
+    return Check(id=f"{kind}-{toolkit.version}", status=status, needed_for=TO_BUILD, found=toolkit.path, why=why)
 
 
 def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
+    """Why a CUDA toolkit is not for this machine's compilers and cards, or not for some card."""
     row = load_facts().toolkit(toolkit.version or "")
     misfits = []
     if (toolkit.note or "").startswith("no nvcc"):

@@ -11,7 +11,7 @@ from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.hazards import ever_supported, lost_features, lost_in_build
 from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
-from rekindle.compat.resources import build_cost, jobs_for, memory_fits, use_disk_gib
+from rekindle.compat.resources import build_cost, jobs_for, memory_fits
 from rekindle.compat.toolkit import (
     compiler_span,
     compiles_for,
@@ -304,7 +304,8 @@ def test_costs_come_from_the_tables() -> None:
     assert build_cost(None, "cuda", FACTS) == build_cost(FACTS.releases[0], "cuda", FACTS)
     assert build_cost("2.7.1", "rocm", FACTS) == build_cost("2.7.1", "cuda", FACTS)
     assert build_cost("2.7.1", "cpu", FACTS).job_gib < build_cost("2.7.1", "cuda", FACTS).job_gib
-    assert use_disk_gib("cpu", FACTS) < use_disk_gib("cuda", FACTS) < use_disk_gib("rocm", FACTS)
+    use = FACTS.costs.use
+    assert use["cpu"].disk_gib < use["cuda"].disk_gib < use["rocm"].disk_gib
 
 
 # --- published wheels and platforms
