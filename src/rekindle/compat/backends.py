@@ -47,8 +47,7 @@ class Backend(Part, frozen=True, kw_only=True):
 
     def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
         """The architectures to compile for, in the spelling the build wants."""
-        kind = self.arch
-        if kind is None:
+        if (kind := self.arch) is None:
             return ()
         archs = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, kind)}
         return tuple(_spell_arch(arch) for arch in sorted(archs))
@@ -66,8 +65,7 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
     """By the generations that the facts list for this wheel, and by the first torch that drives the card. The wheels
     hold SPIR-V too, which the driver compiles for a generation without own code."""
     source = flavour.source[0]
-    row = facts.xe_generation(gpu.arch)
-    if row is None:
+    if (row := facts.xe_generation(gpu.arch)) is None:
         return Coverage("unknown", "the card's generation is not known", source, code="gpu-arch-not-told")
     first = row.windows if platform == "windows" else row.torch
     if first is None or platform not in flavour.xpu:
@@ -116,8 +114,7 @@ def find_flavour(
     version: str | None, facts: Facts, *, cuda: str | None = None, rocm: str | None = None
 ) -> Flavour | None:
     """The published flavour of ``2.7.1+cu126``; without a local part by its CUDA or ROCm. None for a private build."""
-    match = _VERSION.fullmatch(version or "")
-    if match is None or not (match[2] or cuda or rocm):
+    if (match := _VERSION.fullmatch(version or "")) is None or not (match[2] or cuda or rocm):
         return None
     for flavour in facts.flavours(match[1]):
         kits = ((cuda, flavour.cuda), (rocm, flavour.rocm))

@@ -146,8 +146,7 @@ def _first_fitting(
     rows: Sequence[_Some], at: TorchSurroundings, facts: Facts, version: str, refused: list[RefusedRow]
 ) -> _Some | None:
     for row in rows:
-        nos = refusals(row, at, facts, version)
-        if not nos:
+        if not (nos := refusals(row, at, facts, version)):
             return row
         refused.append((row, nos))
     return None
@@ -192,13 +191,11 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
     else:
         nos += _card_refusals(row, at, facts, who, source)
     if isinstance(row, CompanionPackageWheel):
-        pythons = row.pythons.get(at.platform)
-        if pythons is None:
+        if (pythons := row.pythons.get(at.platform)) is None:
             no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {platform}.")
         elif at.python and "any" not in pythons and at.python.removesuffix("t") not in pythons:
             no("python", f"{who} has no wheel for Python {at.python} (it has {pythons[0]} to {pythons[-1]}).")
-        floor = row.glibc.get(at.platform)
-        if floor and at.glibc and compare(at.glibc, floor) < 0:
+        if (floor := row.glibc.get(at.platform)) and at.glibc and compare(at.glibc, floor) < 0:
             no("libc", f"{who} needs glibc {floor} or newer, and this system has {at.glibc}.")
     elif isinstance(row, CompanionSource | CompanionFork) and row.platforms and at.platform not in row.platforms:
         no("platform", f"{who} is not known to work on {platform}.")

@@ -41,8 +41,7 @@ class ToolkitDriver(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def toolkit_driver(cuda: str, side: Side, facts: Facts) -> ToolkitDriver:
     """What a toolkit asks of the driver; all None where the tables do not know it."""
-    row = facts.toolkit(cuda)
-    if row is None:
+    if (row := facts.toolkit(cuda)) is None:
         return ToolkitDriver()
     windows = side == "windows"
     own = row.driver_windows if windows else row.driver_linux
@@ -74,8 +73,7 @@ def card_drivers(sm: Sm, side: Side, facts: Facts) -> CardDrivers:
     # What the oldest toolkit of our tables knows may be older than the tables.
     need = toolkit_driver(kit, side, facts) if kit and kit != facts.toolkits[-1] else ToolkitDriver()
     first, toolkit, source = (need.own, kit, need.source) if need.own else (None, None, None)
-    end = next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
-    if end is None:
+    if (end := next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)) is None:
         return CardDrivers(first, toolkit, source=source)
     return CardDrivers(first, toolkit, end.branch, end.next_branch, end.source[0], end.fixes)
 
@@ -141,9 +139,8 @@ def driver_runs(
     ptx: bool = False,
     names: tuple[str, ...] = (),
 ) -> CompatAnswer:
-    """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX. ``cuda`` None asks
-    for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown* with what is needed, or
-    *no*). ``names`` are how to call the cards."""
+    """Does this driver run programs of this toolkit on these cards (by their ``names``)? ``ptx``: only by compiling it.
+    ``cuda`` None asks for the cards alone, ``driver`` None whether any could (*unknown* with the need, or *no*)."""
     called: dict[Sm | None, str] = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
     common = common_driver(cards, side, facts)
@@ -211,10 +208,8 @@ def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
 def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
     """The CUDA number that the last driver branch of a card says; None where NVIDIA still drives it."""
     drivers = card_drivers(sm, side, facts)
-    if drivers.last is None:
-        return None
     # On Windows a branch goes by higher numbers too (R470 up to 475): it ends where the next one begins.
-    return newest_cuda(str((drivers.below or drivers.last + 1) - 1), side, facts)
+    return None if drivers.last is None else newest_cuda(str((drivers.below or drivers.last + 1) - 1), side, facts)
 
 
 @functools.lru_cache(maxsize=128)

@@ -135,11 +135,9 @@ def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int |
     if torch is None or cuda is None or not isinstance(card, Sm) or find_recipe(torch, facts, measured=True) is None:
         return None
     cuda = ".".join(cuda.split(".")[:2])
-    cost = graft_cost(torch, facts)
-    if cost is None or not graft_kits(cuda, (card,), facts):
-        return None
     time = planned_time(torch, (card,), threads or _USUAL_THREADS, facts)
-    assert time is not None
+    if time is None or not graft_kits(cuda, (card,), facts):
+        return None
     release = torch.split("+")[0]
     minutes = f"about {spoken_minutes(*time.minutes)} on {time.jobs} cores"
     return f"a graft gives torch {release} code for {card} in {minutes}: rekindle graft torch=={release} --gpu {card}"

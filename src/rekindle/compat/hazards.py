@@ -110,9 +110,7 @@ def ever_supported(gpu: Gpu, facts: Facts) -> CompatAnswer:
         if gpu.arch < oldest.gfx:
             text = f"ROCm never supported {gpu.arch}: it begins with {oldest.gfx}"
             return CompatAnswer("no", "gpu-unsupported", text, oldest.source[0])
-    if isinstance(gpu.arch, Xe):
-        xe = facts.xe_generation(gpu.arch)
-        if xe is None or xe.torch is None:
-            text = f"no torch drives {xe.title if xe else gpu.arch}: the XPU wheels begin with Arc and Core Ultra"
-            return CompatAnswer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
+    if isinstance(gpu.arch, Xe) and ((xe := facts.xe_generation(gpu.arch)) is None or xe.torch is None):
+        text = f"no torch drives {xe.title if xe else gpu.arch}: the XPU wheels begin with Arc and Core Ultra"
+        return CompatAnswer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
     return CompatAnswer("yes" if gpu.arch else "unknown")

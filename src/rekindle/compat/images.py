@@ -96,22 +96,18 @@ def _nvidia_coverage(code: GpuCode, split: SplitTargets, card: Sm, facts: Facts)
     if not split.sass and not split.ptx and not split.lto:
         return Coverage("none", f"has AMD code only, and {card} is NVIDIA", code.source, code="gpu-vendor")
     answers = [(sass_runs(sm, card, code.cuda, facts), sm) for sm in split.sass]
-    fitting = [sm for runs, sm in answers if runs]
-    if fitting:
+    if fitting := [sm for runs, sm in answers if runs]:
         best = max(fitting)
         way = "holds" if best == card else f"holds {best} code, which runs on"
         return Coverage("native", f"{way} {card}", code.source, code="gpu-native", target=str(best))
-    jit = [sm for sm in split.ptx if ptx_runs(sm, card)]
-    if jit:
+    if jit := [sm for sm in split.ptx if ptx_runs(sm, card)]:
         best = max(jit)
         text = f"holds only PTX ({best.compute}), which the driver must compile for {card}"
         return Coverage("jit", text, code.source, code="gpu-only-ptx", target=best.compute)
-    late = [sm for sm in split.lto if ptx_runs(sm, card)]
-    if late:
+    if late := [sm for sm in split.lto if ptx_runs(sm, card)]:
         text = f"holds only LTO code ({max(late).lto}), which nvJitLink compiles for {card} at run time"
         return Coverage("jit", text, code.source, code="gpu-only-lto", target=max(late).lto)
-    doubtful = [sm for runs, sm in answers if runs is None]
-    if doubtful:
+    if doubtful := [sm for runs, sm in answers if runs is None]:
         text = f"holds {max(doubtful)} code; whether {card} runs it depends on the CUDA that made it, not known here"
         return Coverage("unknown", text, code.source, code="gpu-toolkit-not-told", target=str(max(doubtful)))
     listed = " ".join(sorted(code.targets, key=_arch_order))
@@ -152,6 +148,8 @@ def _features_fit(codes: Sequence[Iterable[str]], card: Gfx, facts: Facts) -> bo
             (settings if switch.fixed else usual).update(stands)
     wanted = [_settings(features) for features in codes]
     unset = sorted({name for features in wanted for name in features} - set(settings))
+    if len(unset) > 8:  # LLVM knows two; a stranger's library may name as many as it likes, and each doubles the ways
+        return None
     ways = [dict(zip(unset, signs, strict=True)) for signs in itertools.product("+-", repeat=len(unset))]
     runs = [any(features.items() <= (settings | way).items() for features in wanted) for way in ways]
     if len(set(runs)) == 1:
@@ -168,10 +166,8 @@ def _settings(features: Iterable[str]) -> dict[str, str]:
 def _amd_coverage(code: GpuCode, split: SplitTargets, card: Gfx, system: str | None, facts: Facts) -> Coverage:
     if not split.gfx:
         return Coverage("none", f"has NVIDIA code only, and {card} is AMD", code.source, code="gpu-vendor")
-    runs = amd_runs(split.gfx, card, facts)
-    if runs:
-        gap = find_gap(card, code.rocm, code.publisher, facts)
-        if gap is not None:
+    if runs := amd_runs(split.gfx, card, facts):
+        if (gap := find_gap(card, code.rocm, code.publisher, facts)) is not None:
             text = f"lists {card}, but its {gap.library} (ROCm {code.rocm}) has no files for it"
             return Coverage("none", text, gap.source[0], code="gpu-math-library")
         best = next((name for name in split.gfx if amd_runs((name,), card, facts)), None)
@@ -193,8 +189,7 @@ def _amd_coverage(code: GpuCode, split: SplitTargets, card: Gfx, system: str | N
 def _amd_unknown(code: GpuCode, split: SplitTargets, card: Gfx, facts: Facts) -> Coverage:
     """Why it is unknown: a switch, SPIR-V alone, or a generic target newer than our tables."""
     near = [name for name in split.gfx if amd_runs((name,), card, facts) is None]
-    switched = [name for name in near if ":" in name]
-    if switched:
+    if switched := [name for name in near if ":" in name]:
         switches = ", ".join(sorted({feature[:-1] for name in switched for feature in name.split(":")[1:]}))
         text = f"has code for {card} only as {' '.join(switched)}; how {switches} stands on it is not known here"
         return Coverage("unknown", text, code.source, code="gpu-switch", target=switched[0])

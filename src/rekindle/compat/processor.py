@@ -53,12 +53,10 @@ def code_starts(
     if features is None:
         return CompatAnswer("unknown", "cpu-not-told", f"what {who} can do is not known")
     have = frozenset(features)
-    lacking = missing(required, have)
-    if lacking:
+    if lacking := missing(required, have):
         text = f"{who} lacks {', '.join(lacking)}, which the code uses without asking"
         return CompatAnswer("no", "cpu-isa", text, want=", ".join(lacking))
-    hit = [corner for corner in corners if missing([corner.isa], have)]
-    if hit:
+    if hit := [corner for corner in corners if missing([corner.isa], have)]:
         names = list(dict.fromkeys(name for corner in hit for name in corner.examples))
         sets = ", ".join(dict.fromkeys(corner.isa for corner in hit))
         text = f"{who} lacks {sets}: the wheel starts, but {', '.join(names[:4]) or 'some functions'} would crash"
@@ -92,8 +90,7 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
             text = f"whether it starts is not known, and where it does, {text}"
             return CompatAnswer("unknown", "cpu-not-seen", text, crash.source[0])
         return CompatAnswer("partly", "cpu-seen-crashing", f"starts, but {text}", crash.source[0])
-    good = _nearest_run([row for row in equal_or_less if row.result == "passes"], torch)
-    if good is not None:
+    if (good := _nearest_run([row for row in equal_or_less if row.result == "passes"], torch)) is not None:
         text = f"seen running on an emulated {good.cpu}, which can do no more: torch {good.torch}"
         return CompatAnswer("yes", "cpu-seen-running", text, good.source[0])
     return CompatAnswer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
@@ -111,8 +108,7 @@ def choosing(features: Iterable[str]) -> frozenset[str]:
 
 def _nearest_run(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
     """The row of this release; else the newest older row, if there is a newer row too, so that it lies between."""
-    exact = next((row for row in rows if compare(row.torch, torch) == 0), None)
-    if exact is not None:
+    if (exact := next((row for row in rows if compare(row.torch, torch) == 0), None)) is not None:
         return exact
     older = [row for row in rows if compare(row.torch, torch) < 0]
     newer = [row for row in rows if compare(row.torch, torch) > 0]

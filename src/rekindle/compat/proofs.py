@@ -58,8 +58,7 @@ def read_record(given: GivenRecord, check: CheckSignature) -> WeighedRecord:
 def weigh_records(
     records: Iterable[GivenRecord], check: CheckSignature, facts: Facts, *, redact: Callable[[str], str]
 ) -> tuple[WeighedRecord, ...]:
-    """Each record with its standing. ``redact`` takes names and secrets out of text: a record in which it finds any is
-    doubtful."""
+    """Each record with its standing. ``redact`` takes names and secrets out of text: one that holds any is doubtful."""
     weighed = []
     for record in records:
         weighing = read_record(record, check)

@@ -23,8 +23,7 @@ def find_replaced(
     by_name = {canonicalize_name(record.name): record for record in records}
     replaced = []
     for name, was in expected.items():
-        now = by_name.get(canonicalize_name(name))
-        if now is None:
+        if (now := by_name.get(canonicalize_name(name))) is None:
             replaced.append(Replaced(name=name, was=was, why=f"{name} {was} is gone: somebody uninstalled it."))
         elif not same_build(was, now.version):
             culprits = tuple(find_culprits(name, was, now, records))

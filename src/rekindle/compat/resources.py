@@ -73,8 +73,7 @@ def first_shortage(demands: Iterable[Demand], room: Callable[[str], Room | None]
     file system cannot be told counts by itself."""
     used: dict[object, int] = {}
     for demand in demands:
-        reply = room(demand.place)
-        if reply is None or demand.bytes is None:
+        if (reply := room(demand.place)) is None or demand.bytes is None:
             continue
         device, free = reply
         disk = demand.place if device is None else device
@@ -170,13 +169,11 @@ def install_line(packages: Sequence[str], manager: supply.Manager, *, root: bool
     return f"{'' if root else 'sudo '}{manager.install} {' '.join(packages)}"
 
 
-def rocm_packages(
-    names: Iterable[str], manager: supply.Manager, home: str, facts: Facts | None = None
-) -> tuple[str, ...]:
+def rocm_packages(names: Iterable[str], manager: supply.Manager, home: str) -> tuple[str, ...]:
     """The packages that bring these parts of ROCm to the one in ``home``: the distribution's below /usr, else AMD's.
     The two must not be mixed: a library beside the other maker's ROCm is not found, or has another version."""
     maker = "distribution" if PurePosixPath(home).is_relative_to("/usr") else "amd"
-    for row in (facts or load_facts()).supply.rocm:
+    for row in load_facts().supply.rocm:
         if (row.manager, row.maker) == (manager.name, maker):
             return tuple(dict.fromkeys(row.named.get(name, row.pattern.format(name=name.lower())) for name in names))
     return ()

@@ -53,8 +53,7 @@ def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=1024)
 def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> CompatAnswer:
     """Can nvcc of this toolkit make code for the card? *partly*: only for an older sibling, whose code runs there."""
-    row = facts.toolkit(cuda)
-    if row is None:
+    if (row := facts.toolkit(cuda)) is None:
         return CompatAnswer("unknown", "cuda-not-known", f"CUDA {cuda} is not in our tables")
     if sm in row.sass:
         return CompatAnswer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
@@ -63,8 +62,7 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
     want = None if not able else able[-1] if sm < row.sass[0] else able[0]
     called = f"{sm} ({sm.dotted}, {name})" if name else f"{sm} ({sm.dotted})"
     text = f"CUDA {cuda} cannot compile for {called}; its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
-    near = emits_for(cuda, sm, facts)
-    if near is not None:
+    if (near := emits_for(cuda, sm, facts)) is not None:
         text += f"; its {near} code runs there too (TORCH_CUDA_ARCH_LIST={near.dotted})"
         return CompatAnswer("partly", "cuda-cannot-target-arch", text, row.source[0], want)
     return CompatAnswer("no", "cuda-cannot-target-arch", text, row.source[0], want)
@@ -74,8 +72,7 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
 def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
     """What nvcc of this toolkit is told to compile for a card: the card itself, else the newest code that runs on
     it (sm_86 for sm_89 before CUDA 11.8); None where it has neither."""
-    row = facts.toolkit(cuda)
-    if row is None or sm in row.sass:
+    if (row := facts.toolkit(cuda)) is None or sm in row.sass:
         return sm
     return max((code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)), default=None)
 
@@ -91,9 +88,7 @@ def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
     if high is None:
         return None
     major = key(version)[0]
-    if low is None or major > high:
-        return major <= high
-    return reaches(version, low)
+    return major <= high if low is None or major > high else reaches(version, low)
 
 
 def compiler_span(row: CudaToolkit, kind: str) -> str:
@@ -146,8 +141,7 @@ def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, fact
     """Has this cuDNN code for the card? *partly*: all works but what cuDNN does."""
     if cudnn is None or cuda is None or not isinstance(card, Sm):
         return CompatAnswer("unknown")
-    floor = cudnn_floor(cudnn, cuda, facts)
-    if floor is None:
+    if (floor := cudnn_floor(cudnn, cuda, facts)) is None:
         return CompatAnswer("unknown")
     if card >= floor.oldest:
         return CompatAnswer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)

@@ -1,6 +1,5 @@
-"""What the world allows, as sourced tables. ``load_facts()`` gives the :class:`Facts` of this installation; each table
-is read when it is first asked for. Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in
-:mod:`rekindle.compat.cpu_names`."""
+"""What the world allows, as sourced tables, each read when it is first asked for. Lookups by GPU name and PCI id are in
+:mod:`rekindle.facts.gpus`, by CPU name in :mod:`rekindle.compat.cpu_names`."""
 
 import functools
 import os

@@ -34,10 +34,8 @@ _MAKERS = {
 }
 _VENDORS: dict[type[GpuArch], Vendor] = {Sm: "nvidia", Gfx: "amd", Xe: "intel"}
 VENDOR_NUMBERS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
-_KIT = re.compile(
-    r"\([^)]*\)|\b\d+ ?GB\b|\b(?:engineering|reference|developer|dev|devkit|kit|module|super|industrial)\b",
-    re.IGNORECASE,
-)
+_KIT_WORDS = "engineering|reference|developer|dev|devkit|kit|module|super|industrial"
+_KIT = re.compile(rf"\([^)]*\)|\b\d+ ?GB\b|\b(?:{_KIT_WORDS})\b", re.IGNORECASE)
 _PCI = re.compile(r"(?:0x)?(10de|1002|8086)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
 _DOTTED = re.compile(r"\d{1,2}\.\d")
 _SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")

@@ -129,8 +129,7 @@ def _as_module(names: list[str]) -> re.Pattern[str]:
 def _span(module: str, *patterns: re.Pattern[str]) -> Span | None:
     """Of what any of the patterns is, as long as the modules around it are there."""
     parts = module.split(".")
-    history = _load(parts[0])
-    if history is None:
+    if (history := _load(parts[0])) is None:
         return None
     modules = [".".join(parts[: at + 1]) for at in range(1, len(parts))]
     around = _releases(history, _as_module(modules)) if modules else (None, None)
@@ -149,9 +148,8 @@ def _without_open(releases: list[str | None]) -> list[str]:
 
 def _releases(history: _HistoryFile, pattern: re.Pattern[str]) -> tuple[str | None, str | None]:
     """The last release that something came with, and the first that it is gone from."""
-    came, gone = (
-        [release for release, names in table.items() if pattern.search(names)] for table in (history.came, history.gone)
-    )
+    came = [release for release, names in history.came.items() if pattern.search(names)]
+    gone = [release for release, names in history.gone.items() if pattern.search(names)]
     return came[-1] if came else None, gone[0] if gone else None
 
 

@@ -307,8 +307,7 @@ class Facts:
 
     def is_pypi_default(self, version: str, flavour: str, platform: facts.Platform, python: str | None = None) -> bool:
         """Does a plain ``pip install torch`` give this flavour there (to this Python)?"""
-        row = self.release(version)
-        if row is None or row.pypi.get(platform) != flavour:
+        if (row := self.release(version)) is None or row.pypi.get(platform) != flavour:
             return False
         return python is None or python in row.pythons.get(platform, ())
 

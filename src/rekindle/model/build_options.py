@@ -94,8 +94,7 @@ class BuildOptions(CompilerOptions, frozen=True, kw_only=True):
 
 def memory_budget(text: str) -> int:
     """Bytes for all compilers together: ``16``, ``8G``, ``1500M``."""
-    size = parse_size(text)
-    if size < MIN_MEMORY_BYTES:
+    if (size := parse_size(text)) < MIN_MEMORY_BYTES:
         raise BadInput(f"{text!r} is too small for any compiler", remedy="write for example 8G or 1500M")
     return size
 

@@ -76,9 +76,8 @@ class ListedWheel(Part, frozen=True, kw_only=True):
 
 
 class WheelList(Document, frozen=True, kw_only=True):
-    """The payload of a wheelhouse's signed list. ``house`` is the wheelhouse's own number, the same in all its lists;
-    ``serial`` grows with every list; times are UTC, ISO 8601; ``files`` are the digests of every other public file
-    (pages, metadata, statements, variants), by their place in the house."""
+    """The payload of a wheelhouse's signed list. ``house`` is its own number, the same in all its lists; ``serial``
+    grows with each; times are UTC, ISO 8601; ``files`` are digests of every other public file, by its place."""
 
     kind: Literal["rekindle-wheel-list"] = "rekindle-wheel-list"
     name: str

@@ -1,7 +1,6 @@
-"""Rows about what runs beside torch: packages, their wheels, their sources, the forks that go further, and the
-applications that bring a torch of their own. A package is ``extension`` (compiled against one torch), ``python`` (no
-compiled code of its own; Triton or torch compiles at run time) or ``own`` (brings its own libraries and does not care
-which torch is there)."""
+"""Rows about what runs beside torch: packages, their wheels and sources, forks that go further, and applications that
+bring a torch of their own. A package is ``extension`` (compiled against one torch), ``python`` (Triton or torch
+compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there)."""
 
 from typing import Literal
 

@@ -180,9 +180,8 @@ class Flavour(Row, frozen=True, kw_only=True):
 
 class CompanionWheel(Row, frozen=True, kw_only=True):
     """A version of torchvision or torchaudio: the torch releases it goes with, and where wheels of it exist. ``pypi``
-    holds the Pythons per platform on PyPI, ``pythons`` those on PyTorch's own indexes where they differ. ``indexes``
-    and ``absent`` are flavours whose index is known to have it, or not to; other flavours are unknown. ``lacks`` names
-    single gaps (``cu111 windows``)."""
+    holds the Pythons per platform there, ``pythons`` those on PyTorch's own indexes where they differ. ``indexes`` and
+    ``absent`` are flavours whose index has it, or not; others are unknown. ``lacks``: gaps (``cu111 windows``)."""
 
     package: str
     version: str
@@ -351,9 +350,8 @@ class Manylinux(Row, frozen=True, kw_only=True):
 
 
 class Hazard(Row, frozen=True, kw_only=True):
-    """Something known to go wrong in a combination. Empty conditions match everything; a toolkit that lies in one of
-    the folders ``spares`` is not met by it. ``wrong``: it runs, and what it computes is not right. ``env`` is for a
-    build; ``running`` are variables to be set whenever torch is used."""
+    """Something known to go wrong. Empty conditions match everything; a toolkit in a folder of ``spares`` is not met.
+    ``wrong``: it runs and computes what is not right. ``env`` is for a build, ``running`` for using torch."""
 
     id: str
     concerns: Literal["wheel", "build", "both"]

@@ -1,6 +1,5 @@
-"""A farm as a build sees it: the folder that describes it, what its scheduler says now, and who compiled what. A farm
-is sccache's own scheduler, servers and clients; its folder holds their configuration in sccache's own form, and
-``farm.toml``, which is ours. A *slot* is one compiler that a worker runs at a time."""
+"""A farm as a build sees it: its folder, what its scheduler says now, and who compiled what. It is sccache's own
+scheduler, servers and clients; ``farm.toml`` is ours. A *slot* is one compiler that a worker runs at a time."""
 
 from pathlib import Path
 from typing import Literal
@@ -20,8 +19,7 @@ class FarmFolder:
         self.table = root / "farm.toml"  # what we know of it ourselves: a :class:`Farm`
         self.scheduler = root / "scheduler.conf"  # for ``sccache-dist scheduler --config``
         self.client = root / "client.conf"  # for ``SCCACHE_CONF`` of whoever builds
-        # Workers that returned other bytes than this machine's compiler: :class:`DistrustedWorkers`.
-        self.distrusted = root / "distrusted.json"
+        self.distrusted = root / "distrusted.json"  # whose bytes differed: :class:`DistrustedWorkers`
 
 
 class FarmWorker(Part, frozen=True, kw_only=True):

@@ -50,10 +50,9 @@ class NewEntry(Part, frozen=True, kw_only=True):
 
 
 class LibraryBeside(Part, frozen=True, kw_only=True):
-    """A closed library that the wheel calls, and what it does on the card: ``code`` is *native* machine code, the
-    driver's compiler (*jit*), *none*, or *unknown*; ``inside``: linked into the wheel, where it stays. ``version`` is
-    what the wheel asks for, ``exchanged`` what it gets instead; ``off``: it is switched off when CUDA starts.
-    ``operators`` are those that do not work on the card; ``why`` says it in words."""
+    """A closed library that the wheel calls, and what it does on the card: ``code`` is *native*, compiled by the driver
+    (*jit*), *none*, or *unknown*; ``inside``: linked into the wheel, where it stays. ``version`` is what the wheel asks
+    for, ``exchanged`` what it gets; ``off``: switched off when CUDA starts. ``operators`` do not work there."""
 
     name: str
     package: str | None = None
@@ -70,9 +69,8 @@ class LibraryBeside(Part, frozen=True, kw_only=True):
 
 
 class Making(Part, frozen=True, kw_only=True):
-    """How the new code was made: from the wheel's PTX, from sources, or of its code for a chip of the same kind (twin),
-    by which tools, with which flags; what else the
-    grafted wheel has changed: requirements (``requires``: name -> requirement), and what is switched off (``off``)."""
+    """How the new code was made: from the wheel's PTX, from sources, or of code for a chip of the same kind (twin), by
+    which tools, with which flags; and what else has changed: requirements (``requires``), what is switched ``off``."""
 
     way: WayKind
     archs: tuple[str, ...]

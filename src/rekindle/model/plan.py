@@ -124,9 +124,8 @@ class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
 
 
 class Refusal(Part, frozen=True, kw_only=True):
-    """A "no" as a value: what was refused, why, and what would help. ``change`` is the change of machine or wish under
-    which the candidate would do; without one it is out. ``certain`` is False for "cannot tell"; ``departure`` marks
-    those that say only that something differs from the wish, and not why."""
+    """A "no" as a value: what was refused, why, and what would help. ``change`` of machine or wish would make it do;
+    without one it is out. ``certain`` is False for "cannot tell"; ``departure``: it only differs from the wish."""
 
     code: str
     what: str

@@ -104,8 +104,7 @@ class Progress(Protocol):
 
 def show_build(progress: Progress, view: BuildView) -> None:
     """On a panel where the listener has one, else as a step."""
-    panel = getattr(progress, "panel", None)
-    if panel is not None:
+    if (panel := getattr(progress, "panel", None)) is not None:
         panel(view)
     else:
         progress.step(view.done, view.total, view.line)

@@ -35,8 +35,7 @@ def spoken_seconds(seconds: float) -> str:
     """One duration: ``0.4 s``, ``42 s``, ``3 min 20 s``, ``5 h 04 min``, ``2 days``."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
+    if (whole := round(seconds)) < 60:
         return f"{whole} s"
     if whole < 3600:
         minutes, rest = divmod(whole, 60)
@@ -106,8 +105,7 @@ def sentence(text: str) -> str:
 def parse_size(text: str) -> int:
     """Bytes. ``500b`` is the only way to write bytes themselves."""
     trimmed = text.strip()
-    match = _SIZE.fullmatch(trimmed)
-    if match is None:
+    if (match := _SIZE.fullmatch(trimmed)) is None:
         raise BadInput(f"{text!r} is no size", remedy="write for example 16G (or just 16) or 1500M")
     unit = (match[2] or "").lower()
     factor = _BYTES.get(unit, 1 if trimmed[-1] in "bB" else GIB)

@@ -1,13 +1,8 @@
 """What a build takes from elsewhere: third parties of its tree, packages, container images, and memory, disk and time.
 
-Where a third party comes from is one concept for every kind of tree:
-
-``submodule``  the folder as git brings it
-``system``     a library of this machine, which settings name to the tree
-``copy``       headers that a distribution keeps beside the tree
-``index``      headers that a package of the package index holds
-``stand-in``   a few lines of ours
-``off``        left out of the build by a setting, or used by nothing in it"""
+A third party comes as ``submodule`` (the folder as git brings it), ``system`` (a library of this machine, which
+settings name to the tree), ``copy`` (headers that a distribution keeps beside the tree), ``index`` (headers that a
+package of the index holds), ``stand-in`` (a few lines of ours) or ``off`` (left out by a setting, or not used)."""
 
 from typing import Annotated, Literal, NamedTuple
 

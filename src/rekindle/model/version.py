@@ -79,8 +79,7 @@ def same_prefix(version: str, prefix: str) -> bool:
 def _clauses(spec: str) -> tuple[tuple[str, str, bool], ...]:
     parsed = []
     for part in spec.split(","):
-        match = _CLAUSE.fullmatch(part)
-        if match is None:
+        if (match := _CLAUSE.fullmatch(part)) is None:
             raise NotAVersion(f"{part.strip()[:60]!r} is no version condition (write 2.6, ==2.6.0 or >=2.1,<2.4)")
         parsed.append((match[1] or "", match[2], bool(match[3])))
     return tuple(parsed)

@@ -65,9 +65,8 @@ class KeptTrials(Document, frozen=True, kw_only=True):
 
 
 class ArchSet(Part, frozen=True, kw_only=True):
-    """``count`` containers hold code for exactly these architectures. ``origin``: the wheel's *own* kernels;
-    *specialised* ones for a few chips beside general ones; a vendor's *static* library linked in; *other* where nothing
-    tells. ``kernels`` names who is inside, where it was read."""
+    """``count`` containers hold code for exactly these architectures. ``origin``: the wheel's *own*, *specialised* for
+    a few chips beside general ones, a vendor's *static* library, or *other*. ``kernels``: who is inside."""
 
     archs: tuple[str, ...]
     count: int
@@ -168,11 +167,10 @@ class GuardUse(Part, frozen=True, kw_only=True):
 
 class WheelCpu(Part, frozen=True, kw_only=True):
     """``required`` is what every CPU must have: the unconditional uses, less those in one corner of a library that
-    dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, but whether that
-    path is ever taken on an old CPU cannot be told statically; ``silent`` instructions (lzcnt) give wrong numbers on
-    an old CPU instead of stopping. ``untold`` is what may or may not be needed by everybody: where it asks more than
-    ``required`` does, ``runs_from`` is None and ``at_least`` says what is certain. ``at_load`` is executed whenever the
-    libraries are loaded: without it nothing starts."""
+    dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, maybe never on an
+    old one; ``silent`` instructions (lzcnt) give wrong numbers there instead of stopping. ``untold`` is what may or may
+    not be needed by everybody: where it asks more than ``required`` does, ``runs_from`` is None and ``at_least`` says
+    what is certain. ``at_load`` is executed whenever the libraries are loaded: without it nothing starts."""
 
     arch: str | None = None
     unconditional: tuple[IsaUse, ...] = ()

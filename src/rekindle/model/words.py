@@ -51,9 +51,8 @@ class TableWarning(Part, frozen=True, kw_only=True):
 
 
 class TableAnswer(Part, frozen=True, kw_only=True):
-    """One answer: what follows ``pip install`` (one list per call), variables to set whenever torch is used, and places
-    in the list of warnings. ``cpu`` is what to install instead where there is no wheel for the card. ``python`` is the
-    one it is for, which another than the asked one may be."""
+    """One answer: what follows ``pip install`` (one list per call), variables for whenever torch is used, and places in
+    the warnings. ``cpu`` is what to install without a wheel for the card; ``python`` may not be the one asked."""
 
     answer: Answer
     torch: str | None = None

@@ -1,11 +1,9 @@
-"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one, with the name
-its wheel will have; and the command that fixes what is not ready, by the package manager of the system (fixes.toml).
-``2.0.1+rekindle.cu118.sm35``: a wheel carries the tree's own version, plus a local part that says who built it for
-what: our name, the variant, and the architectures where they are few enough to read."""
+"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one, with its wheel's
+name; and the command that fixes what is not ready (fixes.toml). ``2.0.1+rekindle.cu118.sm35``: a wheel carries the
+tree's own version, plus who built it for what: our name, the variant, and the architectures where they are few."""
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -117,8 +115,7 @@ class ExaminedMachine(msgspec.Struct, frozen=True, kw_only=True):
         return self.machine.os.system == "windows"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedBuild:
+class PlannedBuild(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be built. ``tree`` is None before there is one; ``place`` is where it will lie. ``packages`` are what
     pip must bring where other things come first (in ``build`` making the environment is the first thing, so nothing is
     asked). ``workspace`` is where all but the build tree goes (default: there), ``places`` where later phases write."""
@@ -131,7 +128,7 @@ class PlannedBuild:
     ninja: str | None = None
     packages: tuple[str, ...] = ()
     workspace: Path | None = None
-    places: Mapping[DiskPhase, Path] = field(default_factory=dict)
+    places: Mapping[DiskPhase, Path] = {}
 
     @property
     def recipe(self) -> BuildRecipe:
@@ -176,9 +173,8 @@ def build_check(
 
 
 def wheel_version(plan: Plan, tree: SourceTree) -> str:
-    """PEP 440: the local part is letters, digits and dots. For torch the plan's version counts: version.txt of a
-    release tag still says 1.13.0a0. What the recipe's own version says after a hyphen (``+cpu-ivybridge``) tells wheels
-    apart that are alike in all else."""
+    """PEP 440: the local part is letters, digits and dots. For torch the plan's version counts: version.txt of a tag
+    still says 1.13.0a0. What follows a hyphen in the recipe's (``+cpu-ivybridge``) tells like wheels apart."""
     public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
     numbers = [arch.replace("+PTX", "ptx").removeprefix("sm_").replace(".", "") for arch in plan.arch_list]
     archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]

@@ -104,8 +104,7 @@ def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: 
     if (nvcc := find_nvcc(host, settings, cuda)) is None:
         remedy = f"install CUDA {cuda}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells"
         raise MissingTool(f"the plan wants CUDA {cuda}, but there is no nvcc on this machine", remedy=remedy)
-    release = nvcc_release(host, nvcc)
-    if release and not is_release(release, cuda):
+    if (release := nvcc_release(host, nvcc)) and not is_release(release, cuda):
         releases = {path: nvcc_release(host, path) or "unknown" for path in every_nvcc(host) if path != nvcc}
         others = "".join(f", {path} is {other}" for path, other in releases.items())
         or_else = f"the same command with --set CUDA_HOME=DIR of a toolkit {cuda}"
@@ -139,8 +138,7 @@ def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
     plan, settings = build.plan, build.settings
     if plan.cuda is None or host.system != "linux":
         return
-    nvcc = find_nvcc(host, settings, plan.cuda)
-    if nvcc is None:
+    if (nvcc := find_nvcc(host, settings, plan.cuda)) is None:
         return  # the compiler check has said so
     yield from _check_targets(host, nvcc, plan.arch_list)
     if plan.project != "torch":
@@ -163,8 +161,7 @@ def _check_targets(host: Host, nvcc: str, archs: Sequence[str]) -> Checks:
     if not targets:
         return
     names = [f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs]
-    lacks = [name for name in names if name not in targets]
-    if lacks:
+    if lacks := [name for name in names if name not in targets]:
         known = sorted(targets, key=lambda name: int(re.sub(r"\D", "", name)))
         text = f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {known[0]} to {known[-1]}"
         raise BadInput(text, remedy=f"rekindle plan --build --gpu {lacks[0]}")
@@ -216,8 +213,7 @@ def _check_nccl(host: Host, settings: Mapping[str, str]) -> Checks:
     env = dict(settings)
     if root := env.get("NCCL_ROOT") or env.get("NCCL_ROOT_DIR"):
         env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
-    lacks = find_lacks(host, [need], env)
-    if lacks:
+    if lacks := find_lacks(host, [need], env):
         raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=bring_lacking(host, lacks))
     yield build_check("nccl", "ok", "nccl.h and libnccl")
 

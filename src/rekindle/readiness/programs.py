@@ -152,8 +152,7 @@ def check_linker(host: Host, interpreter: Interpreter) -> Checks:
 def compiler_of_machine(case: ExaminedMachine) -> Checks:
     """Any C++ compiler that torch is built with here."""
     kinds = "msvc" if case.windows else "gcc or clang"
-    good = build_compilers(case.machine.compilers, case.machine.os.system)
-    if good:
+    if good := build_compilers(case.machine.compilers, case.machine.os.system):
         yield build_check("compiler", "ok", f"{good[0].kind} {good[0].version}", want=kinds)
     else:
         yield build_check("compiler", "fail", want=f"a C++ compiler ({kinds})", fix=case.fix("compiler"))

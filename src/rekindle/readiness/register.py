@@ -74,8 +74,7 @@ def check_build(host: Host, build: PlannedBuild) -> tuple[Check, ...]:
 
 def refuse_unready(checks: Sequence[Check]) -> None:
     """Raise with everything that is missing, and the lines that bring it."""
-    failed = [check for check in checks if check.status == "fail"]
-    if failed:
+    if failed := [check for check in checks if check.status == "fail"]:
         fixes = dict.fromkeys(check.fix for check in failed if check.fix)
         problems = "; ".join(check.found or check.id for check in failed)
         raise NotReady(f"this machine is not ready for the build: {problems}", remedy="\n".join(fixes) or None)

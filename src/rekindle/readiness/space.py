@@ -84,12 +84,10 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
     plan, tree = build.plan, build.tree
     demands = demands_of(plan, places, tree)
     room = free_space(host)
-    disk = room(str(places["compile"]))
-    if disk is not None and disk[1] < START_FREE_BYTES:
+    if (disk := room(str(places["compile"]))) is not None and disk[1] < START_FREE_BYTES:
         text = f"only {disk[1] / GIB:.1f} GiB are free where {places['compile']} lies"
         raise BadInput(text, remedy=_make_room("compile"))
-    short = first_shortage(demands, room)
-    if short is not None:
+    if (short := first_shortage(demands, room)) is not None:
         before = f" beside {spoken_bytes(short.before)} of earlier phases" if short.before else ""
         text = f"{short.demand.phase} needs {spoken_bytes(short.demand.bytes or 0)}{before} at {short.demand.place}"
         raise BadInput(f"{text}, and {spoken_bytes(short.free)} are free there", remedy=_make_room(short.demand.phase))

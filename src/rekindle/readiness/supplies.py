@@ -47,8 +47,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
         rows += [row for row in parts_for(build.release, cuda=plan.cuda) if row.folder in folders]
     elif recipe.packages and recipe.origin not in ("git", "tarball"):
         rows += parts_for(build.release, cuda=plan.cuda)
-    lacks = find_lacks(host, rows, recipe.env)
-    if not lacks:
+    if not (lacks := find_lacks(host, rows, recipe.env)):
         demands = ("headers", "any_header", "libraries", "any_library", "programs")
         demanding = [row for row in rows if any(getattr(row, name) for name in demands)]
         yield build_check("third-parties", "ok", f"{len(demanding)} libraries taken from this system, all there")
@@ -60,8 +59,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
 
 def submodules_for_build(host: Host, build: PlannedBuild) -> Checks:
     """Third parties that the tree should hold itself."""
-    tree = build.tree
-    if tree is None or not tree.missing_submodules:
+    if (tree := build.tree) is None or not tree.missing_submodules:
         return
     fixes = (part.fix for part in tree.parts if not part.ready and part.fix)
     fix = next(fixes, f"rekindle source fill {tree.root}")
@@ -165,8 +163,7 @@ def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Ma
         places[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
     lacks = find_lacks(host, needs.values(), places)
     for asked in (True, False):
-        short = [lack for lack in lacks if needs[lack.need.name].asked is asked]
-        if not short:
+        if not (short := [lack for lack in lacks if needs[lack.need.name].asked is asked]):
             continue
         words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
         switches = " ".join(f"--set {needs[lack.need.name].switch}=0" for lack in short)
@@ -175,6 +172,5 @@ def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Ma
         fix = bring_lacking(host, short) or f"install the development packages of {names}"
         fix += f"   # or build without: the same command with {switches}" if asked else ""
         yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", problem, fix=fix)
-    present = [name for name in needs if name not in {lack.need.name for lack in lacks}]
-    if present:
+    if present := [name for name in needs if name not in {lack.need.name for lack in lacks}]:
         yield build_check("libraries-there", "ok", ", ".join(present))

@@ -80,6 +80,12 @@ def test_a_sure_answer_holds_for_every_setting(codes: list[str], chip: str, xnac
         assert said is unsaid
 
 
+def test_more_switches_than_anybody_has_are_not_tried_out() -> None:
+    """Each doubles the ways to try: thirty would be a thousand million."""
+    code = ":".join(("gfx90a", *(f"switch{number}+" for number in range(30))))
+    assert amd_runs([code], parse_gfx("gfx90a"), FACTS) is None
+
+
 def test_generic_targets_are_for_code_and_no_card() -> None:
     assert str(parse_gfx_code("gfx9-4-generic:xnack+")) == "gfx9-4-generic:xnack+"
     with pytest.raises(ValueError, match="no AMD architecture"):
