@@ -9,9 +9,8 @@ from typing import Any
 from rekindle.host.workspace import Workspace
 from rekindle.journey import up
 from rekindle.journey.walk import Walk
-from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build import BuildFailure, BuildResult, BundleReport
 from rekindle.model.build_options import BuildOptions
-from rekindle.model.bundle import BundleReport
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.journey import Journey, UpOptions
 from rekindle.model.machine import Machine, Os

@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from rekindle.bundle.trim import trim
-from rekindle.model.arch import Sm, parse_sm, sass_runs_on
+from rekindle.compat.toolkit import sass_runs_on
+from rekindle.model.arch import Sm, parse_sm
 
 WHERE = "import json,torch;c=torch.cuda.get_device_capability();print(json.dumps([torch.__path__[0],*c]))"
 SMOKE = (

@@ -24,8 +24,7 @@ import msgspec
 from rekindle.api.proofs import record_of
 from rekindle.model.document import encode, load
 from rekindle.model.machine import Machine
-from rekindle.model.proof import ProofCheck, ProofRecord, card_of
-from rekindle.model.verify import VerifyReport
+from rekindle.model.verify import ProofCheck, ProofRecord, VerifyReport, card_of
 
 EVIDENCE = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 RECORDS = EVIDENCE / "records"

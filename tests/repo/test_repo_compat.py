@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "rekindle"
 # compat/ judges; model/ and facts/ define and hold; formats/ reads numbers out of files.
 ROOMS_THAT_MAY = ("compat", "model", "facts")
-JUDGES = {"sass_runs_on", "ptx_runs_on", "gfx_rule", "GfxRule"}
+JUDGES = {"sass_runs_on", "amd_runs"}
 COLUMNS = {
     "driver_linux", "driver_windows", "minor_driver_linux", "minor_driver_windows", "driver_end", "next_branch",
     "sm_alone", "sm_same", "sm_feature", "math_gap", "gcc_max", "clang_max", "clang_min", "msvc_below", "msvc_from",
@@ -74,8 +74,8 @@ def test_nobody_else_knows_what_runs_where(path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from rekindle.model.arch import sass_runs_on",
-        "x = facts.gfx_rule.runs(a, b)",
+        "from rekindle.compat.toolkit import sass_runs_on",
+        "x = images.amd_runs(a, b, facts)",
         "x = row.minor_driver_linux",
         "x = row.gcc_max",
         "OLDEST = Sm(3, 5)",

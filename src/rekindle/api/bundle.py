@@ -12,7 +12,7 @@ from rekindle.host.files import file_state, refuse_changed, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made, was_made_here
 from rekindle.model.arch import parse_sm
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BundleReport
 from rekindle.model.progress import Progress, Silent
 
 

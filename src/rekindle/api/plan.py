@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rekindle.compat.backends import PLATFORMS
-from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
@@ -281,7 +280,7 @@ def choose_torch(
     target = machine or this_machine()
     made = plan(target, wish, wheelhouses=wheelhouses)
     build = made.build if made.answer == "build" else None
-    disk = None if made.answer == "none" else use_disk_gib(made.backend, load_facts())
+    disk = None if made.answer == "none" else load_facts().costs.use[made.backend].disk_gib
     return TorchChoice(
         **shared_fields(made, TorchChoice),
         packages=made.requests,

@@ -16,8 +16,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.redact import Redactor, redactor_here
 from rekindle.model.document import encode, load_kept, read_bounded
 from rekindle.model.machine import Machine
-from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord, card_of
-from rekindle.model.verify import VerifyReport
+from rekindle.model.verify import ProofCheck, ProofRecord, RecordReview, VerifyReport, WeighedRecord, card_of
 
 MAX_RECORDS = 20_000
 MAX_LIST_BYTES = 64 << 20

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.build.environment import build_names
 from rekindle.compat.companions import accepted_arch
-from rekindle.compat.resources import companion_downloads
+from rekindle.compat.resources import rows_for
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.files import read_head, sha256_of
@@ -173,7 +173,7 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     system = "windows" if sys.platform == "win32" else "linux_aarch64" if arm else "linux_x86_64"
     own_env, archs = package_settings(tree.project, tree.version, plan, system)
     release = (plan.torch or load_facts().releases[0]).split("+")[0]
-    unfetched = {row.switch: "0" for row in companion_downloads(tree.project, release)}
+    unfetched = {row.switch: "0" for row in rows_for(tree.project, release, load_facts().supply.download)}
     env = {**unfetched, **env, **switches, **own_env}
     if plan.cuda and plan.arch_list:
         env.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(plan.arch_list))

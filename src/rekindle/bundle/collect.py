@@ -15,7 +15,7 @@ from rekindle.formats.binary import map_binary
 from rekindle.formats.linked import Linked, link_fields
 from rekindle.formats.pe import Pe
 from rekindle.host.protocol import Host
-from rekindle.model.bundle import Left
+from rekindle.model.build import Left
 
 MAX_LIBRARIES = 2_000
 

@@ -28,7 +28,7 @@ from rekindle.formats.wheel import check_wheel
 from rekindle.host.files import sha256_of, sweep_left_behind
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import Sm
-from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
+from rekindle.model.build import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 

@@ -15,7 +15,7 @@ from rekindle import __version__
 from rekindle.formats.statement import render_bill
 from rekindle.formats.wheel import read_headers
 from rekindle.host.files import sha256_of
-from rekindle.model.bundle import Brought
+from rekindle.model.build import Brought
 from rekindle.model.toml import read_beside
 
 

@@ -21,7 +21,7 @@ from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import Container, Entry, read_containers
 from rekindle.formats.view import Malformed
 from rekindle.model.arch import Sm
-from rekindle.model.bundle import Trimmed
+from rekindle.model.build import Trimmed
 
 SECTIONS = (".nv_fatbin", ".nv_fatb", ".nvFatBi", ".nvFatBin")
 _SIZE_AT = 8  # of the u64 length in a container's header

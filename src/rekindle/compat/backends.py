@@ -14,6 +14,7 @@ from rekindle.model.machine import Gpu, Os, cpu_arch
 from rekindle.model.version import compare, same_prefix
 
 _ARCHS: dict[str | None, type[GpuArch]] = {"nvidia": Sm, "amd": Gfx, "intel": Xe}
+_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|xpu|(?:cu|jp)\d+|(?:rocm|amd)[\d.]+))?")
 
 
 class Backend(Part, frozen=True, kw_only=True):
@@ -46,8 +47,7 @@ class Backend(Part, frozen=True, kw_only=True):
 
     def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
         """The architectures to compile for, in the spelling the build wants."""
-        kind = self.arch
-        if kind is None:
+        if (kind := self.arch) is None:
             return ()
         archs = {arch for gpu in gpus for arch in (gpu.arch, *gpu.possible) if isinstance(arch, kind)}
         return tuple(_spell_arch(arch) for arch in sorted(archs))
@@ -65,8 +65,7 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
     """By the generations that the facts list for this wheel, and by the first torch that drives the card. The wheels
     hold SPIR-V too, which the driver compiles for a generation without own code."""
     source = flavour.source[0]
-    row = facts.xe_generation(gpu.arch)
-    if row is None:
+    if (row := facts.xe_generation(gpu.arch)) is None:
         return Coverage("unknown", "the card's generation is not known", source, code="gpu-arch-not-told")
     first = row.windows if platform == "windows" else row.torch
     if first is None or platform not in flavour.xpu:
@@ -81,7 +80,19 @@ def _covers_intel(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) 
     return Coverage("native", text, row.source[0], code="gpu-spirv", target="spirv")
 
 
+class PlatformName(Part, frozen=True, kw_only=True):
+    """A row of ``platforms.toml``."""
+
+    system: str
+    arch: str
+    short: str
+    exact: str
+    pixi: str | None = None
+
+
 BACKENDS = read_own(__file__, "backends.toml", dict[Name, Backend])
+PLATFORM_NAMES = read_own(__file__, "platforms.toml", dict[Platform, PlatformName])
+PLATFORMS: dict[tuple[str, str], Platform] = {(row.system, row.arch): name for name, row in PLATFORM_NAMES.items()}
 
 
 def flavour_backend(flavour: Flavour) -> Name:
@@ -94,23 +105,6 @@ def backend_of(vendor: str) -> Name | None:
     return next((name for name, backend in BACKENDS.items() if vendor == backend.vendor), None)
 
 
-_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|xpu|(?:cu|jp)\d+|(?:rocm|amd)[\d.]+))?")
-
-
-class PlatformName(Part, frozen=True, kw_only=True):
-    """A row of ``platforms.toml``."""
-
-    system: str
-    arch: str
-    short: str
-    exact: str
-    pixi: str | None = None
-
-
-PLATFORM_NAMES = read_own(__file__, "platforms.toml", dict[Platform, PlatformName])
-PLATFORMS: dict[tuple[str, str], Platform] = {(row.system, row.arch): name for name, row in PLATFORM_NAMES.items()}
-
-
 def platform_of(os: Os) -> Platform | None:
     """The platform whose wheels a system takes; None for one that has none."""
     return PLATFORMS.get((os.system, cpu_arch("x86_64" if os.arch is None else os.arch)))
@@ -119,12 +113,8 @@ def platform_of(os: Os) -> Platform | None:
 def find_flavour(
     version: str | None, facts: Facts, *, cuda: str | None = None, rocm: str | None = None
 ) -> Flavour | None:
-    """The published flavour of ``2.7.1+cu126``; without a local part the one with the same CUDA or ROCm.
-
-    None for a private build, whose local part is its own.
-    """
-    match = _VERSION.fullmatch(version or "")
-    if match is None or not (match[2] or cuda or rocm):
+    """The published flavour of ``2.7.1+cu126``; without a local part by its CUDA or ROCm. None for a private build."""
+    if (match := _VERSION.fullmatch(version or "")) is None or not (match[2] or cuda or rocm):
         return None
     for flavour in facts.flavours(match[1]):
         kits = ((cuda, flavour.cuda), (rocm, flavour.rocm))

@@ -1,11 +1,10 @@
-"""Does a companion run beside this torch on this machine, and how is it to be had?
-
-``judge`` walks the published wheels newest first, then forks that spare compiling, then sources, then other forks. Each
-"no" keeps its axis: what a card or a system forbids is for ever, what a torch or a Python forbids is a choice.
-"""
+"""Does a companion run beside this torch on this machine, and how is it to be had? ``judge`` walks the published wheels
+newest first, then forks that spare compiling, then sources, then other forks. Each "no" keeps its axis: what a card or
+a system forbids is for ever, what a torch or a Python forbids is a choice."""
 
 import difflib
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
@@ -71,11 +70,8 @@ class CompanionFinding(NamedTuple):
 
 def find_package(name: str, facts: Facts) -> str | None:
     """The package people mean by a name: ``flash_attn``, ``FlashAttention``."""
-    plain = _plain_name(name)
-    for package, row in facts.beside.package.items():
-        if plain in (_plain_name(package), *(_plain_name(other) for other in row.names)):
-            return package
-    return None
+    rows = facts.beside.package.items()
+    return next((p for p, row in rows if _plain_name(name) in map(_plain_name, (p, *row.names))), None)
 
 
 def near_packages(name: str, facts: Facts) -> list[str]:
@@ -86,7 +82,7 @@ def near_packages(name: str, facts: Facts) -> list[str]:
 
 
 def _plain_name(name: str) -> str:
-    return name.lower().replace("_", "-").replace("-", "").replace(" ", "")
+    return re.sub(r"[-_ ]", "", name.lower())
 
 
 def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "") -> CompanionFinding:
@@ -111,17 +107,14 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
         last = wheel.version != about.last and _is_dropped(wheel, refused)
         return finding("last" if last else "runs", wheel)
     ready = [row for row in forks if not row.stands_in]
-    early = _first_fitting([row for row in ready if row.first], at, facts, "", away)
-    if early is not None and not version:
+    if not version and (early := _first_fitting([row for row in ready if row.first], at, facts, "", away)):
         return finding("alternative", early)
     if source := _first_fitting(sources, at, facts, version, refused):
         newest = chosen_version(source, version) == about.last or not _is_dropped(source, refused)
         return finding("build" if newest else "last", source)
-    late = _first_fitting([row for row in ready if not row.first], at, facts, "", away)
-    if late is not None and not version:
+    if not version and (late := _first_fitting([row for row in ready if not row.first], at, facts, "", away)):
         return finding("alternative", late)
-    if not version:
-        refused += away
+    refused += away
     unknown = not refused or all(no.axis == "unknown" for no in _main_refusals(refused))
     return finding("unknown" if unknown else "none", None)
 
@@ -153,18 +146,15 @@ def _first_fitting(
     rows: Sequence[_Some], at: TorchSurroundings, facts: Facts, version: str, refused: list[RefusedRow]
 ) -> _Some | None:
     for row in rows:
-        nos = refusals(row, at, facts, version)
-        if not nos:
+        if not (nos := refusals(row, at, facts, version)):
             return row
         refused.append((row, nos))
     return None
 
 
 def _is_dropped(chosen: Bounds, refused: Sequence[RefusedRow]) -> bool:
-    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them.
-
-    Builds for another maker's cards are not newer versions of this one.
-    """
+    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them. Builds for another
+    maker's cards are not newer versions of this one."""
     newer = [nos for row, nos in refused if compare(row.version, chosen.version) > 0]
     ours = [nos for nos in newer if all(no.axis != "backend" for no in nos)]
     return bool(ours) and all(any(no.axis not in CHOICES for no in nos) for nos in ours)
@@ -176,13 +166,12 @@ def _main_refusals(refused: Sequence[RefusedRow]) -> tuple[No, ...]:
         return ()
     # A version nobody asked for is no obstacle worth telling, unless there is no other.
     asked = [nos for _, nos in refused if all(no.axis != "version" for no in nos)] or [nos for _, nos in refused]
-    strongest = [min(nos, key=_weakness) for nos in asked]
-    nearest = max(strongest, key=_weakness)
-    return tuple(dict.fromkeys((strongest[0], nearest)))
 
+    def weakness(no: No) -> int:
+        return _STRENGTH.index(no.axis)
 
-def _weakness(no: No) -> int:
-    return _STRENGTH.index(no.axis)
+    strongest = [min(nos, key=weakness) for nos in asked]
+    return tuple(dict.fromkeys((strongest[0], max(strongest, key=weakness))))
 
 
 def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = "") -> tuple[No, ...]:
@@ -202,13 +191,11 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
     else:
         nos += _card_refusals(row, at, facts, who, source)
     if isinstance(row, CompanionPackageWheel):
-        pythons = row.pythons.get(at.platform)
-        if pythons is None:
+        if (pythons := row.pythons.get(at.platform)) is None:
             no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {platform}.")
         elif at.python and "any" not in pythons and at.python.removesuffix("t") not in pythons:
             no("python", f"{who} has no wheel for Python {at.python} (it has {pythons[0]} to {pythons[-1]}).")
-        floor = row.glibc.get(at.platform)
-        if floor and at.glibc and compare(at.glibc, floor) < 0:
+        if (floor := row.glibc.get(at.platform)) and at.glibc and compare(at.glibc, floor) < 0:
             no("libc", f"{who} needs glibc {floor} or newer, and this system has {at.glibc}.")
     elif isinstance(row, CompanionSource | CompanionFork) and row.platforms and at.platform not in row.platforms:
         no("platform", f"{who} is not known to work on {platform}.")
@@ -247,19 +234,13 @@ def _card_refusals(row: Bounds, at: TorchSurroundings, facts: Facts, who: str, s
                 return
             code = GpuCode(targets, row.toolkit)
         elif isinstance(card, Gfx):
-            if not row.gfx:
-                continue
             code = GpuCode(tuple(str(gfx) for gfx in row.gfx), rocm=at.rocm)
         else:
             continue
-        if not code.targets:
-            continue
         coverage = covers(code, card, at.system, facts)
-        if coverage.kind == "none":
-            yield No("card", f"{who} {coverage.text}.", source)
-            return
-        if coverage.kind == "unknown":
-            yield No("unknown", f"{who}: {coverage.text}.", source)
+        if code.targets and coverage.kind in ("none", "unknown"):
+            is_known = coverage.kind == "none"
+            yield No("card" if is_known else "unknown", f"{who}{'' if is_known else ':'} {coverage.text}.", source)
             return
     sms = tuple(card for card in at.cards if isinstance(card, Sm))
     if row.toolkit and sms:

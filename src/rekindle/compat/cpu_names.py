@@ -1,9 +1,6 @@
 """From what people call a CPU, and from what it says of itself, to its microarchitecture: the one answer of every verb.
-
-A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2);
-which numbers mean which microarchitecture stands in ``cpu.toml``. A number that no row knows is unknown: it never
-falls back to the line's name.
-"""
+A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2); which
+numbers mean which microarchitecture stands in ``cpu.toml``. A number no row knows is unknown, never its line."""
 
 import re
 from collections.abc import Collection
@@ -23,6 +20,8 @@ _APART = re.compile(r"\b(i[3579]|m[357]|e[357]|w[3579]|a(?:4|6|8|10|12)|fx|(?<=x
 _MODEL = re.compile(r"(?:([a-z]{1,3}\d{0,2})-)?([a-z]{0,3})(\d[\da-z]*\+?)")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 _VERSION = re.compile(r"(.*\d)?(v[2-6])")
+_FAMILIES = dict.fromkeys(("arm64", "armv8", "armv8-a"), "aarch64")
+_FAMILIES |= dict.fromkeys(("amd64", "x64", "x86-64", "x86-64-v1"), "x86_64")
 
 
 class CpuText(NamedTuple):
@@ -73,11 +72,9 @@ def _number_fits(mask: str, suffix: tuple[str, ...] | None, model: str) -> bool:
         digits = re.match(r"\d+", model)
         if digits is None or len(digits[0]) != len(low) or not low <= digits[0] <= high:
             return False
-        tail = model[len(low) :]
-    else:
-        if len(model) < len(mask) or not all(map(_char_fits, mask, model)):
-            return False
-        tail = model[len(mask) :]
+    elif len(model) < len(mask) or not all(map(_char_fits, mask, model)):
+        return False
+    tail = model[len(low) :]
     return tail in suffix if suffix is not None else not tail[:1].isdigit()
 
 
@@ -92,14 +89,11 @@ def find_cpu(text: str, facts: Facts) -> str:
     for spelling in (lowered, re.sub(r"[\s-]+", "_", lowered), re.sub(r"[\s_-]+", "", lowered)):
         if spelling in table:
             return spelling
-    if lowered in ("arm64", "armv8", "armv8-a"):
-        return "aarch64"
-    if lowered in ("amd64", "x64", "x86-64", "x86-64-v1"):
-        return "x86_64"
+    if family := _FAMILIES.get(lowered):
+        return family
     name = take_apart(text)
-    for row in facts.cpu.name:
-        if fits(row, name):
-            return row.microarchitecture
+    if row := next((row for row in facts.cpu.name if fits(row, name)), None):
+        return row.microarchitecture
     import difflib
 
     near = " or ".join(difflib.get_close_matches(lowered, table, n=2))

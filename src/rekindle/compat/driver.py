@@ -1,18 +1,16 @@
-"""Which NVIDIA drivers run a toolkit's programs, and which still drive a card: floor and ceiling.
-
-Three facts decide. A toolkit has the driver it came with (``own``), and from CUDA 11 on any driver of the same
-major release runs its machine code (``floor``, minor-version compatibility), but compiles no PTX of it. A card
-needs a driver at least as new as the first toolkit that knew it. And NVIDIA ends old cards with a last branch.
-A driver given as a bare branch (``470``) means the newest of that branch; Windows counts on within a branch (R470
-reaches 475), so a branch ends where the next one begins. Tegra boards are not judged here: their
-driver comes with JetPack.
-"""
+"""Which NVIDIA drivers run a toolkit's programs, and which still drive a card: floor and ceiling. Three facts decide. A
+toolkit has the driver it came with (``own``), and from CUDA 11 on any driver of the same major release runs its machine
+code (``floor``, minor-version compatibility), but compiles no PTX of it. A card needs a driver at least as new as the
+first toolkit that knew it. And NVIDIA ends old cards with a last branch. A driver given as a bare branch (``470``)
+means the newest of that branch; Windows counts on within a branch (R470 reaches 475), so a branch ends where the next
+one begins. Tegra's comes with JetPack and is not judged."""
 
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import CompatAnswer
+from rekindle.compat.toolkit import toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.facts import XeGeneration
@@ -43,8 +41,7 @@ class ToolkitDriver(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def toolkit_driver(cuda: str, side: Side, facts: Facts) -> ToolkitDriver:
     """What a toolkit asks of the driver; all None where the tables do not know it."""
-    row = facts.toolkit(cuda)
-    if row is None:
+    if (row := facts.toolkit(cuda)) is None:
         return ToolkitDriver()
     windows = side == "windows"
     own = row.driver_windows if windows else row.driver_linux
@@ -72,16 +69,11 @@ class CardDrivers(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def card_drivers(sm: Sm, side: Side, facts: Facts) -> CardDrivers:
     """The drivers that know a card, from the first to the last branch."""
-    first = toolkit = source = None
-    for kit in reversed(facts.toolkits):
-        if sm in facts.cuda.toolkit[kit].sass:
-            need = toolkit_driver(kit, side, facts)
-            # What the oldest toolkit of our tables knows may be older than the tables.
-            if need.own and kit != facts.toolkits[-1]:
-                first, toolkit, source = need.own, kit, need.source
-            break
-    end = next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
-    if end is None:
+    kit = next(iter(toolkits_for(sm, facts)), None)
+    # What the oldest toolkit of our tables knows may be older than the tables.
+    need = toolkit_driver(kit, side, facts) if kit and kit != facts.toolkits[-1] else ToolkitDriver()
+    first, toolkit, source = (need.own, kit, need.source) if need.own else (None, None, None)
+    if (end := next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)) is None:
         return CardDrivers(first, toolkit, source=source)
     return CardDrivers(first, toolkit, end.branch, end.next_branch, end.source[0], end.fixes)
 
@@ -147,23 +139,19 @@ def driver_runs(
     ptx: bool = False,
     names: tuple[str, ...] = (),
 ) -> CompatAnswer:
-    """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX.
-
-    ``cuda`` None asks for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown*
-    with what is needed, or *no*). ``names`` are how to call the cards.
-    """
+    """Does this driver run programs of this toolkit on these cards (by their ``names``)? ``ptx``: only by compiling it.
+    ``cuda`` None asks for the cards alone, ``driver`` None whether any could (*unknown* with the need, or *no*)."""
     called: dict[Sm | None, str] = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
     common = common_driver(cards, side, facts)
+    old, new = (called.get(sm, sm) for sm in (common.oldest, common.newest))
     want = wanted_driver(cuda, cards, side, facts, ptx=ptx)
     if not common.exists:
-        old, new = called.get(common.oldest, common.oldest), called.get(common.newest, common.newest)
         ends = f"R{common.last} is its last branch"
         text = f"no driver serves both {old} ({ends}) and {new} (needs {common.first} or newer)"
         return CompatAnswer("no", "driver-none-for-all", text, common.source)
     floor = need.own if ptx else need.floor
     if cuda and floor and common.below is not None and branch(floor) >= common.below:
-        old = called.get(common.oldest, common.oldest)
         task = "compile its PTX" if ptx and need.floor and branch(need.floor) < common.below else f"run CUDA {cuda}"
         text = f"driver {floor} is needed to {task}, and R{common.last} is the last driver branch for {old}"
         return CompatAnswer("no", "driver-branch-ended", text, common.source)
@@ -208,9 +196,7 @@ def intel_driver(row: XeGeneration, side: Side) -> str | None:
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:
     """The newest CUDA whose own driver is no newer than this one; None for a driver older than our tables."""
     drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
-    return max(
-        (minor(cuda) for cuda, own in drivers if own is not None and reaches(driver, own)), key=key, default=None
-    )
+    return max((minor(cuda) for cuda, own in drivers if own and reaches(driver, own)), key=key, default=None)
 
 
 def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
@@ -222,10 +208,8 @@ def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
 def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
     """The CUDA number that the last driver branch of a card says; None where NVIDIA still drives it."""
     drivers = card_drivers(sm, side, facts)
-    if drivers.last is None:
-        return None
     # On Windows a branch goes by higher numbers too (R470 up to 475): it ends where the next one begins.
-    return newest_cuda(str((drivers.below or drivers.last + 1) - 1), side, facts)
+    return None if drivers.last is None else newest_cuda(str((drivers.below or drivers.last + 1) - 1), side, facts)
 
 
 @functools.lru_cache(maxsize=128)

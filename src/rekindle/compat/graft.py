@@ -5,8 +5,7 @@ vendor's libraries stay as they are, so nvcc must be of the wheel's CUDA major v
 
 A closed library (cuBLAS, cuDNN, NCCL …) of a package of its own may be exchanged for another version of the same
 package with the same soname (its first number). What nothing serves is switched off where torch has a switch for it;
-otherwise the operators that will not work are named. A library linked into the wheel stays as it is.
-"""
+otherwise the operators that will not work are named. A library linked into the wheel stays as it is."""
 
 import functools
 import heapq
@@ -23,6 +22,8 @@ from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
+from rekindle.model.document import shared_fields
+from rekindle.model.facts import Row
 from rekindle.model.graft import ClosedLibrary, GraftCost, GraftRecipe, GraftTime, LibraryBeside
 from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, minor
@@ -34,6 +35,7 @@ KEPT = (
     "the official build's ABI, so that wheels made for it (torchvision, xformers …) fit",
     "its cuDNN, cuBLAS, NCCL and MKL",
 )
+_BETTER = ("native", "jit", "override", "unknown", "none")
 
 
 @functools.lru_cache(maxsize=512)
@@ -56,17 +58,14 @@ def find_recipe(version: str, facts: Facts, package: str = "torch", *, measured:
 @functools.lru_cache(maxsize=512)
 def graft_cost(torch: str, facts: Facts) -> GraftCost | None:
     """What grafting this release took where it was measured; else what the nearest measured release took."""
-    release = Version(torch.split("+")[0])
-    rows = facts.costs.graft
-    same = next((row for row in rows if release in SpecifierSet(row.torch)), None)
-    place = _minor_place(str(release), facts)
-    return same or min(rows, key=lambda row: abs(_minor_place(row.torch, facts) - place), default=None)
 
+    def place(text: str) -> int:
+        """Of a release, or of the lowest of a specifier, among all minor releases."""
+        return facts.minors.get(minor(text.split(",")[0].lstrip("<>=~ ")), len(facts.minors))
 
-def _minor_place(text: str, facts: Facts) -> int:
-    """Of a release, or of the lowest of a specifier, among all minor releases."""
-    lowest = minor(text.split(",")[0].lstrip("<>=~ "))
-    return facts.minors.get(lowest, len(facts.minors))
+    release = torch.split("+")[0]
+    same = next((row for row in facts.costs.graft if Version(release) in SpecifierSet(row.torch)), None)
+    return same or min(facts.costs.graft, key=lambda row: abs(place(row.torch) - place(release)), default=None)
 
 
 @functools.lru_cache(maxsize=512)
@@ -131,22 +130,14 @@ def planned_time(torch: str, archs: tuple[Sm, ...], jobs: int, facts: Facts) -> 
     return graft_time(every, jobs, row)
 
 
-def graft_jobs(threads: int, memory_gib: float | None, row: GraftCost) -> int:
-    """How many compilers at once: as many as there are threads and room for."""
-    room = threads if memory_gib is None else int(memory_gib // row.job_gib)
-    return max(1, min(threads, room))
-
-
 def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int | None, facts: Facts) -> str | None:
     """A sentence that offers a graft for a card without code; None where there is no recipe or no toolkit for it."""
     if torch is None or cuda is None or not isinstance(card, Sm) or find_recipe(torch, facts, measured=True) is None:
         return None
     cuda = ".".join(cuda.split(".")[:2])
-    cost = graft_cost(torch, facts)
-    if cost is None or not graft_kits(cuda, (card,), facts):
-        return None
     time = planned_time(torch, (card,), threads or _USUAL_THREADS, facts)
-    assert time is not None
+    if time is None or not graft_kits(cuda, (card,), facts):
+        return None
     release = torch.split("+")[0]
     minutes = f"about {spoken_minutes(*time.minutes)} on {time.jobs} cores"
     return f"a graft gives torch {release} code for {card} in {minutes}: rekindle graft torch=={release} --gpu {card}"
@@ -174,9 +165,6 @@ def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Fac
     if not any(row.name == "MAGMA" for row, _ in inside):
         losses.append("MAGMA and other parts whose code names no source file stay without code for the card")
     return tuple(losses)
-
-
-_BETTER = ("native", "jit", "override", "unknown", "none")
 
 
 def judge_closed_libraries(
@@ -224,9 +212,7 @@ def _cudnn(facts: Facts) -> list[ClosedLibrary]:
             version=version,
             sass=tuple(map(str, sass)),
             switch="cudnn",
-            source=row.source,
-            date=row.date,
-            how=row.how,
+            **shared_fields(row, Row),
         )
         for version, row in facts.cudnn.cudnn.items()
         for variant, sass in row.sass.items()

@@ -1,11 +1,9 @@
-"""What a machine and a torch meet: known hazards, features a card goes without, cards nothing of torch ever ran on.
-
-A condition nobody can check (an unknown glibc) does not match.
-"""
+"""What a machine and a torch meet: known hazards, features a card goes without, cards nothing of torch ever ran on. A
+condition nobody can check (an unknown glibc) does not match."""
 
 import functools
 from collections.abc import Collection
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
@@ -16,8 +14,7 @@ from rekindle.model.plan import Reason
 from rekindle.model.version import matches
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """The machine, as far as somebody looked: ``cpu_features`` and ``tegra`` are None where nobody knows."""
 
     system: str
@@ -30,8 +27,7 @@ class Surroundings:
     wsl: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Combination:
+class Combination(NamedTuple):
     """One torch with what it is made of. ``flavour``: of a published wheel; ``compiler``: of a build, as "gcc-12.2";
     ``toolkit_folders``: where the machine has the toolkit of this version."""
 
@@ -47,15 +43,12 @@ class Combination:
 
 def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
     """The conditions on the machine alone; the one on the CPU: it is known to lack one of the features."""
-    features = machine.cpu_features
+    features, needed = machine.cpu_features, hazard.cpu_lacks
     return (
         (not hazard.os or machine.system in hazard.os)
         and (not hazard.arch or machine.arch in hazard.arch)
         and _version_fits(hazard.glibc, machine.glibc)
-        and (
-            not hazard.cpu_lacks
-            or (features is not None and any(feature not in features for feature in hazard.cpu_lacks))
-        )
+        and (not needed or (features is not None and any(name not in features for name in needed)))
         and (hazard.sm is None or parse_sm(hazard.sm) in machine.sms)
         and (not hazard.gfx or any(gfx.name in hazard.gfx for gfx in machine.gfxs))
         and (hazard.wsl is None or hazard.wsl == bool(machine.wsl))
@@ -110,17 +103,14 @@ def ever_supported(gpu: Gpu, facts: Facts) -> CompatAnswer:
     if isinstance(gpu.arch, Sm):
         for row in facts.cuda.source_end:
             if row.torch_last == "none" and row.first <= gpu.arch <= row.last:
-                return CompatAnswer(
-                    "no", "gpu-unsupported", f"torch's kernels never supported {gpu.arch}", row.source[0]
-                )
+                text = f"torch's kernels never supported {gpu.arch}"
+                return CompatAnswer("no", "gpu-unsupported", text, row.source[0])
     if isinstance(gpu.arch, Gfx):
         oldest = min(facts.rocm.span, key=lambda row: row.gfx)
         if gpu.arch < oldest.gfx:
             text = f"ROCm never supported {gpu.arch}: it begins with {oldest.gfx}"
             return CompatAnswer("no", "gpu-unsupported", text, oldest.source[0])
-    if isinstance(gpu.arch, Xe):
-        xe = facts.xe_generation(gpu.arch)
-        if xe is None or xe.torch is None:
-            text = f"no torch drives {xe.title if xe else gpu.arch}: the XPU wheels begin with Arc and Core Ultra"
-            return CompatAnswer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
+    if isinstance(gpu.arch, Xe) and ((xe := facts.xe_generation(gpu.arch)) is None or xe.torch is None):
+        text = f"no torch drives {xe.title if xe else gpu.arch}: the XPU wheels begin with Arc and Core Ultra"
+        return CompatAnswer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
     return CompatAnswer("yes" if gpu.arch else "unknown")

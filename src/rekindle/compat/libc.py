@@ -1,7 +1,5 @@
-"""The C library: which kind a Linux system has, how new it is, and what a wheel wants of it.
-
-A wheel for glibc (manylinux) never runs on musl (Alpine), whatever the versions; a musllinux wheel never on glibc.
-"""
+"""The C library: which kind a Linux system has, how new it is, and what a wheel wants of it. A wheel for glibc
+(manylinux) never runs on musl (Alpine), whatever the versions; a musllinux wheel never on glibc."""
 
 import functools
 import re
@@ -41,10 +39,8 @@ def libc_of(os: Os, facts: Facts) -> Libc | None:
 
 @functools.lru_cache(maxsize=256)
 def find_distro(text: str, facts: Facts) -> Distro | None:
-    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling.
-
-    A row without a number (Alpine, where no version has glibc) counts for every version.
-    """
+    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling. A row without a
+    number (Alpine, where no version has glibc) counts for every version."""
     words = _WORDS.findall(text.lower())
     for row in facts.distros.distro:
         name, _, number = row.name.partition(" ")

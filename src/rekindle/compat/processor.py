@@ -1,20 +1,18 @@
 """CPU features against code, with three answers: it starts; it starts but named operators crash; it does not start.
 From instruction sets to CPUs: which levels and which oldest microarchitectures have them. And from a function that uses
-instructions a CPU lacks to the operator a user would call.
-
-``FEATURES`` translates our names of instruction sets into those of /proc/cpuinfo and archspec. ``operators.toml`` holds
-Python that is run in the package under test, so it is read from this installation alone: what a user lays over the
-facts never reaches it.
-"""
+instructions a CPU lacks to the operator a user would call. ``FEATURES`` translates our names of instruction sets into
+those of /proc/cpuinfo and archspec. ``operators.toml`` holds Python that is run in the package under test, so only this
+installation's is read, never an overlay of the facts."""
 
 import functools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from rekindle.compat.answer import CompatAnswer
+from rekindle.compat.cpu_names import microarchitecture
 from rekindle.facts import Facts
 from rekindle.facts.cpus import archspec_microarchitectures
 from rekindle.facts.tables import read_own
@@ -27,6 +25,11 @@ from rekindle.model.wheel import CodeEvidence, IsaUse, OperatorTrial
 FEATURES = read_own(__file__, "features.toml", dict[str, tuple[str, ...]])
 # What torch and its libraries ask the CPU for when they choose kernels.
 CHOOSING = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi2", "avx512")
+_LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")
+_VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "AMPERE")
+MOST_NAMED = 6
+# These give wrong numbers on a CPU without them; they do not crash.
+SILENT = frozenset({"lzcnt", "tzcnt"})
 
 
 def missing(isa: Iterable[str], features: Iterable[str]) -> list[str]:
@@ -39,7 +42,7 @@ def features_of(cpu: Cpu, facts: Facts) -> frozenset[str] | None:
     """What a CPU can do: as it says, else as its microarchitecture is known; None if nobody knows."""
     if cpu.features:
         return frozenset(cpu.features)
-    row = facts.cpu.microarchitecture.get(cpu.microarchitecture) if cpu.microarchitecture else None
+    row = microarchitecture(cpu.microarchitecture, facts)
     return frozenset(row.features) if row is not None and row.features else None
 
 
@@ -50,12 +53,10 @@ def code_starts(
     if features is None:
         return CompatAnswer("unknown", "cpu-not-told", f"what {who} can do is not known")
     have = frozenset(features)
-    lacking = missing(required, have)
-    if lacking:
+    if lacking := missing(required, have):
         text = f"{who} lacks {', '.join(lacking)}, which the code uses without asking"
         return CompatAnswer("no", "cpu-isa", text, want=", ".join(lacking))
-    hit = [corner for corner in corners if missing([corner.isa], have)]
-    if hit:
+    if hit := [corner for corner in corners if missing([corner.isa], have)]:
         names = list(dict.fromkeys(name for corner in hit for name in corner.examples))
         sets = ", ".join(dict.fromkeys(corner.isa for corner in hit))
         text = f"{who} lacks {sets}: the wheel starts, but {', '.join(names[:4]) or 'some functions'} would crash"
@@ -63,23 +64,16 @@ def code_starts(
     return CompatAnswer("yes", "cpu-isa", f"{who} has all that is used without asking")
 
 
+@functools.lru_cache(maxsize=1024)
 def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch: str | None = "x86_64") -> CompatAnswer:
     """A published wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
     if features is None:
         return CompatAnswer("unknown", "cpu-not-told", "what the CPU can do is not known")
-    return _wheel_starts(torch, frozenset(features), facts, arch)
-
-
-@functools.lru_cache(maxsize=1024)
-def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | None) -> CompatAnswer:
-    for hazard in facts.hazards.hazard:
-        if hazard.concerns == "build" or hazard.effect != "breaks" or not hazard.cpu_lacks:
-            continue
-        lacks = any(feature not in have for feature in hazard.cpu_lacks)
-        if hazard.arch and arch not in hazard.arch:
-            continue
-        if lacks and (hazard.torch is None or matches(torch, hazard.torch)):
-            return CompatAnswer("no", hazard.id, hazard.text, hazard.source[0], hazard.remedy)
+    have = frozenset(features)
+    for row in facts.hazards.hazard:
+        is_met = row.concerns != "build" and row.effect == "breaks" and not have.issuperset(row.cpu_lacks)
+        if is_met and (not row.arch or arch in row.arch) and (row.torch is None or matches(torch, row.torch)):
+            return CompatAnswer("no", row.id, row.text, row.source[0], row.remedy)
     if arch != "x86_64":
         return CompatAnswer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
     kinds = choosing(have)
@@ -96,8 +90,7 @@ def _wheel_starts(torch: str, have: frozenset[str], facts: Facts, arch: str | No
             text = f"whether it starts is not known, and where it does, {text}"
             return CompatAnswer("unknown", "cpu-not-seen", text, crash.source[0])
         return CompatAnswer("partly", "cpu-seen-crashing", f"starts, but {text}", crash.source[0])
-    good = _nearest_run([row for row in equal_or_less if row.result == "passes"], torch)
-    if good is not None:
+    if (good := _nearest_run([row for row in equal_or_less if row.result == "passes"], torch)) is not None:
         text = f"seen running on an emulated {good.cpu}, which can do no more: torch {good.torch}"
         return CompatAnswer("yes", "cpu-seen-running", text, good.source[0])
     return CompatAnswer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
@@ -115,24 +108,16 @@ def choosing(features: Iterable[str]) -> frozenset[str]:
 
 def _nearest_run(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
     """The row of this release; else the newest older row, if there is a newer row too, so that it lies between."""
-    exact = next((row for row in rows if compare(row.torch, torch) == 0), None)
-    if exact is not None:
+    if (exact := next((row for row in rows if compare(row.torch, torch) == 0), None)) is not None:
         return exact
     older = [row for row in rows if compare(row.torch, torch) < 0]
     newer = [row for row in rows if compare(row.torch, torch) > 0]
     return max(older, key=lambda row: key(row.torch)) if older and newer else None
 
 
-_LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")
-_VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "AMPERE")
-
-
 def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:
-    """Per vendor, the plainest microarchitecture that has all of these instruction sets.
-
-    Of those that archspec knows: each of them is followed by newer ones that have all it has. The small cores that we
-    add are lines of their own, so "from bonnell on" would say too much.
-    """
+    """Per vendor, the plainest microarchitecture that has all of these instruction sets. Of those that archspec knows:
+    each of them is followed by newer ones that have all it has. The small cores that we add are lines of their own."""
     needed = list(isa)
     family = [(name, row) for name, row in archspec_microarchitectures().items() if row.family == machine]
     fitting = [(name, row) for name, row in family if not missing(needed, row.features)]
@@ -172,17 +157,9 @@ def beyond(isa: Iterable[str], level: str | None, machine: str) -> frozenset[str
     return frozenset(missing(needed, row.features))
 
 
-MOST_NAMED = 6
-# These give wrong numbers on a CPU without them; they do not crash.
-SILENT = frozenset({"lzcnt", "tzcnt"})
-
-
 class OperatorCall(Row, frozen=True, kw_only=True):
-    """A call that reaches functions of which the name, or that of a caller, matches one of ``reaches``.
-
-    ``isa`` is what those functions were seen to use; a CPU that lacks any of it is worth a trial also where nobody
-    has read the library.
-    """
+    """A call that reaches functions of which the name, or that of a caller, matches one of ``reaches``. ``isa`` is what
+    those were seen to use; a CPU that lacks any of it is worth a trial even where no library was read."""
 
     id: str
     operator: str
@@ -199,8 +176,7 @@ class OperatorCall(Row, frozen=True, kw_only=True):
         return any(re.search(pattern, name) for pattern in self.reaches for name in names)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suspicion:
+class Suspicion(NamedTuple):
     """``call`` is None where the table has none for the function."""
 
     call: OperatorCall | None

@@ -1,9 +1,7 @@
-"""Records of proofs that people share: weighed against the facts and summed up in a few words.
-
-Nothing here decides what runs: a plan is made first, and records only speak about it. A record counts for nothing
-unless a trusted key signed it, however many there are; one that contradicts itself or the bytes of the wheel is
-doubtful, whoever signed it. So a flood of forged records changes no answer.
-"""
+"""Records of proofs that people share: weighed against the facts and summed up in a few words. Nothing here decides
+what runs: a plan is made first, and records only speak about it. A record counts for nothing unless a trusted key
+signed it, however many there are; one that contradicts itself or the bytes of the wheel is doubtful, whoever signed it.
+So a flood of forged records changes no answer."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +19,7 @@ from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.document import decode
 from rekindle.model.machine import Os
 from rekindle.model.plan import Plan, Reason
-from rekindle.model.proof import ProofRecord, WeighedRecord
+from rekindle.model.verify import ProofRecord, WeighedRecord
 from rekindle.model.version import reaches
 
 MAX_RECORD_BYTES = 256 << 10
@@ -58,30 +56,22 @@ def read_record(given: GivenRecord, check: CheckSignature) -> WeighedRecord:
 
 
 def weigh_records(
-    records: Iterable[GivenRecord],
-    check: CheckSignature,
-    facts: Facts,
-    *,
-    redact: Callable[[str], str],
-    wheels: dict[str, GpuCode] | None = None,
+    records: Iterable[GivenRecord], check: CheckSignature, facts: Facts, *, redact: Callable[[str], str]
 ) -> tuple[WeighedRecord, ...]:
-    """Each record with its standing. ``redact`` takes names and secrets out of text: a record in which it finds any is
-    doubtful. ``wheels`` is what was read in wheels themselves, by their digests."""
+    """Each record with its standing. ``redact`` takes names and secrets out of text: one that holds any is doubtful."""
     weighed = []
     for record in records:
         weighing = read_record(record, check)
         if weighing.record is not None:
-            why = find_doubt(weighing.record, facts, (wheels or {}).get(weighing.record.wheel_sha256), redact=redact)
+            why = find_doubt(weighing.record, facts, redact=redact)
             weighing = msgspec.structs.replace(weighing, standing="doubtful", why=why) if why else weighing
         weighed.append(weighing)
     return _mark_outliers(weighed)
 
 
 def find_doubt(record: ProofRecord, facts: Facts, code: GpuCode | None = None, *, redact: Callable[[str], str]) -> str:
-    """Why a record cannot be right as it stands; empty where nothing speaks against it.
-
-    ``code`` is what was read in that very wheel; without it, what our tables say of the published one.
-    """
+    """Why a record cannot be right as it stands; empty where nothing speaks against it. ``code`` is what was read in
+    that very wheel; without it, what our tables say of the published one."""
     text = json.dumps(msgspec.to_builtins(msgspec.structs.replace(record, wheel_sha256="0" * 64)), ensure_ascii=False)
     if redact(text.replace("0" * 64, "")) != text.replace("0" * 64, ""):
         return "it names a person, a machine or a secret"

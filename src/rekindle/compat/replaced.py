@@ -1,8 +1,6 @@
-"""Who replaced a package: read from pip's records of each package. Pure: the caller reads those records.
-
-pip installs dependencies before what asked for them, so the culprit is dated after the package it replaced, and its
-own metadata says which versions it takes. Where that forbids the earlier version, nothing is left to guess.
-"""
+"""Who replaced a package: read from pip's records of each package. Pure: the caller reads those records. pip installs
+dependencies before what asked for them, so the culprit is dated after the package it replaced, and its own metadata
+says which versions it takes. Where that forbids the earlier version, nothing is left to guess."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,15 +18,12 @@ SAME_RUN_SECONDS = 1800.0
 def find_replaced(
     expected: Mapping[str, str], records: Sequence[PackageRecord], contents: Mapping[str, str] | None = None
 ) -> tuple[Replaced, ...]:
-    """The packages that are not as expected, with who replaced them; ``restore`` is left to the caller.
-
-    ``contents`` are digests of the expected files; where there is none, files are compared with the wheel's list.
-    """
+    """The packages that are not as expected, with who replaced them; ``restore`` is left to the caller. ``contents``
+    are digests of the expected files; where there is none, files are compared with the wheel's list."""
     by_name = {canonicalize_name(record.name): record for record in records}
     replaced = []
     for name, was in expected.items():
-        now = by_name.get(canonicalize_name(name))
-        if now is None:
+        if (now := by_name.get(canonicalize_name(name))) is None:
             replaced.append(Replaced(name=name, was=was, why=f"{name} {was} is gone: somebody uninstalled it."))
         elif not same_build(was, now.version):
             culprits = tuple(find_culprits(name, was, now, records))

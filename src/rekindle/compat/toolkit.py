@@ -5,9 +5,26 @@ from typing import NamedTuple
 
 from rekindle.compat.answer import CompatAnswer
 from rekindle.facts import Facts
-from rekindle.model.arch import GpuArch, Sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.version import at_least, compare, key, minor, reaches
+
+# The first compiler (the part after "19."), the product's own version, its year.
+_PRODUCTS = ((0, 14, "2015"), (10, 15, "2017"), (20, 16, "2019"), (30, 17, "2022"), (50, 18, "2026"))
+_FIRST_UNKNOWN = 60
+
+
+def sass_runs_on(code: Sm, card: Sm) -> bool:
+    """Does machine code for ``code`` load on ``card``? Same major, equal or lower minor; ``a`` code only on exactly
+    that chip; ``f`` code on its family, which is the same major with equal or higher minor (CUDA programming guide)."""
+    if code.suffix == "a":
+        return (code.major, code.minor) == (card.major, card.minor)
+    return code.major == card.major and code.minor <= card.minor
+
+
+def ptx_runs(code: Sm, card: Sm) -> bool:
+    """Can a driver that is new enough compile this PTX for the card? Not newer than it; ``a``/``f`` as machine code."""
+    return sass_runs_on(code, card) if code.suffix else (code.major, code.minor) <= (card.major, card.minor)
 
 
 @functools.lru_cache(maxsize=16384)
@@ -27,11 +44,6 @@ def sass_runs(code: Sm, card: Sm, cuda: str | None, facts: Facts) -> bool | None
     return None if cuda is None else at_least(cuda, lifted)
 
 
-def ptx_runs(code: Sm, card: Sm) -> bool:
-    """Can a driver that is new enough compile this PTX for the card?"""
-    return ptx_runs_on(code, card)
-
-
 @functools.lru_cache(maxsize=1024)
 def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
     """The toolkits whose nvcc compiles for this very card, oldest first."""
@@ -41,8 +53,7 @@ def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=1024)
 def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> CompatAnswer:
     """Can nvcc of this toolkit make code for the card? *partly*: only for an older sibling, whose code runs there."""
-    row = facts.toolkit(cuda)
-    if row is None:
+    if (row := facts.toolkit(cuda)) is None:
         return CompatAnswer("unknown", "cuda-not-known", f"CUDA {cuda} is not in our tables")
     if sm in row.sass:
         return CompatAnswer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
@@ -51,8 +62,7 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
     want = None if not able else able[-1] if sm < row.sass[0] else able[0]
     called = f"{sm} ({sm.dotted}, {name})" if name else f"{sm} ({sm.dotted})"
     text = f"CUDA {cuda} cannot compile for {called}; its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
-    near = emits_for(cuda, sm, facts)
-    if near is not None:
+    if (near := emits_for(cuda, sm, facts)) is not None:
         text += f"; its {near} code runs there too (TORCH_CUDA_ARCH_LIST={near.dotted})"
         return CompatAnswer("partly", "cuda-cannot-target-arch", text, row.source[0], want)
     return CompatAnswer("no", "cuda-cannot-target-arch", text, row.source[0], want)
@@ -62,16 +72,9 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Co
 def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
     """What nvcc of this toolkit is told to compile for a card: the card itself, else the newest code that runs on
     it (sm_86 for sm_89 before CUDA 11.8); None where it has neither."""
-    row = facts.toolkit(cuda)
-    if row is None or sm in row.sass:
+    if (row := facts.toolkit(cuda)) is None or sm in row.sass:
         return sm
     return max((code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)), default=None)
-
-
-def msc_ver(version: str) -> int:
-    """``_MSC_VER``: 1929 for 19.29."""
-    parts = key(version)
-    return parts[0] * 100 + (parts[1] if len(parts) > 1 else 0)
 
 
 def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
@@ -79,14 +82,13 @@ def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
     if kind == "msvc":
         if row.msvc_below is None:
             return None
-        return (row.msvc_from or 0) <= msc_ver(version) < row.msvc_below
+        number, rest = (*key(version), 0)[:2]
+        return (row.msvc_from or 0) <= number * 100 + rest < row.msvc_below
     low, high = (row.gcc_min, row.gcc_max) if kind == "gcc" else (row.clang_min, row.clang_max)
     if high is None:
         return None
     major = key(version)[0]
-    if low is None or major > high:
-        return major <= high
-    return reaches(version, low)
+    return major <= high if low is None or major > high else reaches(version, low)
 
 
 def compiler_span(row: CudaToolkit, kind: str) -> str:
@@ -139,19 +141,13 @@ def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, fact
     """Has this cuDNN code for the card? *partly*: all works but what cuDNN does."""
     if cudnn is None or cuda is None or not isinstance(card, Sm):
         return CompatAnswer("unknown")
-    floor = cudnn_floor(cudnn, cuda, facts)
-    if floor is None:
+    if (floor := cudnn_floor(cudnn, cuda, facts)) is None:
         return CompatAnswer("unknown")
     if card >= floor.oldest:
         return CompatAnswer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)
     text = f"cuDNN {cudnn} has no code for {card}: cuDNN {floor.version} starts at {floor.oldest} with CUDA {cuda}, so"
     text += " convolutions fail unless torch.backends.cudnn.enabled is set to False"
     return CompatAnswer("partly", "cudnn-lacks-arch", text, floor.source, last_cudnn(card, facts))
-
-
-# The first compiler (the part after "19."), the product's own version, its year.
-_PRODUCTS = ((0, 14, "2015"), (10, 15, "2017"), (20, 16, "2019"), (30, 17, "2022"), (50, 18, "2026"))
-_FIRST_UNKNOWN = 60
 
 
 def find_visual_studio(compiler: int) -> tuple[int, str] | None:

@@ -41,8 +41,7 @@ def _label(field: str, row: Row) -> str:
     if isinstance(row, Probe):
         return f"{row.torch} {row.sm} CUDA {row.cuda} {row.level}"
     for attribute in _NAMES:
-        value = getattr(row, attribute, None)
-        if value is not None:
+        if (value := getattr(row, attribute, None)) is not None:
             return f"{field} {value}" if field not in ("hazard", "distro") else str(value)
     return field
 
@@ -98,19 +97,14 @@ def facts_sources() -> SourcesView:
             for source in row.source:
                 uses.setdefault(source, []).append(name)
     ranked = sorted(uses.items(), key=lambda item: (-len(item[1]), item[0]))
-    return SourcesView(
-        sources=tuple(SourceUse(source=s, rows=len(t), tables=tuple(dict.fromkeys(t))) for s, t in ranked),
-        how=dict(how.most_common()),
-        oldest=min(dates),
-        newest=max(dates),
-    )
+    sources = tuple(SourceUse(source=s, rows=len(t), tables=tuple(dict.fromkeys(t))) for s, t in ranked)
+    return SourcesView(sources=sources, how=dict(how.most_common()), oldest=min(dates), newest=max(dates))
 
 
 def dump(tables: Mapping[str, Any]) -> str:
-    lines: list[str] = []
-    for name, value in tables.items():
-        if not isinstance(value, (dict, list)):
-            lines.append(f"{toml_key(name)} = {toml_value(value)}")
+    """The one form of a facts file: scalars first, then one block per row."""
+    scalars = {name: value for name, value in tables.items() if not isinstance(value, dict | list)}
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in scalars.items()]
     for name, value in tables.items():
         if isinstance(value, dict):
             for row_name, row in value.items():
@@ -135,21 +129,16 @@ def reformat(text: str) -> str:
     head = text[: len(text) - len(content)]
     rows = content.splitlines()
     first = len(head.splitlines()) + 1
-    comments = [first + place for place, line in enumerate(rows) if line.lstrip().startswith("#")]
-    if comments:
+    if comments := [first + place for place, line in enumerate(rows) if line.lstrip().startswith("#")]:
         raise ValueError(f"line {comments[0]} is a comment inside the tables: put it into the row's note")
     return head + dump(tomllib.loads(text))
 
 
 def _row_lines(row: Mapping[str, Any], path: str) -> list[str]:
-    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in row.items() if not _is_long(value)]
-    for name, value in row.items():
-        if _is_long(value):
-            lines.append(f"[{path}.{toml_key(name)}]")
-            lines += [f"{toml_key(inner)} = {toml_value(item)}" for inner, item in value.items()]
-    return lines
-
-
-def _is_long(value: Any) -> bool:
     """Tables of many entries get lines of their own; small ones stay inline."""
-    return isinstance(value, dict) and len(value) > 5
+    large = {name: value for name, value in row.items() if isinstance(value, dict) and len(value) > 5}
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in row.items() if name not in large]
+    for name, value in large.items():
+        lines.append(f"[{path}.{toml_key(name)}]")
+        lines += [f"{toml_key(inner)} = {toml_value(item)}" for inner, item in value.items()]
+    return lines

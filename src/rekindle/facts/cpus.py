@@ -1,7 +1,5 @@
-"""CPU microarchitectures as archspec knows them; ``cpu.toml`` lies over these rows, field by field.
-
-archspec is read as the JSON files it ships: importing its package takes forty times as long as reading them.
-"""
+"""CPU microarchitectures as archspec knows them; ``cpu.toml`` lies over these rows, field by field. archspec is read as
+the JSON files it ships: importing its package takes forty times as long as reading them."""
 
 import functools
 import importlib.util
@@ -22,8 +20,7 @@ _DATE = "2026-11-15"
 @functools.cache
 def read_archspec(name: str) -> dict[str, Any]:
     """One of archspec's files: ``microarchitectures`` or ``cpuid``."""
-    spec = importlib.util.find_spec("archspec")
-    if spec is None or not spec.submodule_search_locations:
+    if (spec := importlib.util.find_spec("archspec")) is None or not spec.submodule_search_locations:
         raise BadInput("the package archspec, which knows the CPUs, is missing", remedy="pip install archspec")
     path = Path(next(iter(spec.submodule_search_locations))) / "json" / "cpu" / f"{name}.json"
     content: dict[str, Any] = msgspec.json.decode(path.read_bytes())

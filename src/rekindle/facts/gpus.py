@@ -1,8 +1,5 @@
-"""From what people call a GPU to its architecture: product name, chip, PCI id, ``sm_86`` or ``gfx1030``.
-
-A marketing name may have been used for several chips; then all their architectures are returned, because only
-the PCI id can tell which one is in the box.
-"""
+"""From what people call a GPU to its architecture: product name, chip, PCI id, ``sm_86`` or ``gfx1030``. A marketing
+name may mean several chips; then all their architectures come, since only the PCI id tells which it is."""
 
 import bisect
 import functools
@@ -30,14 +27,23 @@ _COMPANY = frozenset({"nvidia", "amd", "ati", "intel", "advanced", "micro", "dev
 _KIND = frozenset({"geforce", "radeon", "graphics", "gpu", "card", "series", "adapter", "edition"})
 _NOISE = _COMPANY | _KIND | {"with", "design", "tm", "r"}
 _LINES = frozenset({"arc", "hgx", "tesla", "quadro", "instinct", "firepro", "jetson", "rx", "pro", "ryzen"})
-
-
 _MAKERS = {
     "nvidia": frozenset({"nvidia", "geforce", "tesla", "quadro", "gtx", "rtx", "gt"}),
     "amd": frozenset({"amd", "ati", "radeon", "instinct", "firepro", "ryzen", "rx"}),
     "intel": frozenset({"intel", "arc", "iris", "uhd", "battlemage", "alchemist"}),
 }
+_VENDORS: dict[type[GpuArch], Vendor] = {Sm: "nvidia", Gfx: "amd", Xe: "intel"}
 VENDOR_NUMBERS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
+_KIT_WORDS = "engineering|reference|developer|dev|devkit|kit|module|super|industrial"
+_KIT = re.compile(rf"\([^)]*\)|\b\d+ ?GB\b|\b(?:{_KIT_WORDS})\b", re.IGNORECASE)
+_PCI = re.compile(r"(?:0x)?(10de|1002|8086)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
+_DOTTED = re.compile(r"\d{1,2}\.\d")
+_SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
+_WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
+_UNNAMED = re.compile(r"(?<=\S)\s+with radeon (?:vega )?(?:mobile )?(?:graphics|gfx)$", re.IGNORECASE)
+_INTEL = re.compile(r"\bintel\b|\barc\b.*\b(?:[ab]\d{2,3}|1[34]0[tuv])|\b(iris|uhd graphics)\b")
+# "GRID V100D-8Q", "NVIDIA A100D-1-10C": a share of a card, its memory and what it is licensed for.
+_VGPU = re.compile(r"(?:(?:nvidia|grid) )*(\S.*?)-(?:\d-)?\d{1,2}[abcq]", re.IGNORECASE)
 
 
 class Product(NamedTuple):
@@ -58,6 +64,7 @@ class Spelling(NamedTuple):
 
 
 def spell(text: str) -> Spelling:
+    """A name without marks, makers and words that say nothing."""
     lowered = _MAX_Q.sub("maxq", _LAPTOP.sub("mobile", _MARKS.sub(" ", text.lower())))
     lowered = _RYZEN.sub("ryzen", lowered)
     full = _tokens(lowered)
@@ -85,6 +92,7 @@ def _chips(facts: Facts) -> dict[Vendor, dict[str, ChipRow]]:
 
 @functools.lru_cache(maxsize=4)
 def product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
+    """Every name of a product or a chip, and what it names."""
     names = []
     for vendor, chips in _chips(facts).items():
         for chip_name, chip in chips.items():
@@ -98,7 +106,7 @@ def product_names(facts: Facts) -> tuple[tuple[str, Product], ...]:
 def find_products(text: str, facts: Facts) -> list[Product]:
     """The products a text names, by the strictest reading that finds any; empty where none is meant for sure."""
     asked = spell(text)
-    maker = maker_of(text)
+    maker = _maker_of(text)
     numbers = [token for token in asked.core if token.isdigit()]
     # Every reading needs the same numbers, so only names that hold them all are spelt: most of the cost of a look-up.
     near_names = [entry for entry in product_names(facts) if all(number in entry[0] for number in numbers)]
@@ -122,14 +130,14 @@ def find_products(text: str, facts: Facts) -> list[Product]:
     return variants if len({p.chip.arch for p in variants}) == 1 else []
 
 
-def maker_of(text: str) -> str | None:
+def _maker_of(text: str) -> str | None:
     """Whose product a text speaks of, if it says so: a Radeon 840M is no GeForce 840M."""
     words = set(re.split(r"[^a-z]+", text.lower()))
     makers = [maker for maker, marks in _MAKERS.items() if words & marks]
     return makers[0] if len(makers) == 1 else None
 
 
-def suggestions(text: str, facts: Facts) -> list[str]:
+def _suggest_names(text: str, facts: Facts) -> list[str]:
     import difflib
 
     asked = spell(text)
@@ -146,20 +154,6 @@ def suggestions(text: str, facts: Facts) -> list[str]:
     return list(dict.fromkeys(spelt[name] for name in near))[:4]
 
 
-_KIT = re.compile(
-    r"\([^)]*\)|\b\d+ ?GB\b|\b(?:engineering|reference|developer|dev|devkit|kit|module|super|industrial)\b",
-    re.IGNORECASE,
-)
-_PCI = re.compile(r"(?:0x)?(10de|1002|8086)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
-_DOTTED = re.compile(r"\d{1,2}\.\d")
-_SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
-_WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
-_UNNAMED = re.compile(r"(?<=\S)\s+with radeon (?:vega )?(?:mobile )?(?:graphics|gfx)$", re.IGNORECASE)
-_INTEL = re.compile(r"\bintel\b|\barc\b.*\b(?:[ab]\d{2,3}|1[34]0[tuv])|\b(iris|uhd graphics)\b")
-# "GRID V100D-8Q", "NVIDIA A100D-1-10C": a share of a card, its memory and what it is licensed for.
-_VGPU = re.compile(r"(?:(?:nvidia|grid) )*(\S.*?)-(?:\d-)?\d{1,2}[abcq]", re.IGNORECASE)
-
-
 class FoundGpu(NamedTuple):
     """What a name stands for: every architecture sold under it, and the chips."""
 
@@ -170,10 +164,8 @@ class FoundGpu(NamedTuple):
 
 
 def find_gpu(text: str, facts: Facts) -> FoundGpu:
-    """The GPU a user names; :class:`BadInput` with the nearest names if there is none.
-
-    Several architectures come newest first: a marketing name outlives its first chip, seldom the other way.
-    """
+    """The GPU a user names; :class:`BadInput` with the nearest names if there is none. Several architectures come
+    newest first: a marketing name outlives its first chip, seldom the other way."""
     # A CPU's name may tell its GPU ("… w/ Radeon 780M Graphics"), or only that there is one ("… with Radeon Graphics").
     within = _WITHIN.search(text.strip())
     query = within[1] if within else _UNNAMED.sub("", text.strip())
@@ -195,7 +187,7 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
         return FoundGpu("intel", query, (), ())
     if not spell(query).full:
         raise BadInput(f"{text!r} names no GPU", remedy='write a product name ("GeForce GTX 970"), sm_52 or gfx1030')
-    if names := suggestions(query, facts):
+    if names := _suggest_names(query, facts):
         remedy = "did you mean " + " or ".join(repr(name) for name in names) + "?"
     else:
         remedy = "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
@@ -209,7 +201,7 @@ def _readings(text: str) -> Iterator[str]:
     if share := _VGPU.fullmatch(text):
         yield share[1]
         yield share[1].rstrip(string.ascii_letters)
-    elif maker_of(text) in (None, "nvidia") and not spell(text).line and len(spell(text).core) <= 2:
+    elif _maker_of(text) in (None, "nvidia") and not spell(text).line and len(spell(text).core) <= 2:
         yield from (f"GeForce {word} {' '.join(spell(text).core)}" for word in ("GTX", "RTX", "GT"))
 
 
@@ -226,10 +218,7 @@ def known_archs(facts: Facts) -> frozenset[GpuArch]:
 def _find_by_arch(text: str, facts: Facts) -> FoundGpu | None:
     if not (text.startswith(("sm_", "gfx", "compute_", "xe_")) or _DOTTED.fullmatch(text) or _SHORT.fullmatch(text)):
         return None
-    try:
-        arch = parse_gpu_arch(_SHORT.sub(r"sm_\1", text))
-    except ValueError as error:
-        raise BadInput(f"{error}") from None
+    arch = parse_gpu_arch(_SHORT.sub(r"sm_\1", text))
     plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
     archs = known_archs(facts)
     if plain not in archs:
@@ -238,8 +227,7 @@ def _find_by_arch(text: str, facts: Facts) -> FoundGpu | None:
             raise BadInput(f"no GPU has the architecture {text}", remedy=_suggest_arch(plain, facts))
     # A chip that toolkits renamed goes by its last name.
     arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
-    vendor: Vendor = "nvidia" if isinstance(arch, Sm) else "intel" if isinstance(arch, Xe) else "amd"
-    return FoundGpu(vendor, text, (arch,), ())
+    return FoundGpu(_VENDORS[type(arch)], text, (arch,), ())
 
 
 def _suggest_arch(arch: GpuArch, facts: Facts) -> str:
@@ -273,11 +261,9 @@ def find_by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: st
 
 def device_classes(facts: Facts) -> dict[str, dict[str, str]]:
     """Every PCI id of the tables: vendor, device and architecture."""
-    numbers = {vendor: number for number, vendor in VENDOR_NUMBERS.items()}
-    by_vendor: dict[str, dict[str, str]] = {}
-    for vendor, chips in _chips(facts).items():
-        ids = by_vendor.setdefault(numbers[vendor], {})
-        for chip in chips.values():
+    by_vendor: dict[str, dict[str, str]] = {number: {} for number in VENDOR_NUMBERS}
+    for number, ids in by_vendor.items():
+        for chip in _chips(facts)[VENDOR_NUMBERS[number]].values():
             for device in sorted(_device_ids(" ".join((*chip.products.values(), chip.ids)))):
                 ids.setdefault(device, chip.arch)
     return by_vendor

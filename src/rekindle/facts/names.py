@@ -7,18 +7,22 @@ name. A row says whose it is, which package brings it per package manager, and w
 
 ``names/history/*.toml`` are read from the packages' own wheels by ``tools/measure_names.py``; what all releases have
 alike is not in them. They hold per release what came and what is gone: a line per module (or per function, ending in
-``()``), behind it the names; the modules themselves stand in the line that begins with a colon.
-"""
+``()``), behind it the names; the modules themselves stand in the line that begins with a colon."""
 
 import functools
 import re
-from collections.abc import Iterable
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from rekindle.facts.tables import read_own
 from rekindle.model.document import Part
 from rekindle.model.version import key
+
+_HISTORY = Path(__file__).with_name("names") / "history"
+# Python's own cache of patterns is smaller than these tables: asked row by row, each would be compiled again.
+_compiled = functools.cache(re.compile)
+# From here on nobody else is likely to have chosen the name: ReduceLROnPlateau, scaled_dot_product_attention.
+_LONG_NAME = 16
 
 
 class NameOwner(Part, frozen=True, kw_only=True):
@@ -51,7 +55,7 @@ class NameOwner(Part, frozen=True, kw_only=True):
         return ", or ".join(ways) if ways else None
 
 
-class NamesFile(Part, frozen=True, kw_only=True):
+class _NamesFile(Part, frozen=True, kw_only=True):
     source: str
     date: str
     how: str
@@ -59,12 +63,9 @@ class NamesFile(Part, frozen=True, kw_only=True):
 
 
 @functools.cache
-def load_names(kind: str) -> NamesFile:
-    return read_own(__file__, f"names/{kind}.toml", NamesFile)
-
-
-# Python's own cache of patterns is smaller than these tables: asked row by row, each would be compiled again.
-_compiled = functools.cache(re.compile)
+def load_names(kind: str) -> _NamesFile:
+    """The table of one kind of names, such as ``modules`` or ``messages``."""
+    return read_own(__file__, f"names/{kind}.toml", _NamesFile)
 
 
 @functools.lru_cache(maxsize=256)
@@ -75,7 +76,7 @@ def owner_of(kind: str, name: str) -> NameOwner | None:
     return next((row for row in load_names(kind).row if _compiled(row.match).fullmatch(name)), None)
 
 
-class HistoryFile(Part, frozen=True, kw_only=True):
+class _HistoryFile(Part, frozen=True, kw_only=True):
     source: str
     date: str
     how: str
@@ -100,11 +101,8 @@ def find_name(module: str, name: str) -> Span | None:
 
 
 def find_module(module: str) -> Span | None:
+    """Of a module of a package; None where no table tells a difference."""
     return _span(module.rpartition(".")[0], _as_module([module]))
-
-
-# From here on nobody else is likely to have chosen the name: ReduceLROnPlateau, scaled_dot_product_attention.
-_LONG_NAME = 16
 
 
 def find_parameter(function: str, name: str, log: str) -> Span | None:
@@ -114,14 +112,10 @@ def find_parameter(function: str, name: str, log: str) -> Span | None:
     pattern = _in_module(f"{function}()", name)
     is_own = len(function.partition(".")[0]) >= _LONG_NAME
     owners = [package for package in _packages() if f"\n{function}() " in _text_of(package)]
-    owners = [package for package in owners if is_own or _word_of(package).search(log)]
+    words = {package: rf"(?<![^\W_]){package.replace('_', '[-_]')}(?![^\W_])" for package in owners}
+    owners = [package for package in owners if is_own or _compiled(words[package]).search(log)]
     spans = {package: span for package in owners if (span := _span(package, pattern))}
     return spans.get("torch") if len(spans) > 1 else next(iter(spans.values()), None)
-
-
-@functools.cache
-def _word_of(package: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![^\W_]){package.replace('_', '[-_]')}(?![^\W_])")
 
 
 def _in_module(module: str, name: str) -> re.Pattern[str]:
@@ -135,44 +129,40 @@ def _as_module(names: list[str]) -> re.Pattern[str]:
 def _span(module: str, *patterns: re.Pattern[str]) -> Span | None:
     """Of what any of the patterns is, as long as the modules around it are there."""
     parts = module.split(".")
-    history = _load(parts[0])
-    if history is None:
+    if (history := _load(parts[0])) is None:
         return None
     modules = [".".join(parts[: at + 1]) for at in range(1, len(parts))]
     around = _releases(history, _as_module(modules)) if modules else (None, None)
     told = [span for pattern in patterns if any(span := _releases(history, pattern))]
-    came = min(_without_open(span[0] for span in told), key=key, default=None)
-    gone = max(_without_open(span[1] for span in told), key=key, default=None)
+    came = min(_without_open([span[0] for span in told]), key=key, default=None)
+    gone = max(_without_open([span[1] for span in told]), key=key, default=None)
     came = max(filter(None, (came, around[0])), key=key, default=None)
     gone = min(filter(None, (gone, around[1])), key=key, default=None)
     return Span(history.project, came, gone) if came or gone else None
 
 
-def _without_open(releases: Iterable[str | None]) -> list[str]:
+def _without_open(releases: list[str | None]) -> list[str]:
     """All of them, or none where one of them is open."""
-    known = list(releases)
-    return [] if None in known else [release for release in known if release]
+    return [] if None in releases else [release for release in releases if release]
 
 
-def _releases(history: HistoryFile, pattern: re.Pattern[str]) -> tuple[str | None, str | None]:
+def _releases(history: _HistoryFile, pattern: re.Pattern[str]) -> tuple[str | None, str | None]:
     """The last release that something came with, and the first that it is gone from."""
-    came, gone = (
-        [release for release, names in table.items() if pattern.search(names)] for table in (history.came, history.gone)
-    )
+    came = [release for release, names in history.came.items() if pattern.search(names)]
+    gone = [release for release, names in history.gone.items() if pattern.search(names)]
     return came[-1] if came else None, gone[0] if gone else None
 
 
 @functools.cache
 def _packages() -> tuple[str, ...]:
-    folder = files("rekindle.facts") / "names" / "history"
-    return tuple(sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(path.stem for path in _HISTORY.glob("*.toml")))
 
 
 @functools.cache
 def _text_of(package: str) -> str:
-    return (files("rekindle.facts") / "names" / "history" / f"{package}.toml").read_text("utf-8")
+    return (_HISTORY / f"{package}.toml").read_text("utf-8")
 
 
 @functools.cache
-def _load(package: str) -> HistoryFile | None:
-    return read_own(__file__, f"names/history/{package}.toml", HistoryFile) if package in _packages() else None
+def _load(package: str) -> _HistoryFile | None:
+    return read_own(__file__, f"names/history/{package}.toml", _HistoryFile) if package in _packages() else None

@@ -5,31 +5,39 @@ of what a cold ``plan`` costs; it is named by the SHA-256 of the TOML it was mad
 as strictly checked afterwards as the TOML itself. Without a writable cache everything works, only slower.
 
 An overlay directory (``REKINDLE_FACTS`` or :func:`load_facts`) may hold files of the same names: its named rows replace
-ours, its listed rows come before ours, so that a newer fact can be used before it is shipped.
-"""
+ours, its listed rows come before ours, so that a newer fact can be used before it is shipped."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.cpus import archspec_rows
 from rekindle.model import companion, facts, graft, machine, supply
+from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.document import Part, _from_json, read_bounded
+from rekindle.model.version import compare, key, minor
+
+HERE = Path(__file__).parent
+MAX_FILE_BYTES = 4 * 1024 * 1024
+T = TypeVar("T")
 
 
 class FactsFile(Part, frozen=True, kw_only=True):
+    """What every file has; the shape of each follows."""
+
     schema: int
 
 
-class CudaFile(FactsFile, frozen=True, kw_only=True):
+class _CudaFile(FactsFile, frozen=True, kw_only=True):
     toolkit: dict[str, facts.CudaToolkit]
     sm_alone: tuple[facts.SmAlone, ...]
     sm_same: tuple[facts.SmSame, ...]
@@ -38,42 +46,44 @@ class CudaFile(FactsFile, frozen=True, kw_only=True):
     source_end: tuple[facts.SourceEnd, ...]
 
 
-class CudnnFile(FactsFile, frozen=True, kw_only=True):
+class _CudnnFile(FactsFile, frozen=True, kw_only=True):
     cudnn: dict[str, facts.Cudnn]
     package: tuple[facts.CudnnPackage, ...]
 
 
-class TorchFile(FactsFile, frozen=True, kw_only=True):
+class _TorchFile(FactsFile, frozen=True, kw_only=True):
     release: dict[str, facts.Release]
     era: tuple[facts.SourceEra, ...]
 
 
-class SourcesFile(FactsFile, frozen=True, kw_only=True):
+class _SourcesFile(FactsFile, frozen=True, kw_only=True):
     syntax: tuple[facts.ArchSyntax, ...]
     front: tuple[facts.FrontEndRow, ...]
     evidence: tuple[facts.BuildEvidence, ...]
 
 
-class ProbesFile(FactsFile, frozen=True, kw_only=True):
+class _ProbesFile(FactsFile, frozen=True, kw_only=True):
     probe: tuple[facts.Probe, ...] = ()
 
 
-class WheelsFile(FactsFile, frozen=True, kw_only=True):
+class _WheelsFile(FactsFile, frozen=True, kw_only=True):
     flavour: tuple[facts.Flavour, ...]
 
 
-class CompanionsFile(FactsFile, frozen=True, kw_only=True):
+class _CompanionsFile(FactsFile, frozen=True, kw_only=True):
     companion: tuple[facts.CompanionWheel, ...]
 
 
 class CompanionPackagesFile(FactsFile, frozen=True, kw_only=True):
+    """``beside.toml``: what is known to run beside torch."""
+
     package: dict[str, companion.CompanionPackage]
     wheel: tuple[companion.CompanionPackageWheel, ...]
     source: tuple[companion.CompanionSource, ...]
     fork: tuple[companion.CompanionFork, ...]
 
 
-class RocmFile(FactsFile, frozen=True, kw_only=True):
+class _RocmFile(FactsFile, frozen=True, kw_only=True):
     release: dict[str, facts.Rocm]
     math_gap: tuple[facts.MathGap, ...]
     override: tuple[facts.GfxOverride, ...]
@@ -83,49 +93,47 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
     integrated: tuple[facts.GfxRow, ...]
 
 
-class NvidiaFile(FactsFile, frozen=True, kw_only=True):
+class _ChipsFile(FactsFile, frozen=True, kw_only=True):
     chip: dict[str, facts.ChipRow]
+
+
+class _NvidiaFile(_ChipsFile, frozen=True, kw_only=True):
     jetson: tuple[facts.Jetson, ...]
     jetpack: tuple[facts.JetPack, ...]
     superchip: tuple[facts.Superchip, ...]
 
 
-class AmdFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, facts.ChipRow]
-
-
-class IntelFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, facts.ChipRow]
+class _IntelFile(_ChipsFile, frozen=True, kw_only=True):
     generation: tuple[facts.XeGeneration, ...]
 
 
-class CpuFile(FactsFile, frozen=True, kw_only=True):
+class _CpuFile(FactsFile, frozen=True, kw_only=True):
     microarchitecture: dict[str, machine.Microarchitecture]
     name: tuple[machine.CpuName, ...]
     run: tuple[machine.CpuRun, ...]
 
 
-class DistrosFile(FactsFile, frozen=True, kw_only=True):
+class _DistrosFile(FactsFile, frozen=True, kw_only=True):
     distro: tuple[facts.Distro, ...]
     manylinux: dict[str, facts.Manylinux]
 
 
-class HazardsFile(FactsFile, frozen=True, kw_only=True):
+class _HazardsFile(FactsFile, frozen=True, kw_only=True):
     hazard: tuple[facts.Hazard, ...]
 
 
-class CostsFile(FactsFile, frozen=True, kw_only=True):
+class _CostsFile(FactsFile, frozen=True, kw_only=True):
     use: dict[str, supply.UseCost]
     build: tuple[supply.BuildCost, ...]
     disk: tuple[supply.DiskCost, ...] = ()
     graft: tuple[graft.GraftCost, ...] = ()
 
 
-class MachinesFile(FactsFile, frozen=True, kw_only=True):
+class _MachinesFile(FactsFile, frozen=True, kw_only=True):
     machine: dict[str, facts.Profile]
 
 
-class SupplyFile(FactsFile, frozen=True, kw_only=True):
+class _SupplyFile(FactsFile, frozen=True, kw_only=True):
     manager: tuple[supply.Manager, ...]
     rocm: tuple[supply.RocmPackages, ...]
     need: tuple[supply.SupplyNeed, ...]
@@ -135,7 +143,7 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
     part: tuple[supply.ThirdParty, ...]
 
 
-class GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
+class _GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
     recipe: tuple[graft.GraftRecipe, ...]
     package: tuple[graft.HeaderPackage, ...] = ()
     library: tuple[graft.ClosedLibrary, ...] = ()
@@ -143,13 +151,13 @@ class GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
     chip_files: tuple[graft.ChipFiles, ...] = ()
 
 
-class ImagesFile(FactsFile, frozen=True, kw_only=True):
+class _ImagesFile(FactsFile, frozen=True, kw_only=True):
     image: dict[str, supply.ContainerImage]
     digest: dict[str, supply.ImageDigest]
     runner: dict[str, supply.HostedRunner]
 
 
-class AppsFile(FactsFile, frozen=True, kw_only=True):
+class _AppsFile(FactsFile, frozen=True, kw_only=True):
     torch: tuple[companion.AppTorch, ...]
     app: dict[str, companion.App]
 
@@ -178,12 +186,6 @@ def _cache_folder() -> Path:
     if os.name == "nt":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "rekindle/Cache/facts"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle/facts"
-
-
-HERE = Path(__file__).parent
-MAX_FILE_BYTES = 4 * 1024 * 1024
-
-T = TypeVar("T")
 
 
 def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
@@ -218,15 +220,13 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _merge_tables(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(ours)
-    for name, value in theirs.items():
-        mine = merged.get(name)
+    merged = ours | theirs
+    for name in ours.keys() & theirs.keys():
+        mine, value = ours[name], theirs[name]
         if isinstance(mine, dict) and isinstance(value, dict):
-            merged[name] = {**mine, **value}
+            merged[name] = mine | value
         elif isinstance(mine, list) and isinstance(value, list):
             merged[name] = value + mine
-        else:
-            merged[name] = value
     return merged
 
 
@@ -238,3 +238,105 @@ def _lay_over_archspec(raw: dict[str, Any]) -> dict[str, Any]:
     theirs = archspec_rows()
     names = dict.fromkeys([*theirs, *ours])
     return {**raw, "microarchitecture": {name: {**theirs.get(name, {}), **ours.get(name, {})} for name in names}}
+
+
+class Facts:
+    """All tables, each read when it is first asked for and kept from then on. Immutable from the outside."""
+
+    cuda: _CudaFile
+    cudnn: _CudnnFile
+    torch: _TorchFile
+    sources: _SourcesFile
+    probes: _ProbesFile
+    wheels: _WheelsFile
+    companions: _CompanionsFile
+    beside: CompanionPackagesFile
+    rocm: _RocmFile
+    nvidia: _NvidiaFile
+    amd: _ChipsFile
+    intel: _IntelFile
+    cpu: _CpuFile
+    distros: _DistrosFile
+    hazards: _HazardsFile
+    costs: _CostsFile
+    machines: _MachinesFile
+    supply: _SupplyFile
+    images: _ImagesFile
+    graft: _GraftRecipesFile
+    apps: _AppsFile
+
+    def __init__(self, overlay: Path | None = None) -> None:
+        self.overlay = overlay
+
+    if not TYPE_CHECKING:  # a name that is no table is a mistake that the type checker sees
+
+        def __getattr__(self, name: str) -> FactsFile:
+            if name not in FILES:
+                raise AttributeError(f"there is no table {name!r}")
+            return vars(self).setdefault(name, read_table(name, FILES[name], self.overlay))
+
+    def is_tegra(self, sm: Sm) -> bool:
+        """Is this an architecture that exists only in Tegra chips?"""
+        tegras = [row.sm for row in self.cuda.sm_alone] + [each for row in self.cuda.sm_same for each in row.sm]
+        return any((sm.major, sm.minor) == (each.major, each.minor) for each in tegras)
+
+    def xe_generation(self, arch: GpuArch | None) -> facts.XeGeneration | None:
+        """The row of an Intel GPU's generation; None where the tables have none."""
+        return next((row for row in self.intel.generation if row.arch == arch), None)
+
+    @functools.cached_property
+    def releases(self) -> tuple[str, ...]:
+        """Every known torch release, newest first."""
+        return tuple(sorted(self.torch.release, key=key, reverse=True))
+
+    @functools.cached_property
+    def toolkits(self) -> tuple[str, ...]:
+        """Every known CUDA toolkit, newest first."""
+        return tuple(sorted(self.cuda.toolkit, key=key, reverse=True))
+
+    @functools.cached_property
+    def python_hazards(self) -> tuple[facts.Hazard, ...]:
+        """The hazards that depend on the Python; few, and asked for often."""
+        return tuple(row for row in self.hazards.hazard if row.python)
+
+    @functools.cached_property
+    def minors(self) -> dict[str, int]:
+        """Every minor release with its place in time: 1.13 stands right before 2.0."""
+        order = sorted({minor(version) for version in self.torch.release}, key=key)
+        return {name: place for place, name in enumerate(order)}
+
+    def is_pypi_default(self, version: str, flavour: str, platform: facts.Platform, python: str | None = None) -> bool:
+        """Does a plain ``pip install torch`` give this flavour there (to this Python)?"""
+        if (row := self.release(version)) is None or row.pypi.get(platform) != flavour:
+            return False
+        return python is None or python in row.pythons.get(platform, ())
+
+    def release(self, version: str) -> facts.Release | None:
+        """The row of exactly this release; None for one that the tables do not know."""
+        return self.torch.release.get(version)
+
+    def companion_release(self, project: str, torch: str | None) -> str | None:
+        """The torchvision or torchaudio release that belongs to a release of torch (its flavour does not matter)."""
+        return getattr(self.release((torch or "").partition("+")[0]), project, None)
+
+    @functools.lru_cache(maxsize=256)  # noqa: B019 (there are four Facts at the most, and they stay)
+    def flavours(self, version: str) -> tuple[facts.Flavour, ...]:
+        """The published flavours of one release (``2.7.1`` → those of 2.7)."""
+        rows = [row for row in self.wheels.flavour if row.torch == minor(version)]
+        return tuple(row for row in rows if not row.only or version in row.only)
+
+    @functools.lru_cache(maxsize=256)  # noqa: B019
+    def era(self, version: str) -> facts.SourceEra:
+        """What the sources of a release want: the newest row that is not newer than it, else the first."""
+        eras = [era for era in self.torch.era if compare(era.since, version) <= 0]
+        return max(eras, key=lambda era: key(era.since), default=self.torch.era[0])
+
+    def toolkit(self, version: str) -> facts.CudaToolkit | None:
+        """The row of a toolkit; 11.4.4 is found as 11.4, and 12 means the newest 12.x."""
+        rows = self.cuda.toolkit
+        newest = (rows[kit] for kit in self.toolkits if version.isdigit() and key(kit)[0] == int(version))
+        return rows.get(version) or rows.get(minor(version)) or next(newest, None)
+
+
+# The names of the files with their shapes; `facts show` and the tests walk this.
+FILES: dict[str, type[FactsFile]] = get_type_hints(Facts)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rekindle.api.plan import plan as make_plan
-from rekindle.compat.resources import Demand, first_shortage, use_disk_gib
+from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, NotReady, StageFailed
 from rekindle.facts import load_facts
 from rekindle.formats.simple_index import IndexWheel, wheels_of
@@ -63,7 +63,7 @@ def make_card(
         largest=largest(packages or ()),
         disk_gib=build.disk_gib
         if build
-        else use_disk_gib(plan.backend, load_facts()) + (graft.disk_gib or 0 if graft else 0),
+        else load_facts().costs.use[plan.backend].disk_gib + (graft.disk_gib or 0 if graft else 0),
         disk_free_gib=None if free is None else round(free / GIB, 1),
         memory_gib=build.memory_gib if build else None,
         minutes=build.minutes if build else graft.minutes if graft else None,

@@ -28,9 +28,8 @@ from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer, choose_installer, pip_of, telling_lines
 from rekindle.journey.fix import MOST_FIXES, repair_build
 from rekindle.journey.walk import Walk, digest
-from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build import BuildFailure, BuildResult, BundleReport
 from rekindle.model.build_options import BuildOptions, CompilerOptions
-from rekindle.model.bundle import BundleReport
 from rekindle.model.document import shared_fields
 from rekindle.model.journey import BuiltCompanion, UpOptions
 from rekindle.model.plan import Plan

@@ -13,8 +13,7 @@ from typing import Any, TypeVar, cast
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.model.build import BuildFailure, BuildResult
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BuildFailure, BuildResult, BundleReport
 from rekindle.model.document import encode, load
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import Journey, Leg, LegStatus

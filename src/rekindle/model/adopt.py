@@ -10,6 +10,8 @@ from rekindle.model.journey import Card
 from rekindle.model.plan import Plan
 from rekindle.model.verify import Level, VerifyReport
 
+AdoptionState = Literal["adopted", "already", "planned", "undone", "not-proven", "no"]
+
 
 class AdoptOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What ``adopt`` can be told; everything but the folder has a default.
@@ -24,8 +26,7 @@ class AdoptOptions(msgspec.Struct, frozen=True, kw_only=True):
     level       how hard the result is proved
     dry_run     show the card and write nothing
     undo        put the environment back as it was before the first adoption
-    workspace   where logs are kept
-    """
+    workspace   where logs are kept"""
 
     folder: Path
     python: str | None = None
@@ -42,9 +43,6 @@ class AdoptOptions(msgspec.Struct, frozen=True, kw_only=True):
     workspace: Path | None = None
 
 
-AdoptionState = Literal["adopted", "already", "planned", "undone", "not-proven", "no"]
-
-
 class AdoptionChange(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
     """One package that goes (``to`` None), comes (``from_`` None) or is replaced, and why."""
 
@@ -55,14 +53,9 @@ class AdoptionChange(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
 
 
 class Adoption(Document, frozen=True, kw_only=True):
-    """What became of an application's torch.
-
-    ``state``: ``adopted`` (swapped and proven), ``already`` (it was, and still is), ``planned`` (a dry run),
-    ``undone``, ``not-proven`` (swapped, not proven, put back), ``no`` (``verdict`` says why). ``changes`` are the
-    packages, ``files`` what was written to keep it so, ``conflicts`` what the application, its extensions or other
-    packages want otherwise.
-    ``env`` is set whenever its Python starts; ``undo`` is the line that takes all of it back.
-    """
+    """What became of an application's torch: ``adopted`` (swapped and proven), ``already`` (it was), ``planned`` (a dry
+    run), ``undone``, ``not-proven`` (swapped, not proven, put back), ``no`` (``verdict`` says why). ``files`` were
+    written to keep it so, ``conflicts`` is what others want otherwise, ``env`` is set whenever its Python starts."""
 
     state: AdoptionState
     verdict: Line

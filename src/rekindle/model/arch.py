@@ -1,15 +1,20 @@
-"""GPU architectures as types, so that 8.9 can never stand for a 12.0 card.
-
-``Sm`` is an NVIDIA target (``sm_35``, ``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``), ``Xe`` a
-generation of Intel's GPUs (``xe_bmg``).
-The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``.
-"""
+"""GPU architectures as types, so that 8.9 can never stand for a 12.0 card. ``Sm`` is an NVIDIA target (``sm_35``,
+``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``), ``Xe`` a generation of Intel's GPUs (``xe_bmg``). The
+dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``."""
 
 import functools
 import re
 from typing import Any
 
 from rekindle.errors import BadInput
+
+_SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
+_DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
+# What hipcc calls code that the driver compiles for whatever card there is.
+SPIRV = "amdgcnspirv"
+_GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
+_XE = re.compile(r"xe_([a-z][a-z0-9]{1,7})")
+_GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
 
 
 class NotAnArch(BadInput, ValueError):
@@ -96,10 +101,8 @@ class Gfx(GpuArch):
 
     @property
     def order(self) -> tuple[int, str]:
-        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal).
-
-        Generic targets come after the chips of their generation, SPIR-V last.
-        """
+        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal). Generic targets
+        come after the chips of their generation, SPIR-V last."""
         if self.name == SPIRV:
             return 1000, ""
         if self.generic:
@@ -125,15 +128,6 @@ class Xe(GpuArch):
         return f"xe_{self.name}"
 
 
-_SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
-_DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
-# What hipcc calls code that the driver compiles for whatever card there is.
-SPIRV = "amdgcnspirv"
-_GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
-_XE = re.compile(r"xe_([a-z][a-z0-9]{1,7})")
-_GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
-
-
 @functools.lru_cache(maxsize=1024)
 def parse_sm(text: str) -> Sm:
     """``sm_35``, ``compute_90``, ``12.0`` or ``9.0a``; anything else is a ValueError."""
@@ -148,14 +142,14 @@ def parse_sm(text: str) -> Sm:
 def parse_gfx(text: str) -> Gfx:
     """``gfx1100`` or ``gfx90a:sramecc+:xnack-``; anything else is a ValueError."""
     if match := _GFX.fullmatch(text):
-        return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
+        return Gfx(match[1], tuple(match[2].split(":")[1:]))
     raise NotAnArch(f"{text!r} is no AMD architecture (write gfx1030)")
 
 
 def parse_gfx_code(text: str) -> Gfx:
     """What AMD code can be for: a chip as :func:`parse_gfx` reads it, a generic target, or SPIR-V."""
     if match := _GFX_CODE.fullmatch(text):
-        return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
+        return Gfx(match[1], tuple(match[2].split(":")[1:]))
     raise NotAnArch(f"{text!r} is no target of AMD code")
 
 
@@ -168,21 +162,3 @@ def parse_gpu_arch(text: Any) -> GpuArch:
             return Xe(match[1])
         raise NotAnArch(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
     return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)
-
-
-def sass_runs_on(code: Sm, device: Sm) -> bool:
-    """Does machine code for ``code`` load on ``device``?
-
-    Same major, equal or lower minor; ``a`` code only on exactly that chip; ``f`` code on its family, which
-    is the same major with equal or higher minor (CUDA programming guide, binary compatibility).
-    """
-    if code.suffix == "a":
-        return (code.major, code.minor) == (device.major, device.minor)
-    return code.major == device.major and code.minor <= device.minor
-
-
-def ptx_runs_on(code: Sm, device: Sm) -> bool:
-    """Can the driver compile PTX for ``code`` to ``device``? Not newer than the card; ``a``/``f`` as SASS."""
-    if code.suffix:
-        return sass_runs_on(code, device)
-    return (code.major, code.minor) <= (device.major, device.minor)

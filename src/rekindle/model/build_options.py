@@ -22,8 +22,7 @@ class CompilerOptions(msgspec.Struct, frozen=True, kw_only=True):
     launcher    ccache, sccache, distcc or icecc
     farm        compile on a farm's machines: its folder, or "" for the user's own
     farm_check  compile one in so many of a farm's objects here as well and compare (0: none; default: 50)
-    trace       write a time line of the build there, for Perfetto or Chrome
-    """
+    trace       write a time line of the build there, for Perfetto or Chrome"""
 
     memory: str | None = None
     jobs: int | None = None
@@ -49,8 +48,7 @@ class BuildOptions(CompilerOptions, frozen=True, kw_only=True):
     against     the torch a companion is compiled against: a wheel or ``torch==2.6.0`` (default: the workspace's)
     as_is       use the given Python with the packages it has instead of an environment made for the build
     package     an extension by name (``torch-scatter==2.1.2``): its sources come from the package index
-    gpus        the cards an extension is for (``sm_80``, a product name), instead of this machine's
-    """
+    gpus        the cards an extension is for (``sm_80``, a product name), instead of this machine's"""
 
     plan: Plan | Path | None = None
     source: SourceTree | Path | None = None
@@ -96,15 +94,13 @@ class BuildOptions(CompilerOptions, frozen=True, kw_only=True):
 
 def memory_budget(text: str) -> int:
     """Bytes for all compilers together: ``16``, ``8G``, ``1500M``."""
-    size = parse_size(text)
-    if size < MIN_MEMORY_BYTES:
+    if (size := parse_size(text)) < MIN_MEMORY_BYTES:
         raise BadInput(f"{text!r} is too small for any compiler", remedy="write for example 8G or 1500M")
     return size
 
 
 def most_jobs(jobs: int | None, settings: Iterable[tuple[str, str]]) -> int | None:
-    """The ceiling asked for: ``jobs``, or MAX_JOBS among the switches by hand. A plan's own MAX_JOBS is none: it is
-    what fits where nobody watches the memory."""
+    """The ceiling asked for: ``jobs``, or MAX_JOBS by hand; never a plan's, for where nobody watches memory."""
     ceiling = dict(settings).get("MAX_JOBS")
     if jobs is None and ceiling:
         if not ceiling.isdecimal():

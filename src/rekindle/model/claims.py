@@ -5,6 +5,10 @@ from typing import Literal
 from rekindle.model.document import Document, Part
 from rekindle.model.verify import SkipKind, Verdict, VerifyStatus
 
+FileProblem = Literal["removed", "replaced", "unlisted", "page", "metadata"]
+ListProblem = Literal["older-list", "expired", "clock", "unsigned", "wrong-key", "other-house"]
+ProblemKind = FileProblem | ListProblem
+
 
 class ClaimCheck(Part, frozen=True, kw_only=True):
     """``claimed`` is what the wheel or its statement says, ``found`` what the bytes hold."""
@@ -25,8 +29,7 @@ class ClaimsReport(Document, frozen=True, kw_only=True):
     verdict: Verdict
     signed_by: str | None = None
     checks: tuple[ClaimCheck, ...] = ()
-    # Of SLSA's build levels: provenance exists and is signed by its maker is 1; more needs a hosted builder.
-    slsa_build_level: int = 0
+    slsa_build_level: int = 0  # 1: provenance exists and is signed by its maker; more needs a hosted builder
     next: tuple[str, ...] = ()
 
 
@@ -73,9 +76,8 @@ class ListedWheel(Part, frozen=True, kw_only=True):
 
 
 class WheelList(Document, frozen=True, kw_only=True):
-    """The payload of a wheelhouse's signed list. ``house`` is the wheelhouse's own number, the same in all its lists;
-    ``serial`` grows with every list; times are UTC, ISO 8601; ``files`` are the digests of every other public file
-    (pages, metadata, statements, variants), by their place in the house."""
+    """The payload of a wheelhouse's signed list. ``house`` is its own number, the same in all its lists; ``serial``
+    grows with each; times are UTC, ISO 8601; ``files`` are digests of every other public file, by its place."""
 
     kind: Literal["rekindle-wheel-list"] = "rekindle-wheel-list"
     name: str
@@ -85,11 +87,6 @@ class WheelList(Document, frozen=True, kw_only=True):
     expires: str
     wheels: tuple[ListedWheel, ...] = ()
     files: dict[str, str] = {}
-
-
-FileProblem = Literal["removed", "replaced", "unlisted", "page", "metadata"]
-ListProblem = Literal["older-list", "expired", "clock", "unsigned", "wrong-key", "other-house"]
-ProblemKind = FileProblem | ListProblem
 
 
 class IndexProblem(Part, frozen=True, kw_only=True):

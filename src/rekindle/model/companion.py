@@ -1,9 +1,6 @@
-"""Rows about what runs beside torch: packages, their wheels, their sources, the forks that go further, and the
-applications that bring a torch of their own.
-
-A package is ``extension`` (compiled against one torch), ``python`` (no compiled code of its own; Triton or torch
-compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there).
-"""
+"""Rows about what runs beside torch: packages, their wheels and sources, forks that go further, and applications that
+bring a torch of their own. A package is ``extension`` (compiled against one torch), ``python`` (Triton or torch
+compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there)."""
 
 from typing import Literal
 
@@ -28,12 +25,10 @@ class CompanionPackage(Row, frozen=True, kw_only=True):
 
 
 class Bounds(Row, frozen=True, kw_only=True):
-    """Where something runs. What is not said is no limit; ``backends`` are the kinds of machine it uses.
-
-    ``torch``, ``python``: version conditions. ``cuda``, ``rocm``: those of the torch it goes with (``12``: any 12.x).
-    ``targets``: the code inside, per platform or ``any``; ``toolkit`` made it. ``sm_min``, ``sm_max``: what its own
-    code asks for at run time. ``limits`` is what does not work everywhere (``below sm_75: no int8``).
-    """
+    """Where something runs. What is not said is no limit; ``backends`` are the kinds of machine it uses. ``torch``,
+    ``python``: version conditions. ``cuda``, ``rocm``: those of the torch it goes with (``12``: any 12.x). ``targets``:
+    the code inside, per platform or ``any``; ``toolkit`` made it. ``sm_min``, ``sm_max``: what its own code asks for at
+    run time. ``limits`` is what does not work everywhere (``below sm_75: no int8``)."""
 
     package: str
     version: str
@@ -59,8 +54,7 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
     distribution where it is called otherwise (``cupy-cuda12x``); ``glibc`` the oldest one the tags allow; ``flags``
     what else pip must be told. ``abi`` is how its C++ spells strings, measured (torch up to 2.6 is mostly pre-cxx11);
     ``code_in`` the library whose code decides, where others hold extras for a few cards; ``brings`` the other
-    companions that it asks for in one version. ``with_torch``: torch's own line brings it, and none goes over it.
-    """
+    companions that it asks for in one version. ``with_torch``: torch's own line brings it, and none goes over it."""
 
     pythons: dict[Platform, tuple[str, ...]]
     name: str | None = None
@@ -75,11 +69,8 @@ class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
 
 
 class CompanionSource(Bounds, frozen=True, kw_only=True):
-    """Sources that compile: what to set, and what it costs.
-
-    ``place``: ``pypi`` for an sdist, or a repository. ``arch_env`` names the variable that takes the architectures,
-    ``arch_form`` how it wants them (``8.6``, ``86``). ``job_gib`` is what one compiler takes.
-    """
+    """Sources that compile. ``place``: ``pypi`` for an sdist, or a repository. ``arch_env`` names the variable that
+    takes the architectures, ``arch_form`` how it wants them (``8.6``, ``86``). ``job_gib``: of one compiler."""
 
     platforms: tuple[Platform, ...]
     place: str = "pypi"
@@ -94,10 +85,8 @@ class CompanionSource(Bounds, frozen=True, kw_only=True):
 
 class CompanionFork(Bounds, frozen=True, kw_only=True):
     """Somebody else's build or branch of a package. ``stands_in`` marks another package that does the same work.
-
     ``first`` prefers it to compiling. ``install`` is what pip is told; ``{torch}`` (2.9), ``{cuda}`` (128),
-    ``{python}`` (313) and ``{abi}`` (313t) in the address of a wheel are those of the plan.
-    """
+    ``{python}`` (313) and ``{abi}`` (313t) in the address of a wheel are those of the plan."""
 
     name: str
     url: str
@@ -119,10 +108,8 @@ class App(Row, frozen=True, kw_only=True):
     reads variables from, by system, ``start_line`` the line in the one for Windows that starts the program;
     ``torch_variable`` is the one that holds its command for torch. ``never_installed`` are its extension manager's
     lists of packages that it installs for nobody. ``disabled`` is the ending of an extension's folder that it passes
-    over.
-    ``package`` is its name on the package index, where it is installed from there. ``replaces`` says in words what of
-    its own replaces torch.
-    """
+    over. ``package`` is its name on the package index, where it is installed from there. ``replaces`` says in words
+    what of its own replaces torch."""
 
     title: str
     names: tuple[str, ...] = ()
@@ -164,8 +151,7 @@ class AppUse(Part, frozen=True, kw_only=True):
 
 
 class Wanted(Part, frozen=True, kw_only=True):
-    """One requirement about a torch package or a companion, and who states it: the application (``extension`` None) or
-    one of its extensions."""
+    """A requirement about a torch package or a companion, stated by an ``extension`` or the application itself."""
 
     requirement: Line
     file: Line

@@ -65,17 +65,8 @@ class AskPerson(Part, frozen=True, kw_only=True, tag_field="do", tag="ask"):
     line: str
 
 
-Action = (
-    InstallPackages
-    | ConstrainBuild
-    | AddOption
-    | SetVariable
-    | SetCMake
-    | FewerJobs
-    | RemoveCache
-    | ApplyPatch
-    | AskPerson
-)
+_ForInstallers = InstallPackages | ConstrainBuild | AddOption
+Action = _ForInstallers | SetVariable | SetCMake | FewerJobs | RemoveCache | ApplyPatch | AskPerson
 
 
 class Match(Part, frozen=True, kw_only=True):

@@ -1,8 +1,6 @@
-"""What every document shares: strictness, the schema number, and its JSON form.
-
-``Document`` is the base of every value that is written to disk or printed with ``--json``; ``Part`` is the
-base of the values inside one. Custom types (architectures, versions) are strings in JSON.
-"""
+"""What every document shares: strictness, the schema number, and its JSON form. ``Document`` is the base of every value
+that is written to disk or printed with ``--json``; ``Part`` is the base of the values inside one. Custom types
+(architectures, versions) are strings in JSON."""
 
 import codecs
 from pathlib import Path
@@ -18,6 +16,9 @@ from rekindle.model.arch import GpuArch, parse_gpu_arch
 # that make text read in another order than it is written (CVE-2021-42574).
 _PLAIN = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _WORDS: dict[str, str] = {}
+SCHEMA = 1
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+D = TypeVar("D")
 
 
 def _kind(words: str, pattern: str, max_length: int) -> Meta:
@@ -51,10 +52,6 @@ Address = Annotated[str, _kind("an address (https://…)", rf"\A(?:https?|file):
 Place = Annotated[str, _kind("an address or a path", rf"\A(?!-){_PLAIN}+\Z", 5000)]
 
 
-SCHEMA = 1
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-
-
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A value inside a document."""
 
@@ -65,9 +62,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     schema: int = SCHEMA
     # What a notebook shows: rendering lies above this room, and the api sets it. None: its plain form.
     _repr_html_: ClassVar[Any] = None
-
-
-D = TypeVar("D")
 
 
 def shared_fields(source: Any, kind: type[msgspec.Struct]) -> dict[str, Any]:
@@ -90,14 +84,14 @@ def _from_json(kind: type, value: Any) -> Any:
     raise NotImplementedError(f"no JSON form for {kind.__name__}")
 
 
-def encode(document: Any, *, indent: int = 2) -> bytes:
+def encode(document: Any) -> bytes:
     """The JSON form of a document, ending in a newline."""
     try:
         raw = msgspec.json.encode(document, enc_hook=json_form)
     except UnicodeEncodeError:
         # A file name that is no text in this locale: shown by its bytes, as everywhere else.
         raw = msgspec.json.encode(_as_text(msgspec.to_builtins(document, enc_hook=json_form)))
-    return msgspec.json.format(raw, indent=indent) + b"\n"
+    return msgspec.json.format(raw, indent=2) + b"\n"
 
 
 def _as_text(value: Any) -> Any:

@@ -1,9 +1,7 @@
-"""Rows of the facts base. Every row says where it is from, when it was read, and how it is known.
-
-``how`` is ``measured`` (a tool was run on the artefact), ``documented`` (its maker says so), ``reported``
-(people saw it) or ``inferred`` (follows from neighbouring facts; the weakest). Versions are strings here and
-compared through :mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values.
-"""
+"""Rows of the facts base. Every row says where it is from, when it was read, and how it is known. ``how`` is
+``measured`` (a tool was run on the artefact), ``documented`` (its maker says so), ``reported`` (people saw it) or
+``inferred`` (follows from neighbouring facts; the weakest). Versions are strings here and compared through
+:mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values."""
 
 from typing import Literal
 
@@ -13,6 +11,7 @@ from rekindle.model.document import Document, Part
 How = Literal["measured", "documented", "reported", "inferred"]
 Platform = Literal["linux_x86_64", "linux_aarch64", "windows", "windows_arm64", "macos_x86_64", "macos_arm64"]
 Publisher = Literal["pytorch", "amd", "jetson"]
+CheckOutcome = Literal["agrees", "drift", "new", "skipped"]
 
 
 class Row(Part, frozen=True, kw_only=True):
@@ -119,13 +118,9 @@ class BuildEvidence(Row, frozen=True, kw_only=True):
 
 class Probe(Row, frozen=True, kw_only=True):
     """Kernel files of a release compiled for one card by ``tools/compile_probe.py``, each with its CPU seconds and GiB;
-    ``of`` is how many the configured tree has. ``failed`` holds the first error of those that do not compile, and
-    ``without`` the setting that leaves such a file out, where there is one.
-
-    ``built`` are files of a whole build, of which nothing was measured one by one.
-
-    ``level``: ``tree`` by the tree's own command, ``device`` its device code alone, ``quick`` that without optimising.
-    """
+    the tree has ``of``. ``failed`` holds the first error of those that do not compile, ``without`` the setting that
+    leaves such a file out. ``built`` are files of a whole build, not measured one by one. ``level``: ``tree`` by the
+    tree's own command, ``device`` its device code alone, ``quick`` that without optimising."""
 
     torch: str
     cuda: str
@@ -158,11 +153,9 @@ class JetPack(Row, frozen=True, kw_only=True):
 
 
 class Flavour(Row, frozen=True, kw_only=True):
-    """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform.
-
-    A platform that is missing has no such wheel. ``only`` limits it to some patch releases. ``beside`` are the versions
-    of torchvision and torchaudio on an index of its own maker, ``url`` is a wheel that lies on no index.
-    """
+    """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform. A platform that is
+    missing has no such wheel. ``only`` limits it to some patch releases. ``beside`` are the versions of torchvision and
+    torchaudio on an index of its own maker, ``url`` is a wheel that lies on no index."""
 
     torch: str
     name: str
@@ -186,12 +179,9 @@ class Flavour(Row, frozen=True, kw_only=True):
 
 
 class CompanionWheel(Row, frozen=True, kw_only=True):
-    """A version of torchvision or torchaudio: the torch releases it goes with, and where wheels of it exist.
-
-    ``pypi`` holds the Pythons per platform on PyPI, ``pythons`` those on PyTorch's own indexes where they differ.
-    ``indexes`` and ``absent`` are flavours whose index is known to have it, or not to; other flavours are unknown.
-    ``lacks`` names single gaps (``cu111 windows``).
-    """
+    """A version of torchvision or torchaudio: the torch releases it goes with, and where wheels of it exist. ``pypi``
+    holds the Pythons per platform there, ``pythons`` those on PyTorch's own indexes where they differ. ``indexes`` and
+    ``absent`` are flavours whose index has it, or not; others are unknown. ``lacks``: gaps (``cu111 windows``)."""
 
     package: str
     version: str
@@ -204,9 +194,8 @@ class CompanionWheel(Row, frozen=True, kw_only=True):
 
 
 class GfxRow(Row, frozen=True, kw_only=True):
-    """Targets of which something holds: that they exist only inside processors (beside a card they are not meant), or
-    that code for a generic target (``gfx11-generic``) runs on them. Generic code carries a version; in LLVM all are
-    still version 1, so none is kept here."""
+    """Targets of which something holds: that they exist only inside processors, or that code for a generic target
+    (``gfx11-generic``) runs on them. Such code carries a version; in LLVM all are still 1, so none is kept."""
 
     gfx: tuple[Gfx, ...]
 
@@ -279,11 +268,8 @@ class Superchip(Row, frozen=True, kw_only=True):
 
 
 class DriverEnd(Row, frozen=True, kw_only=True):
-    """The last driver branch that still drives an architecture.
-
-    Windows counts on within a branch (R470 goes up to 475), so the branch ends where the next one begins.
-    ``fixes`` says how long its maker fixes it, as the end of a sentence.
-    """
+    """The last driver branch that still drives an architecture. Windows counts on within a branch (R470 goes up to
+    475), so the branch ends where the next one begins. ``fixes`` says how long it is fixed, ending a sentence."""
 
     first: Sm
     last: Sm
@@ -364,9 +350,8 @@ class Manylinux(Row, frozen=True, kw_only=True):
 
 
 class Hazard(Row, frozen=True, kw_only=True):
-    """Something known to go wrong in a combination. Empty conditions match everything; a toolkit that lies in one of
-    the folders ``spares`` is not met by it. ``wrong``: it runs, and what it computes is not right. ``env`` is for a
-    build; ``running`` are variables to be set whenever torch is used."""
+    """Something known to go wrong. Empty conditions match everything; a toolkit in a folder of ``spares`` is not met.
+    ``wrong``: it runs and computes what is not right. ``env`` is for a build, ``running`` for using torch."""
 
     id: str
     concerns: Literal["wheel", "build", "both"]
@@ -426,9 +411,6 @@ class SourcesView(Document, frozen=True, kw_only=True):
     how: dict[str, int]
     oldest: str
     newest: str
-
-
-CheckOutcome = Literal["agrees", "drift", "new", "skipped"]
 
 
 class Compared(Part, frozen=True, kw_only=True):

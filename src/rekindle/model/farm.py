@@ -1,10 +1,6 @@
-"""A farm as a build sees it: the folder that describes it, what its scheduler says now, and who compiled what.
+"""A farm as a build sees it: its folder, what its scheduler says now, and who compiled what. It is sccache's own
+scheduler, servers and clients; ``farm.toml`` is ours. A *slot* is one compiler that a worker runs at a time."""
 
-A farm is sccache's own scheduler, servers and clients; its folder holds their configuration in sccache's own form, and
-``farm.toml``, which is ours. A *slot* is one compiler that a worker runs at a time.
-"""
-
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,31 +11,15 @@ from rekindle.model.machine import Check
 CHECKED_ONE_IN = 50
 
 
-@dataclass(frozen=True)
 class FarmFolder:
     """Where a farm's files lie. Those with tokens in them are readable by their owner alone."""
 
-    root: Path
-
-    @property
-    def table(self) -> Path:
-        """What we know of it ourselves: a :class:`Farm`."""
-        return self.root / "farm.toml"
-
-    @property
-    def scheduler(self) -> Path:
-        """For ``sccache-dist scheduler --config``."""
-        return self.root / "scheduler.conf"
-
-    @property
-    def client(self) -> Path:
-        """For ``SCCACHE_CONF`` of whoever builds."""
-        return self.root / "client.conf"
-
-    @property
-    def distrusted(self) -> Path:
-        """Workers that returned other bytes than this machine's compiler: :class:`DistrustedWorkers`."""
-        return self.root / "distrusted.json"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.table = root / "farm.toml"  # what we know of it ourselves: a :class:`Farm`
+        self.scheduler = root / "scheduler.conf"  # for ``sccache-dist scheduler --config``
+        self.client = root / "client.conf"  # for ``SCCACHE_CONF`` of whoever builds
+        self.distrusted = root / "distrusted.json"  # whose bytes differed: :class:`DistrustedWorkers`
 
 
 class FarmWorker(Part, frozen=True, kw_only=True):
@@ -88,11 +68,9 @@ class LanguageCounts(Part, frozen=True, kw_only=True):
 
 
 class FarmCounts(Part, frozen=True, kw_only=True):
-    """What sccache counted. It tells languages and workers apart, but not which worker had which language.
-
-    ``remote``: worker's address → compilations it returned. ``local``: what was compiled here, of which ``returned``
-    were sent out first and no worker could do them. ``failed`` are compilations that ended with an error.
-    """
+    """What sccache counted. It tells languages and workers apart, but not which worker had which language. ``remote``:
+    worker's address → compilations it returned. ``local``: what was compiled here, of which ``returned`` were sent out
+    first and no worker could do them. ``failed`` are compilations that ended with an error."""
 
     languages: dict[str, LanguageCounts] = {}
     remote: dict[str, int] = {}
@@ -150,12 +128,9 @@ class DistrustedWorker(Part, frozen=True, kw_only=True):
 
 
 class FarmUse(Part, frozen=True, kw_only=True):
-    """What a farm did for one build, as its report tells it.
-
-    ``servers`` and ``slots`` are the most that were there. ``checked`` objects were compiled here, too, and were the
-    same; of ``unsteady`` ones the compiler here makes other bytes each time, so nothing can be said; ``wrong`` ones
-    differed, and ``redone`` objects were made again here for it. ``compilers``: path → SHA-256.
-    """
+    """What a farm did for one build. ``servers`` and ``slots`` are the most that were there. ``checked`` objects were
+    compiled here, too, and the same; of ``unsteady`` ones the compiler here makes other bytes each time; ``wrong`` ones
+    differed, and ``redone`` objects were made again here for it. ``compilers``: path → SHA-256."""
 
     scheduler: str
     servers: int = 0

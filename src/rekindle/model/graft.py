@@ -50,10 +50,9 @@ class NewEntry(Part, frozen=True, kw_only=True):
 
 
 class LibraryBeside(Part, frozen=True, kw_only=True):
-    """A closed library that the wheel calls, and what it does on the card: ``code`` is *native* machine code, the
-    driver's compiler (*jit*), *none*, or *unknown*; ``inside``: linked into the wheel, where it stays. ``version`` is
-    what the wheel asks for, ``exchanged`` what it gets instead; ``off``: it is switched off when CUDA starts.
-    ``operators`` are those that do not work on the card; ``why`` says it in words."""
+    """A closed library that the wheel calls, and what it does on the card: ``code`` is *native*, compiled by the driver
+    (*jit*), *none*, or *unknown*; ``inside``: linked into the wheel, where it stays. ``version`` is what the wheel asks
+    for, ``exchanged`` what it gets; ``off``: switched off when CUDA starts. ``operators`` do not work there."""
 
     name: str
     package: str | None = None
@@ -70,9 +69,8 @@ class LibraryBeside(Part, frozen=True, kw_only=True):
 
 
 class Making(Part, frozen=True, kw_only=True):
-    """How the new code was made: from the wheel's PTX, from sources, or of its code for a chip of the same kind (twin),
-    by which tools, with which flags; what else the
-    grafted wheel has changed: requirements (``requires``: name -> requirement), and what is switched off (``off``)."""
+    """How the new code was made: from the wheel's PTX, from sources, or of code for a chip of the same kind (twin), by
+    which tools, with which flags; and what else has changed: requirements (``requires``), what is switched ``off``."""
 
     way: WayKind
     archs: tuple[str, ...]
@@ -84,9 +82,8 @@ class Making(Part, frozen=True, kw_only=True):
 
 
 class GraftFile(Document, frozen=True, kw_only=True):
-    """``graft.json`` in a graft file. ``wheel`` is the wheel it belongs to, ``local`` what its version gets;
-    ``record_sha256`` is the digest of the RECORD that applying it gives, ``grafted_sha256`` of the whole wheel where
-    the same zlib compressed it."""
+    """``graft.json`` in a graft file. It belongs to ``wheel``, whose version gets ``local``; ``record_sha256`` is of
+    the RECORD that applying it gives, ``grafted_sha256`` of the whole wheel where the same zlib compressed it."""
 
     kind: Literal["rekindle-graft"] = "rekindle-graft"
     wheel: str
@@ -140,8 +137,7 @@ class GraftOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraftReport(Document, frozen=True, kw_only=True):
-    """What ``graft`` did or would do (then ``minutes`` on so many ``jobs`` are foreseen). ``out`` is the grafted wheel,
-    ``graft`` the small file."""
+    """What ``graft`` did, or would do in ``minutes``. ``out`` is the grafted wheel, ``graft`` the small file."""
 
     wheel: str
     wheel_sha256: str
@@ -218,8 +214,7 @@ class ClosedLibrary(Row, frozen=True, kw_only=True):
 
 
 class ChipTwins(Row, frozen=True, kw_only=True):
-    """AMD chips of one kind: a code object for any of ``code`` is, but for the chip's name in it, what the compiler
-    makes for each that it ``serves``."""
+    """AMD chips of one kind: but for the chip's name, an object for any of ``code`` is one for each it ``serves``."""
 
     code: tuple[str, ...]
     serves: tuple[str, ...]
@@ -240,9 +235,7 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     folders of the tree, ``parts`` what single folders need more. ``extra_archs``: units that are also compiled for one
     more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the
     release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them. ``like``:
-    what is not said here is as in the recipe of those releases. One that is ``inferred`` was never compiled whole: it
-    is used only after a proof.
-    """
+    what is not said here is as in the recipe of those releases. An ``inferred`` one is used only after a proof."""
 
     releases: str
     package: str = "torch"
@@ -261,11 +254,9 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
 
 class GraftCost(Row, frozen=True, kw_only=True):
     """What compiling the device code of a release (``torch``, wheels of ``cuda``) by nvcc of ``toolkit`` took.
-
     ``units`` containers were compiled; ``seconds`` are of one core, for the long ones by their names (``NAME.a``: code
     that one chip alone has), ``rest_seconds`` the others' mean, ``other_seconds`` reading, packing and writing.
-    ``job_gib`` is a large compiler. ``proven``: architectures whose graft was run on a card.
-    """
+    ``job_gib`` is a large compiler. ``proven``: architectures whose graft was run on a card."""
 
     torch: str
     cuda: str

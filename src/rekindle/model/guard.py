@@ -13,11 +13,8 @@ CONTENTS = "files sha256:"
 
 class PackageRecord(Part, frozen=True, kw_only=True):
     """A package as its installer left it: ``asked`` for by name (REQUESTED), by which ``installer``, ``when``, whence.
-
-    ``record`` is the digest of its list of files, ``contents`` of what its wheel brought, whoever installed it.
-    Where its files were read, ``contents`` is that of the files as they lie there, and ``edited`` names those that are
-    not what the list says.
-    """
+    ``record`` is the digest of its list of files, ``contents`` of what its wheel brought, whoever installed it. Where
+    files were read, ``contents`` is theirs as they lie there, and ``edited`` those the list contradicts."""
 
     name: str
     version: str
@@ -76,9 +73,7 @@ def pinned(requests: Sequence[Request], installed: Mapping[str, str]) -> dict[st
 
 def constraints_text(pins: Mapping[str, str], contents: Mapping[str, str] | None = None) -> str:
     """For ``pip install -c FILE`` or ``PIP_CONSTRAINT``: a package that wants another torch is refused, aloud.
-
-    ``contents`` are digests of what lies there, kept as remarks for ``guard``: one version may have several builds.
-    """
+    ``contents`` are digests of what lies there, kept as remarks for ``guard``: one version may have several builds."""
     remarks = {name: f"  # {CONTENTS}{digest}" for name, digest in (contents or {}).items() if digest}
     head = "# Keeps these versions: pip install -c THIS-FILE PACKAGE (or set PIP_CONSTRAINT / UV_CONSTRAINT to it).\n"
     return head + "".join(f"{name}=={version}{remarks.get(name, '')}\n" for name, version in pins.items())

@@ -9,10 +9,7 @@ HoldingKind = Literal["workspace", "source", "build", "environment", "wheels", "
 
 class Holding(Part, frozen=True, kw_only=True):
     """One thing we keep. ``workspace`` is the one it lies in; a workspace itself counts what its parts do not.
-
-    ``bytes`` is the room it takes on the disk; ``age_seconds`` counts from the last change near its top. ``name`` is
-    what a person calls it; ``note`` what to know before it goes.
-    """
+    ``age_seconds`` counts from the last change near its top; ``note`` is what to know before it goes."""
 
     kind: HoldingKind
     name: str

@@ -17,8 +17,7 @@ class InstalledPackage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Python said of itself. ``path`` is how to start it, ``executable`` what it calls itself.
-    ``externally_managed``: pip may not install into it (PEP 668)."""
+    """What a Python said of itself. ``path`` starts it; where ``externally_managed``, pip may not install (PEP 668)."""
 
     path: str = ""
     version: str

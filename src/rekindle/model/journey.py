@@ -10,16 +10,15 @@ from rekindle.model.plan import Plan, Wish
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.model.wheel import WheelReport
 
+LegStatus = Literal["done", "kept", "failed", "skipped"]
+
 
 class Card(Part, frozen=True, kw_only=True):
     """What a yes means, told before the question: what comes, from where, how much of it, where to, and what not to
-    expect. Unknown is None.
-
-    ``download_bytes`` counts what is known, ``download_unknown`` how many packages nobody told the size of.
-    ``into`` is the interpreter or folder that gets torch; ``new`` says that it is made for this. ``network`` is why a
-    place cannot be reached, ``reachable`` lines that take a torch from one that can. ``wont`` is what will not work
-    there, ``others`` are the other choices.
-    """
+    expect. Unknown is None. ``download_bytes`` counts what is known, ``download_unknown`` how many packages nobody told
+    the size of. ``into`` is the interpreter or folder that gets torch; ``new`` says that it is made for this.
+    ``network`` is why a place cannot be reached, ``reachable`` lines that take a torch from one that can. ``wont`` is
+    what will not work there, ``others`` are the other choices."""
 
     what: tuple[str, ...]
     places: tuple[str, ...] = ()
@@ -39,9 +38,6 @@ class Card(Part, frozen=True, kw_only=True):
     reachable: tuple[str, ...] = ()
     wont: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-
-
-LegStatus = Literal["done", "kept", "failed", "skipped"]
 
 
 class Leg(Part, frozen=True, kw_only=True):
@@ -65,11 +61,8 @@ class BuiltCompanion(Part, frozen=True, kw_only=True):
 
 
 class Journey(Document, frozen=True, kw_only=True):
-    """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it.
-
-    ``card`` is what was told before the question; ``keeps`` are files that keep other packages from replacing torch.
-    ``beside`` are the companions of a torch that was built here.
-    """
+    """``goal``: the demo's spark or a torch. ``failure``: the build that ended it. ``card`` was told before the
+    question; ``keeps`` are files that keep others from replacing torch, ``beside`` companions of a torch built here."""
 
     goal: str
     arrived: bool
@@ -103,11 +96,8 @@ class Package(Part, frozen=True, kw_only=True):
 
 
 class Installation(Document, frozen=True, kw_only=True):
-    """What an environment holds after an install.
-
-    ``told`` is what was announced before and compared afterwards, None where pip could not tell; ``fingerprint``
-    names the environment's state right after the install, ``wheel_sha256`` the wheel of ours that went in.
-    """
+    """What an environment holds after an install. ``told`` is what was announced before, None where pip could not tell;
+    ``fingerprint`` names the state right after the install, ``wheel_sha256`` our wheel."""
 
     python: str
     packages: dict[str, str] = {}
@@ -137,8 +127,7 @@ class UpOptions(CompilerOptions, frozen=True, kw_only=True):
     target      build only that CMake target, and stop
     bundle      put libraries of this machine that a built wheel needs into it
     clean       remove what another plan left in the build tree; without it, such a tree is refused
-    dry_run     stop after the plan and its card, and write nothing
-    """
+    dry_run     stop after the plan and its card, and write nothing"""
 
     wish: Wish = Wish()
     gpu: tuple[str, ...] = ()

@@ -12,6 +12,8 @@ System = Literal["linux", "windows", "macos"]
 Vendor = Literal["nvidia", "amd", "intel"]
 CheckStatus = Literal["ok", "warn", "fail", "skip"]
 Purpose = Literal["build", "use"]
+_ALSO = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
+_PROCESSOR = re.compile(r"(?:x86_64|amd64|aarch64|arm64|i686)$")
 
 
 class Os(Part, frozen=True, kw_only=True):
@@ -191,18 +193,12 @@ class Examination(Machine, frozen=True, kw_only=True):
         return Machine(**{name: getattr(self, name) for name in Machine.__struct_fields__})
 
 
-_ALSO = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
-
-
 def cpu_arch(name: str) -> str:
     """
     >>> cpu_arch("AMD64"), cpu_arch("arm64"), cpu_arch("riscv64")
     ('x86_64', 'aarch64', 'riscv64')
     """
     return _ALSO.get(name.lower(), name.lower())
-
-
-_PROCESSOR = re.compile(r"(?:x86_64|amd64|aarch64|arm64|i686)$")
 
 
 def platform_of(tag: str) -> tuple[str | None, str | None]:
@@ -230,13 +226,11 @@ class Microarchitecture(Row, frozen=True, kw_only=True):
 
 
 class CpuName(Row, frozen=True, kw_only=True):
-    """Product names that mean a microarchitecture. First row that fits wins.
-
-    A name is words and one model number. ``words`` must all be there, one of ``any``, none of ``without``. ``line``
-    is what may stand before the number (``i7``, ``e5``; nothing if not given), ``model`` its masks (``#`` a digit,
-    ``?`` a letter; ``5100-5199`` a range; ``*`` any model or none; none given: the name has no number), ``suffix``
-    what may follow (anything if not given), ``version`` the ``v2`` behind (``""``: there is none).
-    """
+    """Product names that mean a microarchitecture. First row that fits wins. A name is words and one model number.
+    ``words`` must all be there, one of ``any``, none of ``without``. ``line`` is what may stand before the number
+    (``i7``, ``e5``; nothing if not given), ``model`` its masks (``#`` a digit, ``?`` a letter; ``5100-5199`` a range;
+    ``*`` any model or none; none given: the name has no number), ``suffix`` what may follow (anything if not given),
+    ``version`` the ``v2`` behind (``""``: there is none)."""
 
     microarchitecture: str
     words: tuple[str, ...] = ()

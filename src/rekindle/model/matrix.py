@@ -1,8 +1,6 @@
-"""Many wheels from one table: the table as people write it, the cells it freezes into, and what became of each.
-
-A *cell* is one wheel for one combination of the axes. Its id is the hash of what decides its bytes, so a cell
-that is done stays done until something that matters changes.
-"""
+"""Many wheels from one table: the table as people write it, the cells it freezes into, and what became of each. A
+*cell* is one wheel for one combination of the axes. Its id is the hash of what decides its bytes, so a cell that is
+done stays done until something that matters changes."""
 
 import re
 import shlex
@@ -93,8 +91,7 @@ class MatrixCost(Part, frozen=True, kw_only=True):
 
 
 class MatrixLock(Document, frozen=True, kw_only=True):
-    """``matrix.lock``: every cell planned and fixed. ``rekindle`` is the version that froze it; of a dry run it is not
-    ``written``."""
+    """``matrix.lock``: every cell planned and fixed by a version of ``rekindle``; a dry run is not ``written``."""
 
     rekindle: str
     table: str
@@ -192,8 +189,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory     what all compilers together may use, such as ``12G``
     farm       compile on a farm's machines: its folder, or "" for the user's own; one cell at a time has all of it
     farm_check, trace   as in a build; the time line is of all cells
-    force      build the chosen cells again even if they are done
-    """
+    force      build the chosen cells again even if they are done"""
 
     only: tuple[str, ...] = ()
     engine: str = "local"
@@ -283,17 +279,9 @@ def slurm_text(module: str, marks: Mapping[str, str], **head: Any) -> str:
 
 def slurm_head(*, job: str, cores: int, memory_gib: int, hours: int, log: str, array: int | None = None) -> str:
     """``array`` is how many tasks there are. TERM comes two minutes before the end, so that a build stops in order."""
-    asked = [f"--job-name={job}"]
-    if array is not None:
-        asked.append(f"--array=0-{max(0, array - 1)}")
-    asked += [
-        "--nodes=1",
-        f"--cpus-per-task={cores}",
-        f"--mem={memory_gib}G",
-        f"--time={hours}:00:00",
-        "--requeue",
-        "--signal=B:TERM@120",
-        f"--output={log}",
-        "--open-mode=append",  # else a task that is queued again begins its log anew
-    ]
+    tasks = () if array is None else (f"--array=0-{max(0, array - 1)}",)
+    room = ("--nodes=1", f"--cpus-per-task={cores}", f"--mem={memory_gib}G", f"--time={hours}:00:00")
+    # A task that is queued again goes on with its log instead of beginning it anew.
+    ends = ("--requeue", "--signal=B:TERM@120", f"--output={log}", "--open-mode=append")
+    asked = (f"--job-name={job}", *tasks, *room, *ends)
     return "\n".join(["#!/bin/bash", *(f"#SBATCH {word}" for word in asked)])

@@ -20,8 +20,7 @@ class PackOptions(msgspec.Struct, frozen=True, kw_only=True):
     index       this package index instead of the plan's: a mirror, or ``default`` for pip's own
     find_links  folders or pages of wheels that are looked through besides
     offline     ask no index at all
-    dry_run     resolve and measure, and write nothing
-    """
+    dry_run     resolve and measure, and write nothing"""
 
     out: Path
     wheel: Path | None = None
@@ -44,12 +43,9 @@ class PackedFile(Part, frozen=True, kw_only=True):
 
 
 class Pack(Document, frozen=True, kw_only=True):
-    """``pack.json`` of a pack, and the answer of ``pack``.
-
-    ``title`` is what it installs; ``proof`` a line of Python that computes with it. ``packages`` is the whole closure,
-    ``files`` what else lies in it. ``left_out`` says what is not in it and why. ``folder``, ``card`` and ``install``
-    are of the run that made it and not part of the file.
-    """
+    """``pack.json`` of a pack, and the answer of ``pack``. ``title`` is what it installs; ``proof`` a line of Python
+    that computes with it. ``packages`` is the whole closure, ``files`` what else lies in it. ``left_out`` says what is
+    not in it and why. ``folder``, ``card`` and ``install`` are of the run that made it and not part of the file."""
 
     title: Line
     project: Name = "torch"

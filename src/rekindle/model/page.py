@@ -1,7 +1,5 @@
-"""The face that all pages share: colours, components, and the frame of a page that stands alone.
-
-A page loads nothing from elsewhere, and a report runs no script; all are readable on a phone, in the dark and on paper.
-"""
+"""The face that all pages share: colours, components, and the frame of a page that stands alone. A page loads nothing
+from elsewhere, and a report runs no script; all are readable on a phone, in the dark and on paper."""
 
 import functools
 import html
@@ -11,24 +9,16 @@ _FOLDER = Path(__file__).with_name("pages")
 
 
 @functools.cache
-def colours() -> str:
-    """The palette, light and dark."""
-    return (_FOLDER / "colours.css").read_text(encoding="utf-8")
-
-
-@functools.cache
 def report_style() -> str:
-    """Palette and components of the reports."""
-    return colours() + (_FOLDER / "report.css").read_text(encoding="utf-8")
+    """The palette, light and dark, and the components of the reports."""
+    return "".join((_FOLDER / name).read_text(encoding="utf-8") for name in ("colours.css", "report.css"))
 
 
 def page(
     title: str, body: str, *, more_style: str = "", stylesheet: str | None = None, script: str | None = None
 ) -> str:
-    """One HTML document. ``body`` is markup that is already escaped; ``title`` is text.
-
-    It stands alone, unless ``stylesheet`` says where :func:`report_style` lies for many pages at once.
-    """
+    """One HTML document. ``body`` is markup that is already escaped; ``title`` is text. It stands alone, unless
+    ``stylesheet`` says where :func:`report_style` lies for many pages at once."""
     style = f"<style>\n{report_style()}{more_style}</style>"
     if stylesheet is not None:
         style = f'<link rel="stylesheet" href="{html.escape(stylesheet)}">'

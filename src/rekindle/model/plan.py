@@ -22,15 +22,18 @@ from rekindle.model.machine import System
 Answer = Literal["install", "graft", "build", "none"]
 Backend = Literal["cpu", "cuda", "rocm", "xpu"]
 Evidence = Literal["proven", "compiled", "reported", "untried"]
+StepKind = Literal["run", "set", "keep", "cd", "activate", "vcvars", "write", "install-built"]
+# In the value of a variable: the folder the steps have gone to.
+HERE = "@here@"
+# "off": the start file of an environment of ours, and ``configure``, switch cuDNN off as soon as torch is imported.
+CUDNN_SWITCH = "REKINDLE_CUDNN"
+CompanionAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
 
 
 class Request(Part, frozen=True, kw_only=True):
-    """One package to install, and why.
-
-    ``version`` is what the installed package will call itself: ``2.7.1+cu128`` from an index of its own, ``2.7.1``
-    from PyPI. ``specifier`` stands where no exact version is wanted (``<2``). ``index`` is None for PyPI;
-    ``links`` is a page of files (pip's ``-f``); ``url`` a wheel by its place.
-    """
+    """One package to install, and why. ``version`` is what the installed package will call itself: ``2.7.1+cu128`` from
+    an index of its own, ``2.7.1`` from PyPI. ``specifier`` stands where no exact version is wanted (``<2``). ``index``
+    is None for PyPI; ``links`` is a page of files (pip's ``-f``); ``url`` a wheel by its place."""
 
     name: Name
     version: VersionText | None = None
@@ -54,9 +57,8 @@ class Request(Part, frozen=True, kw_only=True):
 
 
 def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
-    """What follows ``pip install``: one list per index and page of files. A limit (``numpy<2``) is asked for apart,
-    so that it cannot change which torch is taken.
-    """
+    """What follows ``pip install``: one list per index and page of files. A limit (``numpy<2``) is asked for apart, so
+    that it cannot change which torch is taken."""
     groups: dict[tuple[str | None, str | None, bool], list[str]] = {}
     for request in requests:
         groups.setdefault((request.index, request.links, request.version is None), []).append(request.requirement)
@@ -64,13 +66,6 @@ def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
         (*names, *(("--index-url", index) if index else ()), *(("-f", links) if links else ()))
         for (index, links, _), names in groups.items()
     )
-
-
-StepKind = Literal["run", "set", "keep", "cd", "activate", "vcvars", "write", "install-built"]
-# In the value of a variable: the folder the steps have gone to.
-HERE = "@here@"
-# "off": the start file of an environment of ours, and ``configure``, switch cuDNN off as soon as torch is imported.
-CUDNN_SWITCH = "REKINDLE_CUDNN"
 
 
 class Step(Part, frozen=True, kw_only=True):
@@ -97,13 +92,12 @@ class Wish(Part, frozen=True, kw_only=True):
     """What the user wants kept. None means: no matter.
 
     ``torch`` is a version (``2.1``: any 2.1), a condition (``>=2.1,<2.4``) or a flavour (``2.8.0+cu128``). The
-    toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`.
-    ``origin`` is where sources come from: git, tarball, debian, or a directory. ``settings`` are the build's own
-    switches by hand (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``beside`` are companions: names, or
-    names with versions (``xformers==0.0.30``). ``serve`` decides for a box of different cards: one torch for all of
-    them where there is one (so it is where nothing is said), or the newest torch of the newest card.
-    ``without_cudnn`` takes a wheel whose cuDNN has no code for a card: there cuDNN is switched off at run time.
-    """
+    toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`. ``origin`` is
+    where sources come from: git, tarball, debian, or a directory. ``settings`` are the build's own switches by hand
+    (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``beside`` are companions: names, or names with versions
+    (``xformers==0.0.30``). ``serve`` decides for a box of different cards: one torch for all of them where there is one
+    (so it is where nothing is said), or the newest torch of the newest card. ``without_cudnn`` takes a wheel whose
+    cuDNN has no code for a card: there cuDNN is switched off at run time."""
 
     torch: str | None = None
     variant: str | None = None
@@ -130,12 +124,8 @@ class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
 
 
 class Refusal(Part, frozen=True, kw_only=True):
-    """A "no" as a value: what was refused, why, and what would help.
-
-    ``change`` is the change of machine or wish under which the candidate would do; without one it is out.
-    ``certain`` is False for "cannot tell"; ``departure`` marks those that say only that something differs from the
-    wish, and not why.
-    """
+    """A "no" as a value: what was refused, why, and what would help. ``change`` of machine or wish would make it do;
+    without one it is out. ``certain`` is False for "cannot tell"; ``departure``: it only differs from the wish."""
 
     code: str
     what: str
@@ -149,12 +139,9 @@ class Refusal(Part, frozen=True, kw_only=True):
 
 
 class BuildRecipe(Part, frozen=True, kw_only=True):
-    """Everything a source build needs, complete: nothing is left to folklore.
-
-    ``origin`` is where the tree comes from (git, tarball, debian, a directory); ``packages`` what the machine's
-    package manager must bring. ``taken`` names a wheel of torch that is built already: only what goes beside it is
-    compiled.
-    """
+    """Everything a source build needs, complete: nothing is left to folklore. ``origin`` is where the tree comes from
+    (git, tarball, debian, a directory); ``packages`` what the machine's package manager must bring. ``taken`` names a
+    wheel of torch that is built already: only what goes beside it is compiled."""
 
     source: Line
     taken: Line | None = None
@@ -207,17 +194,13 @@ class Alternative(Part, frozen=True, kw_only=True):
     why: Line
 
 
-CompanionAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
-
-
 class Companion(Part, frozen=True, kw_only=True):
     """What becomes of one package beside this torch.
 
     ``runs``: this version. ``last``: it runs, and newer ones do not on this machine. ``build``: from source, with
     ``env``. ``alternative``: ``instead`` names somebody's fork or build and its ``state``. ``none``: ``why`` not.
     ``instead`` of a ``none`` is another package that does the same work. ``requests`` is what an installer is asked
-    for; ``commands`` the same for people. ``wants`` is the torch a better answer needs.
-    """
+    for; ``commands`` the same for people. ``wants`` is the torch a better answer needs."""
 
     name: Name
     answer: CompanionAnswer
@@ -261,8 +244,7 @@ class PlannedFor(Part, frozen=True, kw_only=True):
 class Plan(Document, frozen=True, kw_only=True):
     """The finished plan. ``requests`` is what gets installed, ``env`` what must be set whenever torch is used,
     ``steps`` the way by hand; ``commands`` is only their spelling for people (bash, or cmd on Windows, where
-    ``powershell`` has the other). ``asked`` names what the wish asked for; ``os`` is the system it was made for.
-    """
+    ``powershell`` has the other). ``asked`` names what the wish asked for; ``os`` is the system it was made for."""
 
     answer: Answer
     as_asked: bool = False
@@ -321,12 +303,9 @@ class WhyNot(Document, frozen=True, kw_only=True):
 
 class TorchChoice(Document, frozen=True, kw_only=True):
     """Which torch. ``answer``: install a published wheel, graft one (with code for the card), build one, or none that
-    would run.
-
-    ``pip`` holds what follows ``pip install``, one list per call; ``env`` is what must be set whenever torch is used.
-    ``cpu`` is the same without the card, where no wheel serves it and one for the CPU alone does.
-    ``why`` and ``beware`` are sentences for people; ``minutes`` and ``disk_gib`` are estimates, None where unknown.
-    """
+    would run. ``pip`` holds what follows ``pip install``, one list per call; ``env`` is what must be set whenever torch
+    is used. ``cpu`` is the same without the card, where no wheel serves it and one for the CPU alone does. ``why`` and
+    ``beware`` are sentences for people; ``minutes`` and ``disk_gib`` are estimates, None where unknown."""
 
     answer: Answer
     torch: str | None = None

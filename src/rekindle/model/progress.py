@@ -1,7 +1,6 @@
 """How a long step tells what it is doing, without knowing who listens.
 
-Stages take a ``Progress``; ``render`` has the one that draws, tests and libraries use ``Silent``.
-"""
+Stages take a ``Progress``; ``render`` has the one that draws, tests and libraries use ``Silent``."""
 
 import contextlib
 import threading
@@ -105,8 +104,7 @@ class Progress(Protocol):
 
 def show_build(progress: Progress, view: BuildView) -> None:
     """On a panel where the listener has one, else as a step."""
-    panel = getattr(progress, "panel", None)
-    if panel is not None:
+    if (panel := getattr(progress, "panel", None)) is not None:
         panel(view)
     else:
         progress.step(view.done, view.total, view.line)

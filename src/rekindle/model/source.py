@@ -33,8 +33,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     sha256               what the archive must be
     mirrors, reference   other addresses (``FROM=TO``), and a checkout on this machine to borrow objects from
     find_links, offline  where headers of the package index are looked for first; ask no index
-    workspace            where the tree goes (default: the user's data directory)
-    """
+    workspace            where the tree goes (default: the user's data directory)"""
 
     project: str = "torch"
     release: str | None = None
@@ -56,8 +55,7 @@ class PatchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     plan, python   the file of a plan, and the interpreter that builds: which patches are needed depends on them
     given          what is said of the tools instead of asking them: ``{"cmake": "4.4.0"}``
-    patches, only  a folder with patches beside ours; take these alone, whatever their conditions say
-    """
+    patches, only  a folder with patches beside ours; take these alone, whatever their conditions say"""
 
     plan: Path | None = None
     python: str | None = None
@@ -78,18 +76,10 @@ class AppliedPatch(Part, frozen=True, kw_only=True):
     source: str | None = None
     instead: str | None = None
 
-    @property
-    def is_in(self) -> bool:
-        """Is it in the tree now, put there by us or by others?"""
-        return self.state in ("applied", "already")
-
 
 class SourceTree(Document, frozen=True, kw_only=True):
-    """``project`` is torch, torchvision, torchaudio or spark.
-
-    ``parts`` is every third party and where it comes from; ``missing_submodules`` names those that nothing fills.
-    ``requires`` is what the tree wants installed in the Python that builds it.
-    """
+    """``project`` is torch, torchvision, torchaudio or spark. ``parts`` is every third party and where it comes from;
+    nothing fills ``missing_submodules``. ``requires`` is what the tree wants in the Python that builds it."""
 
     project: str
     version: str
@@ -110,8 +100,8 @@ class SourceTree(Document, frozen=True, kw_only=True):
 
     @property
     def patched(self) -> tuple[AppliedPatch, ...]:
-        """The patches that are in the tree: what bills of materials, provenance and reports speak of."""
-        return tuple(patch for patch in self.patches if patch.is_in)
+        """The patches that are in the tree, by us or others: what bills of materials and reports speak of."""
+        return tuple(patch for patch in self.patches if patch.state in ("applied", "already"))
 
     @property
     def conflicts(self) -> tuple[AppliedPatch, ...]:

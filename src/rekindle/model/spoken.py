@@ -8,6 +8,9 @@ from rekindle.errors import BadInput
 # Below this no number is told: it would be wrong before it is read.
 ALMOST_SECONDS = 10.0
 _SMALL_NAMES = ("torch ", "glibc ", "nvcc ", "gcc ", "cuDNN ", "rocBLAS ")
+GIB = 1 << 30
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
+_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": GIB, "t": 1 << 40}
 
 
 def spoken_bytes(count: float) -> str:
@@ -32,8 +35,7 @@ def spoken_seconds(seconds: float) -> str:
     """One duration: ``0.4 s``, ``42 s``, ``3 min 20 s``, ``5 h 04 min``, ``2 days``."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
+    if (whole := round(seconds)) < 60:
         return f"{whole} s"
     if whole < 3600:
         minutes, rest = divmod(whole, 60)
@@ -75,10 +77,7 @@ def spoken_left(seconds: float) -> str:
 
 
 def _unit(seconds: float) -> tuple[str, float]:
-    for unit, size, from_ in (("days", 86400.0, 2 * 86400), ("hours", 3600.0, 7200), ("minutes", 60.0, 60)):
-        if seconds >= from_:
-            return unit, size
-    return ("minutes", 60.0)
+    return ("days", 86400.0) if seconds >= 2 * 86400 else ("hours", 3600.0) if seconds >= 7200 else ("minutes", 60.0)
 
 
 def _count(number: float) -> str:
@@ -103,16 +102,10 @@ def sentence(text: str) -> str:
     return capital(text).rstrip(".") + "."
 
 
-GIB = 1 << 30
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
-_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": GIB, "t": 1 << 40}
-
-
 def parse_size(text: str) -> int:
     """Bytes. ``500b`` is the only way to write bytes themselves."""
     trimmed = text.strip()
-    match = _SIZE.fullmatch(trimmed)
-    if match is None:
+    if (match := _SIZE.fullmatch(trimmed)) is None:
         raise BadInput(f"{text!r} is no size", remedy="write for example 16G (or just 16) or 1500M")
     unit = (match[2] or "").lower()
     factor = _BYTES.get(unit, 1 if trimmed[-1] in "bB" else GIB)

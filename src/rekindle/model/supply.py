@@ -1,17 +1,10 @@
 """What a build takes from elsewhere: third parties of its tree, packages, container images, and memory, disk and time.
 
-Where a third party comes from is one concept for every kind of tree:
+A third party comes as ``submodule`` (the folder as git brings it), ``system`` (a library of this machine, which
+settings name to the tree), ``copy`` (headers that a distribution keeps beside the tree), ``index`` (headers that a
+package of the index holds), ``stand-in`` (a few lines of ours) or ``off`` (left out by a setting, or not used)."""
 
-``submodule``  the folder as git brings it
-``system``     a library of this machine, which settings name to the tree
-``copy``       headers that a distribution keeps beside the tree
-``index``      headers that a package of the package index holds
-``stand-in``   a few lines of ours
-``off``        left out of the build by a setting, or used by nothing in it
-"""
-
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -19,12 +12,12 @@ from rekindle.model.document import Part
 from rekindle.model.facts import Row
 
 Way = Literal["submodule", "system", "copy", "index", "stand-in", "off"]
+DiskPhase = Literal["fetch", "environment", "compile", "wheel", "bundle", "verify"]
 
 
 class Manager(Row, frozen=True, kw_only=True):
     """A package manager: the distributions whose packages are known by its names (``others`` have it too), the command
-    that installs without questions, and the names of the packages with the headers of Python ``{version}`` and with the
-    C++ compiler of gcc ``{version}``."""
+    that installs unasked, and the packages with the headers of Python and the compiler of gcc ``{version}``."""
 
     name: str
     system: Literal["linux", "windows"] = "linux"
@@ -80,8 +73,7 @@ class FromIndex(Part, frozen=True, kw_only=True):
     """One file of the package index, by its checksum: ``take`` is what of it goes where (place in the third party's
     folder → place in the file), ``links`` what is linked there to what beside it. Only a build with ``backend`` needs
     it; others go without. ``processors`` has the files for other processors than x86-64, where each has its own;
-    ``url`` is where a file lies that pip would build when asked for it; ``root`` the setting that names the folder to
-    the build."""
+    ``url`` is where a file lies that pip would build when asked for it; ``root`` the setting that names the folder."""
 
     package: str
     version: str
@@ -131,8 +123,7 @@ class CompanionNeed(SupplyNeed, frozen=True, kw_only=True):
 
 
 class CompanionSwitches(Row, frozen=True, kw_only=True):
-    """What a companion's own build is told for each kind of torch, and the variables of its own (``own``) that a plan
-    may set for it."""
+    """What a companion's build is told for each kind of torch, and the variables of its ``own`` that a plan may set."""
 
     project: str
     cpu: dict[str, str]
@@ -153,12 +144,10 @@ class CompanionDownload(Row, frozen=True, kw_only=True):
 
 
 class ThirdParty(SupplyNeed, frozen=True, kw_only=True):
-    """One third party of the tree and what takes its place where the submodule is not there.
-
-    ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
-    looks into; ``needs`` what a copy must hold; ``index`` the package that has it; ``toolkit`` the releases of CUDA a
-    row speaks of. ``stops`` says of a back end (cuda, rocm) why no build with it can go without.
-    """
+    """One third party of the tree and what takes its place where the submodule is not there. ``files`` are stand-ins
+    (name in the folder → name of ours); ``inner`` are folders in it that setup.py also looks into; ``needs`` what a
+    copy must hold; ``index`` the package that has it; ``toolkit`` the releases of CUDA a row speaks of. ``stops`` says
+    of a back end (cuda, rocm) why no build with it can go without."""
 
     way: Way
     toolkit: str | None = None
@@ -191,15 +180,11 @@ class TreePart(Part, frozen=True, kw_only=True):
     fix: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lack:
+class Lack(NamedTuple):
     """Something a build takes from the system that is not there; ``what`` names the very files."""
 
     need: SupplyNeed
     what: tuple[str, ...]
-
-
-DiskPhase = Literal["fetch", "environment", "compile", "wheel", "bundle", "verify"]
 
 
 class UseCost(Row, frozen=True, kw_only=True):
@@ -222,8 +207,7 @@ class DiskCost(Row, frozen=True, kw_only=True):
 
 class BuildCost(Row, frozen=True, kw_only=True):
     """What a build takes; ``job_gib`` is a large compiler, ``largest_gib`` the largest of all, which one machine must
-    hold even alone; ``arch_minutes`` come on top for each GPU architecture. ``unoptimised_minutes`` are what the same
-    takes at -O0, where that is known."""
+    hold even alone; ``arch_minutes`` are added for each GPU architecture; ``unoptimised_minutes``: at -O0."""
 
     backend: Literal["cpu", "gpu"]
     since: str

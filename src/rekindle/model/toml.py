@@ -1,9 +1,6 @@
 """TOML as we write it: keys bare where they can be, texts as JSON strings (whose escapes TOML shares), one line each.
-
 Facts files have one canonical form (:mod:`rekindle.facts.browse`); captures of machines are written for reading
-(:func:`render_table`): long texts as they are, in literal blocks. A table that a module keeps beside itself is read by
-:func:`read_beside`.
-"""
+(:func:`render_table`): long texts as they are, in literal blocks. :func:`read_beside` reads the table of a module."""
 
 import functools
 import json

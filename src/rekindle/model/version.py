@@ -5,8 +5,7 @@
 
 The border to ``packaging.version``: these functions are for what the tables and people name (toolkits, drivers,
 compilers, C libraries, Pythons, torch releases), where 12.8 means every 12.8.x and a suffix is no pre-release.
-What a wheel, an index page or a requirement says about a *package* follows PEP 440 and is read with ``packaging``.
-"""
+What a wheel, an index page or a requirement says about a *package* follows PEP 440 and is read with ``packaging``."""
 
 import functools
 import re
@@ -15,6 +14,8 @@ from rekindle.errors import BadInput
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _CLAUSE = re.compile(r"\s*(==|!=|>=|<=|>|<|~=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*")
+# What :func:`compare` says where an operator holds.
+_HOLDS = {"==": (0,), "!=": (-1, 1), ">=": (0, 1), "<=": (-1, 0), ">": (1,), "<": (-1,)}
 
 Key = tuple[int, ...]
 
@@ -78,8 +79,7 @@ def same_prefix(version: str, prefix: str) -> bool:
 def _clauses(spec: str) -> tuple[tuple[str, str, bool], ...]:
     parsed = []
     for part in spec.split(","):
-        match = _CLAUSE.fullmatch(part)
-        if match is None:
+        if (match := _CLAUSE.fullmatch(part)) is None:
             raise NotAVersion(f"{part.strip()[:60]!r} is no version condition (write 2.6, ==2.6.0 or >=2.1,<2.4)")
         parsed.append((match[1] or "", match[2], bool(match[3])))
     return tuple(parsed)
@@ -91,24 +91,19 @@ def matches(version: str, spec: str) -> bool:
     return all(_clause_holds(version, *clause) for clause in _clauses(spec))
 
 
-def _clause_holds(version: str, operator: str, number: str, star: bool) -> bool:
-    if operator == "" or (operator == "==" and star):
+def _clause_holds(version: str, sign: str, number: str, star: bool) -> bool:
+    if sign == "" or (sign == "==" and star):
         return same_prefix(version, number)
-    if operator == "!=" and star:
+    if sign == "!=" and star:
         return not same_prefix(version, number)
-    if operator == "~=":
+    if sign == "~=":
         return compare(version, number) >= 0 and same_prefix(version, ".".join(number.split(".")[:-1]) or number)
-    order = compare(version, number)
-    return {"==": order == 0, "!=": order != 0, ">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0}[
-        operator
-    ]
+    return compare(version, number) in _HOLDS[sign]
 
 
 def pin_requirement(name: str, pin: str) -> str:
-    """``setuptools`` and ``<60`` or ``59.5`` into one word for pip; what is no specifier is refused.
-
-    An address (``@ file:…`` runs its setup.py), an option (``-r FILE`` prints the file) or a second word never passes.
-    """
+    """``setuptools`` and ``<60`` or ``59.5`` into one word for pip; what is no specifier is refused. An address (``@
+    file:…`` runs its setup.py), an option (``-r FILE`` prints the file) or a second word never passes."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     text = f"{name}=={pin}" if pin[:1].isdigit() else f"{name}{pin}"

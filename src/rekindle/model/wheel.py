@@ -1,8 +1,5 @@
-"""What a wheel or library really contains: the inspect document.
-
-``gpu`` is kept per library and per container, ``cpu`` per instruction set, ``links`` per library, because
-one union of all of them answers the question wrongly.
-"""
+"""What a wheel or library really contains: the inspect document. ``gpu`` is kept per library and container, ``cpu`` per
+instruction set, ``links`` per library: a union would lie."""
 
 from typing import Literal
 
@@ -14,6 +11,9 @@ from rekindle.model.plan import Reason
 
 # suspected: read, not tried. refuses: an error that a program can catch. not-tried: no known call reaches the code.
 Outcome = Literal["suspected", "crashes", "runs", "refuses", "no-answer", "not-tried"]
+Origin = Literal["own", "specialised", "static", "other"]
+Axis = Literal["system", "python", "cpu", "gpu", "driver", "libc", "libraries", "integrity"]
+Runs = Literal["yes", "partly", "unknown", "no"]
 
 
 class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,8 +22,7 @@ class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
     quick             read as little as possible
     cpu               audit the CPU code
     python, platform  for a name on the index: what the wheel is for; an interpreter: what is installed there
-    machine           adds a verdict about this machine, which is called ``machine_name`` in it
-    """
+    machine           adds a verdict about this machine, which is called ``machine_name`` in it"""
 
     quick: bool = False
     cpu: bool = True
@@ -61,22 +60,13 @@ class KeptTrials(Document, frozen=True, kw_only=True):
     subject: str
     date: str
     verdict: str
-    # How a check died of an instruction the CPU lacks, where one did: then it does not run there.
-    crash: str | None = None
+    crash: str | None = None  # how a check died of an instruction the CPU lacks: it does not run there
     trials: tuple[OperatorTrial, ...] = ()
 
 
-Origin = Literal["own", "specialised", "static", "other"]
-Axis = Literal["system", "python", "cpu", "gpu", "driver", "libc", "libraries", "integrity"]
-Runs = Literal["yes", "partly", "unknown", "no"]
-
-
 class ArchSet(Part, frozen=True, kw_only=True):
-    """``count`` containers hold code for exactly these architectures.
-
-    ``origin``: the wheel's *own* kernels; *specialised* ones for a few chips beside general ones; a vendor's
-    *static* library linked in; *other* where nothing tells. ``kernels`` names who is inside, where it was read.
-    """
+    """``count`` containers hold code for exactly these architectures. ``origin``: the wheel's *own*, *specialised* for
+    a few chips beside general ones, a vendor's *static* library, or *other*. ``kernels``: who is inside."""
 
     archs: tuple[str, ...]
     count: int
@@ -103,9 +93,8 @@ class RowLibrary(Part, frozen=True, kw_only=True):
 
 
 class LibraryGpu(RowLibrary, frozen=True, kw_only=True):
-    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``),
-    ``ahead`` names Intel's devices with code of their own, ``unknown`` counts code of kinds and targets without a name
-    here."""
+    """``lto`` is what nvJitLink compiles at run time, ``sycl`` counts SYCL modules by target (``spir64``), ``ahead``
+    names Intel's devices with code of their own, ``unknown`` counts code of kinds and targets without a name here."""
 
     uses: tuple[ArchUse, ...] = ()
     compression: dict[str, int] = {}
@@ -178,11 +167,10 @@ class GuardUse(Part, frozen=True, kw_only=True):
 
 class WheelCpu(Part, frozen=True, kw_only=True):
     """``required`` is what every CPU must have: the unconditional uses, less those in one corner of a library that
-    dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, but whether that
-    path is ever taken on an old CPU cannot be told statically; ``silent`` instructions (lzcnt) give wrong numbers on
-    an old CPU instead of stopping. ``untold`` is what may or may not be needed by everybody: where it asks more than
-    ``required`` does, ``runs_from`` is None and ``at_least`` says what is certain. ``at_load`` is executed whenever the
-    libraries are loaded: without it nothing starts."""
+    dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, maybe never on an
+    old one; ``silent`` instructions (lzcnt) give wrong numbers there instead of stopping. ``untold`` is what may or may
+    not be needed by everybody: where it asks more than ``required`` does, ``runs_from`` is None and ``at_least`` says
+    what is certain. ``at_load`` is executed whenever the libraries are loaded: without it nothing starts."""
 
     arch: str | None = None
     unconditional: tuple[IsaUse, ...] = ()

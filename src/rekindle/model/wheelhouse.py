@@ -1,8 +1,5 @@
-"""A wheelhouse's documents: what is known about each wheel in it, and what the verbs answer.
-
-``Entry`` is everything we keep about one wheel (its reports included). ``Row`` is the short form that the
-catalogue, the search and the page use; it is computed from an entry and never edited.
-"""
+"""A wheelhouse's documents. :class:`StoredWheel` is everything we keep about one wheel, its reports included;
+:class:`WheelRow` the short form for catalogue, search and page: computed from it, never edited."""
 
 import msgspec
 
@@ -48,8 +45,7 @@ class StoredWheel(Document, frozen=True, kw_only=True):
     report: WheelReport | None = None
     proofs: tuple[VerifyReport, ...] = ()
     origin: Origin | None = None
-    # Of ``<file>.provenance`` beside the wheel (PEP 740), where a signed statement came with it.
-    provenance_sha256: str | None = None
+    provenance_sha256: str | None = None  # of ``<file>.provenance`` (PEP 740), where a signed statement came with it
     records: tuple[SharedRecord, ...] = ()
 
 
@@ -100,8 +96,7 @@ class WheelRow(OfferedWheel, frozen=True, kw_only=True):
     rocm: str | None = None
     proofs: tuple[RowProof, ...] = ()
     provenance: bool = False
-    # Shared records that no key believed by the house signed: shown, and no proof.
-    hearsay: tuple[RowProof, ...] = ()
+    hearsay: tuple[RowProof, ...] = ()  # records that no key believed by the house signed: shown, and no proof
 
     @property
     def proven(self) -> bool:
@@ -199,8 +194,7 @@ class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     gpus             product names, ``sm_35`` or ``gfx1031``
     system, machine  the operating system and the CPU's architecture
-    versions         a version or a specifier of ``project``
-    """
+    versions         a version or a specifier of ``project``"""
 
     gpus: tuple[str, ...] = ()
     system: str | None = None

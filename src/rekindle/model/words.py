@@ -4,6 +4,11 @@ which torch for which card, system, driver and Python, as one table that any lan
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Answer
 
+# Reported: uv 0.12.0 to 0.13.5 take the CPU wheel without a word. 0.13.7 was seen choosing (docs/travel.md).
+UV_WITH_VARIANTS = "0.13.6"
+# A driver from which on an answer counts ("" where none is known), and the answer's place in the list.
+DriverStep = tuple[str, int]
+
 
 class Text(Document, frozen=True, kw_only=True):
     """Text as it stands."""
@@ -19,10 +24,6 @@ class Versions(Document, frozen=True, kw_only=True):
     system: str
 
 
-# Reported: uv 0.12.0 to 0.13.5 take the CPU wheel without a word. 0.13.7 was seen choosing (docs/travel.md).
-UV_WITH_VARIANTS = "0.13.6"
-
-
 class VariantEnvironment(Document, frozen=True, kw_only=True):
     """``variant env``: variables to set, and what they cannot say."""
 
@@ -32,8 +33,7 @@ class VariantEnvironment(Document, frozen=True, kw_only=True):
 
 class Exported(Document, frozen=True, kw_only=True):
     """``path`` is None where the script was only printed; ``text`` is the script itself; ``beside`` are the files it
-    needs in a folder beside it, which were written, too.
-    """
+    needs in a folder beside it, which were written, too."""
 
     format: str
     title: str
@@ -41,10 +41,6 @@ class Exported(Document, frozen=True, kw_only=True):
     text: str
     run: str
     beside: tuple[str, ...] = ()
-
-
-# A driver from which on an answer counts ("" where none is known), and the answer's place in the list.
-DriverStep = tuple[str, int]
 
 
 class TableWarning(Part, frozen=True, kw_only=True):
@@ -55,9 +51,8 @@ class TableWarning(Part, frozen=True, kw_only=True):
 
 
 class TableAnswer(Part, frozen=True, kw_only=True):
-    """One answer: what follows ``pip install`` (one list per call), variables to set whenever torch is used, and places
-    in the list of warnings. ``cpu`` is what to install instead where there is no wheel for the card. ``python`` is the
-    one it is for, which another than the asked one may be."""
+    """One answer: what follows ``pip install`` (one list per call), variables for whenever torch is used, and places in
+    the warnings. ``cpu`` is what to install without a wheel for the card; ``python`` may not be the one asked."""
 
     answer: Answer
     torch: str | None = None

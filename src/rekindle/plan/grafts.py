@@ -8,16 +8,8 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rekindle.compat.graft import (
-    KEPT,
-    find_recipe,
-    graft_cost,
-    graft_jobs,
-    graft_kits,
-    is_proven,
-    planned_time,
-    stays_without,
-)
+from rekindle.compat.graft import KEPT, find_recipe, graft_cost, graft_kits, is_proven, planned_time, stays_without
+from rekindle.compat.resources import jobs_for
 from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
@@ -160,7 +152,7 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     targets = tuple(dict.fromkeys((kit and emits_for(kit, arch, facts)) or arch for arch in archs))
     cpu = question.machine.cpu
     row = graft_cost(candidate.torch, facts)
-    jobs = graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
+    jobs = jobs_for(question.memory_gib, cpu.threads or cpu.cores or 8, row) if row else 1
     time = None if candidate.wheel else planned_time(candidate.torch, targets, jobs, facts)
     about = candidate.torch, candidate.cuda, candidate.flavour.cudnn
     losses = dict.fromkeys(loss for arch in archs for loss in stays_without(*about, arch, facts))

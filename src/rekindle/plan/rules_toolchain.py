@@ -12,7 +12,7 @@ import msgspec
 
 from rekindle.compat.graft import graft_cost
 from rekindle.compat.libc import Libc, flavour_libc, libc_runs, tools_libc
-from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
+from rekindle.compat.resources import build_cost, memory_fits
 from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Reason, Refusal
 from rekindle.model.version import compare, key, matches, minor, reaches
@@ -113,7 +113,7 @@ def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]
         row = build_cost(candidate.torch, candidate.backend, question.facts)
         need, source = row.disk_gib, row.source[0]
     else:
-        need, source = use_disk_gib(candidate.backend, question.facts), "installed sizes of published wheels"
+        need, source = question.facts.costs.use[candidate.backend].disk_gib, "installed sizes of published wheels"
     if have < need:
         yield refuse("disk-small", candidate, need=need, have=have, source=source)
 

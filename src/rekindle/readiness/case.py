@@ -1,15 +1,10 @@
-"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one, with the name
-its wheel will have; and the command that fixes what is not ready, by the package manager of the system (fixes.toml).
-
-``2.0.1+rekindle.cu118.sm35``: a wheel carries the tree's own version, plus a local part that says who built it for
-what: our name, the variant, and the architectures where they are few enough to read.
-"""
+"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one, with its wheel's
+name; and the command that fixes what is not ready (fixes.toml). ``2.0.1+rekindle.cu118.sm35``: a wheel carries the
+tree's own version, plus who built it for what: our name, the variant, and the architectures where they are few."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from packaging.utils import parse_wheel_filename
@@ -29,11 +24,12 @@ TO_BUILD: tuple[Purpose, ...] = ("build",)
 TO_USE: tuple[Purpose, ...] = ("use",)
 TO_BOTH: tuple[Purpose, ...] = ("build", "use")
 MAX_ARCHS_IN_NAME = 3
+Checks = Iterator[Check]  # empty where the question does not arise
 
 
-def load_fixes() -> Mapping[str, Any]:
+def load_fixes() -> Mapping[str, dict[str, str]]:
     """The table: topic → package manager → command."""
-    return read_beside(__file__, "fixes.toml", dict[str, Any])
+    return read_beside(__file__, "fixes.toml", dict[str, dict[str, str]])
 
 
 def find_managers(host: Host) -> tuple[str, ...]:
@@ -53,10 +49,8 @@ def find_managers(host: Host) -> tuple[str, ...]:
 
 def fix_for(topic: str, managers: tuple[str, ...]) -> str | None:
     """The command for the first manager that has one."""
-    commands = load_fixes().get(topic)
-    if not isinstance(commands, dict):
-        return None
-    command = next((str(commands[manager]) for manager in (*managers, "any") if manager in commands), None)
+    commands = load_fixes().get(topic, {})
+    command = next((commands[manager] for manager in (*managers, "any") if manager in commands), None)
     return command and command.replace("{sudo}", "" if "root" in managers else "sudo ")
 
 
@@ -70,6 +64,8 @@ class Cards(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Graphics(msgspec.Struct, frozen=True, kw_only=True):
+    """The cards of a machine by their makers."""
+
     nvidia: Cards = Cards()
     amd: Cards = Cards()
     intel: Cards = Cards()
@@ -119,12 +115,10 @@ class ExaminedMachine(msgspec.Struct, frozen=True, kw_only=True):
         return self.machine.os.system == "windows"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedBuild:
+class PlannedBuild(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be built. ``tree`` is None before there is one; ``place`` is where it will lie. ``packages`` are what
     pip must bring where other things come first (in ``build`` making the environment is the first thing, so nothing is
-    asked). ``workspace`` is where all but the build tree goes (default: there as well), ``places`` where phases after
-    the build write."""
+    asked). ``workspace`` is where all but the build tree goes (default: there), ``places`` where later phases write."""
 
     plan: Plan
     python: str
@@ -134,7 +128,7 @@ class PlannedBuild:
     ninja: str | None = None
     packages: tuple[str, ...] = ()
     workspace: Path | None = None
-    places: Mapping[DiskPhase, Path] = field(default_factory=dict)
+    places: Mapping[DiskPhase, Path] = {}
 
     @property
     def recipe(self) -> BuildRecipe:
@@ -174,29 +168,20 @@ class PlannedBuild:
 def build_check(
     name: str, status: CheckStatus, found: str | None = None, *, want: str | None = None, fix: str | None = None
 ) -> Check:
+    """A check of what a build alone needs."""
     return Check(id=name, status=status, needed_for=TO_BUILD, found=found, want=want, fix=fix)
 
 
-Checks = Iterator[Check]
-# What the doctor asks of a machine, and what a build asks of this one; nothing where the question does not arise.
-MachineRule = Callable[[ExaminedMachine], Checks]
-BuildRule = Callable[[Host, PlannedBuild], Checks]
-
-
 def wheel_version(plan: Plan, tree: SourceTree) -> str:
-    """PEP 440: the local part is letters, digits and dots.
-
-    For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0. What the recipe's own version
-    says after a hyphen (``+cpu-ivybridge``) tells wheels apart that are alike in all else.
-    """
+    """PEP 440: the local part is letters, digits and dots. For torch the plan's version counts: version.txt of a tag
+    still says 1.13.0a0. What follows a hyphen in the recipe's (``+cpu-ivybridge``) tells like wheels apart."""
     public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
-    parts = ["rekindle", plan.variant or flavour_name(plan.cuda, plan.rocm)]
     numbers = [arch.replace("+PTX", "ptx").removeprefix("sm_").replace(".", "") for arch in plan.arch_list]
     archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]
-    if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
-        parts += archs
     env = plan.build.env if plan.build else {}
     version = next((value for name, value in env.items() if name.endswith("BUILD_VERSION")), "")
+    parts = ["rekindle", plan.variant or flavour_name(plan.cuda, plan.rocm)]
+    parts += archs if len(archs) <= MAX_ARCHS_IN_NAME else []
     parts.append(version.partition("+")[2].partition("-")[2])
     local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
     return f"{public}+{local}"

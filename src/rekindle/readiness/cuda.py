@@ -1,8 +1,6 @@
-"""A CUDA toolkit that fits card and compiler, its cuDNN, NCCL and driver stub; and whether it is the one planned.
-
-A toolkit may be there and still be useless: too old for the card, too old for the compiler, or with a cuDNN made for
-another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit.
-"""
+"""A CUDA toolkit that fits card and compiler, its cuDNN, NCCL and driver stub; and whether it is the one planned. A
+toolkit may be there and still be useless: too old for the card, too old for the compiler, or with a cuDNN made for
+another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit."""
 
 import itertools
 import re
@@ -18,11 +16,11 @@ from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.text import text_of, version_key
 from rekindle.model.arch import Sm
-from rekindle.model.machine import Check, Gpu, Machine, Toolkit
+from rekindle.model.machine import Check, CheckStatus, Gpu, Machine, Toolkit
 from rekindle.model.plan import Plan
 from rekindle.model.supply import SupplyNeed
 from rekindle.model.toml import read_beside
-from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+from rekindle.readiness.case import TO_BUILD, Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
 from rekindle.toolkits.libraries import find_lacks, header_version
@@ -58,17 +56,13 @@ def toolkit_of_machine(case: ExaminedMachine) -> Checks:
 
 def name_misfits(kind: str, misfits: Sequence[Misfit]) -> Check:
     """One line for all that is wrong with one toolkit."""
-    toolkit = misfits[0].toolkit
-    return Check(
-        id=f"{kind}-{toolkit.version}",
-        status="warn" if any(misfit.blocking for misfit in misfits) else "skip",
-        needed_for=("build",),
-        found=toolkit.path,
-        why="; ".join(misfit.why for misfit in misfits),
-    )
+    toolkit, why = misfits[0].toolkit, "; ".join(misfit.why for misfit in misfits)
+    status: CheckStatus = "warn" if any(misfit.blocking for misfit in misfits) else "skip"
+    return Check(id=f"{kind}-{toolkit.version}", status=status, needed_for=TO_BUILD, found=toolkit.path, why=why)
 
 
 def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
+    """Why a CUDA toolkit is not for this machine's compilers and cards, or not for some card."""
     row = load_facts().toolkit(toolkit.version or "")
     misfits = []
     if (toolkit.note or "").startswith("no nvcc"):
@@ -110,8 +104,7 @@ def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: 
     if (nvcc := find_nvcc(host, settings, cuda)) is None:
         remedy = f"install CUDA {cuda}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells"
         raise MissingTool(f"the plan wants CUDA {cuda}, but there is no nvcc on this machine", remedy=remedy)
-    release = nvcc_release(host, nvcc)
-    if release and not is_release(release, cuda):
+    if (release := nvcc_release(host, nvcc)) and not is_release(release, cuda):
         releases = {path: nvcc_release(host, path) or "unknown" for path in every_nvcc(host) if path != nvcc}
         others = "".join(f", {path} is {other}" for path, other in releases.items())
         or_else = f"the same command with --set CUDA_HOME=DIR of a toolkit {cuda}"
@@ -145,8 +138,7 @@ def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
     plan, settings = build.plan, build.settings
     if plan.cuda is None or host.system != "linux":
         return
-    nvcc = find_nvcc(host, settings, plan.cuda)
-    if nvcc is None:
+    if (nvcc := find_nvcc(host, settings, plan.cuda)) is None:
         return  # the compiler check has said so
     yield from _check_targets(host, nvcc, plan.arch_list)
     if plan.project != "torch":
@@ -169,8 +161,7 @@ def _check_targets(host: Host, nvcc: str, archs: Sequence[str]) -> Checks:
     if not targets:
         return
     names = [f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in archs]
-    lacks = [name for name in names if name not in targets]
-    if lacks:
+    if lacks := [name for name in names if name not in targets]:
         known = sorted(targets, key=lambda name: int(re.sub(r"\D", "", name)))
         text = f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {known[0]} to {known[-1]}"
         raise BadInput(text, remedy=f"rekindle plan --build --gpu {lacks[0]}")
@@ -222,8 +213,7 @@ def _check_nccl(host: Host, settings: Mapping[str, str]) -> Checks:
     env = dict(settings)
     if root := env.get("NCCL_ROOT") or env.get("NCCL_ROOT_DIR"):
         env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
-    lacks = find_lacks(host, [need], env)
-    if lacks:
+    if lacks := find_lacks(host, [need], env):
         raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=bring_lacking(host, lacks))
     yield build_check("nccl", "ok", "nccl.h and libnccl")
 

@@ -1,11 +1,9 @@
 """The Python, the compiler and the programs of a build: whether the machine has them, and whether they are what the
-plan means. The Python must be one that torch is published for and have its headers; what it was linked with may not be
-here.
-"""
+plan means. The Python must be one that torch is published for and have its headers; what linked it may be gone."""
 
 import re
 import shlex
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.errors import BadInput, MissingTool
@@ -46,8 +44,8 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     """A Python for which some torch is published; best one that the newest torch takes."""
     platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
     rows = load_facts().torch.release
-    pythons_of = {version: rows[version].pythons.get(platform, ()) for version in load_facts().releases}  # type: ignore[call-overload]
-    newest_first = [(version, {name.rstrip("t") for name in names}) for version, names in pythons_of.items() if names]
+    pythons_of = ((version, rows[version].pythons.get(platform, ())) for version in load_facts().releases)  # type: ignore[call-overload]
+    newest_first = [(version, {name.rstrip("t") for name in names}) for version, names in pythons_of if names]
     cpythons = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
     usable = [python.version for python in cpythons if "32 bit" not in (python.note or "")]
     newest = sorted(newest_first[0][1], key=version_key) if newest_first else []
@@ -117,8 +115,7 @@ def check_release(plan: Plan, interpreter: Interpreter) -> Checks:
         yield build_check("python-version", "warn", text)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PythonTools:
+class PythonTools(NamedTuple):
     """What setuptools compiles and links extensions with unless it is told otherwise; ``missing`` are not here."""
 
     commands: dict[str, str]
@@ -126,10 +123,8 @@ class PythonTools:
 
     def overrides(self, cc: str, cxx: str) -> dict[str, str]:
         """Variables that put the build's compilers in the place of missing ones, with the same arguments."""
-        return {
-            name: shlex.join([cxx if "CXX" in name else cc, *shlex.split(self.commands[name])[1:]])
-            for name in self.missing
-        }
+        words = {name: shlex.split(self.commands[name])[1:] for name in self.missing}
+        return {name: shlex.join([cxx if "CXX" in name else cc, *rest]) for name, rest in words.items()}
 
 
 def python_tools(host: Host, python: str) -> PythonTools:
@@ -157,8 +152,7 @@ def check_linker(host: Host, interpreter: Interpreter) -> Checks:
 def compiler_of_machine(case: ExaminedMachine) -> Checks:
     """Any C++ compiler that torch is built with here."""
     kinds = "msvc" if case.windows else "gcc or clang"
-    good = build_compilers(case.machine.compilers, case.machine.os.system)
-    if good:
+    if good := build_compilers(case.machine.compilers, case.machine.os.system):
         yield build_check("compiler", "ok", f"{good[0].kind} {good[0].version}", want=kinds)
     else:
         yield build_check("compiler", "fail", want=f"a C++ compiler ({kinds})", fix=case.fix("compiler"))

@@ -1,10 +1,8 @@
-"""The register: every question once, with what the doctor asks of a machine and what a build asks of this one.
+"""The register: every question once, with what the doctor asks of a machine and what a build asks of this one. A
+question that both ask stands in one line, and both answers come from one module, by the same lookups and tables.
+Everything that can fail at the end of a build is asked at its start, in seconds, and all of it is told at once."""
 
-A question that both ask stands in one line, and both answers come from one module, by the same lookups and tables.
-Everything that can fail at the end of a build is asked at its start, in seconds, and all of it is told at once.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,15 +10,15 @@ from rekindle.errors import NotReady, RekindleError
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check, Ready
 from rekindle.readiness import cuda, programs, rocm, space, supplies, use
-from rekindle.readiness.case import BuildRule, ExaminedMachine, MachineRule, PlannedBuild, build_check
+from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 
 
 class Question(NamedTuple):
     """``id`` names the check; each side is None where it does not ask."""
 
     id: str
-    of_machine: MachineRule | None = None
-    for_build: BuildRule | None = None
+    of_machine: Callable[[ExaminedMachine], Checks] | None = None
+    for_build: Callable[[Host, PlannedBuild], Checks] | None = None
 
 
 REGISTER = (
@@ -76,8 +74,7 @@ def check_build(host: Host, build: PlannedBuild) -> tuple[Check, ...]:
 
 def refuse_unready(checks: Sequence[Check]) -> None:
     """Raise with everything that is missing, and the lines that bring it."""
-    failed = [check for check in checks if check.status == "fail"]
-    if failed:
+    if failed := [check for check in checks if check.status == "fail"]:
         fixes = dict.fromkeys(check.fix for check in failed if check.fix)
         problems = "; ".join(check.found or check.id for check in failed)
         raise NotReady(f"this machine is not ready for the build: {problems}", remedy="\n".join(fixes) or None)

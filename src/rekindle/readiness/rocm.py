@@ -1,8 +1,6 @@
-"""ROCm: one that knows the card; and before a build, a hipified tree and every library that its configure demands.
-
-The CMake packages it demands stand in the tree itself (``cmake/public/LoadHIP.cmake``), so a release needs no list of
-ours. What it links without demanding it (roctx) is a row of the supply table.
-"""
+"""ROCm: one that knows the card; and before a build, a hipified tree and every library that its configure demands. The
+CMake packages it demands stand in the tree itself (``cmake/public/LoadHIP.cmake``), so a release needs no list of ours.
+What it links without demanding it (roctx) is a row of the supply table."""
 
 import re
 from pathlib import PurePosixPath

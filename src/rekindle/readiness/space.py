@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rekindle.compat import Name, backend_of
-from rekindle.compat.resources import Demand, build_cost, first_shortage, measured_bytes, use_disk_gib
+from rekindle.compat.resources import Demand, build_cost, first_shortage, measured_bytes
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.ninja import has_objects
@@ -49,7 +49,7 @@ def disk_of_machine(case: ExaminedMachine) -> Checks:
     free = case.machine.disk_free_gib
     # The backend that the first usable card asks for.
     backend: Name = next((name for gpu in case.machine.gpus if (name := backend_of(gpu.vendor))), "cpu")
-    to_build, to_use = build_needs().disk_gib, use_disk_gib(backend, load_facts())
+    to_build, to_use = build_needs().disk_gib, load_facts().costs.use[backend].disk_gib
     want = f"{to_build:g} GiB free to build, {to_use:g} to use"
     if free is None:
         yield Check(id="disk", status="skip", needed_for=TO_BOTH, want=want)
@@ -84,12 +84,10 @@ def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
     plan, tree = build.plan, build.tree
     demands = demands_of(plan, places, tree)
     room = free_space(host)
-    disk = room(str(places["compile"]))
-    if disk is not None and disk[1] < START_FREE_BYTES:
+    if (disk := room(str(places["compile"]))) is not None and disk[1] < START_FREE_BYTES:
         text = f"only {disk[1] / GIB:.1f} GiB are free where {places['compile']} lies"
         raise BadInput(text, remedy=_make_room("compile"))
-    short = first_shortage(demands, room)
-    if short is not None:
+    if (short := first_shortage(demands, room)) is not None:
         before = f" beside {spoken_bytes(short.before)} of earlier phases" if short.before else ""
         text = f"{short.demand.phase} needs {spoken_bytes(short.demand.bytes or 0)}{before} at {short.demand.place}"
         raise BadInput(f"{text}, and {spoken_bytes(short.free)} are free there", remedy=_make_room(short.demand.phase))
@@ -129,15 +127,14 @@ def workspace_path_of_machine(case: ExaminedMachine) -> Checks:
     """Windows' tools want a short plain path."""
     if not case.windows:
         return
-    path, troubles = case.workspace, []
-    if " " in path:
-        troubles.append("it has a space, which old build scripts of torch do not quote")
-    if not path.isascii():
-        troubles.append("it has letters outside ASCII, which nvcc and old CMake files garble")
-    if not case.machine.os.long_paths and len(path) > _ROOM_FOR_THE_TREE:
-        troubles.append(f"it is {len(path)} characters long, and long paths are off")
-    want, why = "a short plain path such as C:\\rk", "; ".join(troubles)
-    yield case.verdict("workspace-path", not troubles, path, want=want, why=why, bad="warn")
+    path, is_long = case.workspace, len(case.workspace) > _ROOM_FOR_THE_TREE
+    troubles = {
+        "it has a space, which old build scripts of torch do not quote": " " in path,
+        "it has letters outside ASCII, which nvcc and old CMake files garble": not path.isascii(),
+        f"it is {len(path)} characters long, and long paths are off": is_long and not case.machine.os.long_paths,
+    }
+    want, why = "a short plain path such as C:\\rk", "; ".join(text for text, holds in troubles.items() if holds)
+    yield case.verdict("workspace-path", not why, path, want=want, why=why, bad="warn")
 
 
 def long_paths_of_machine(case: ExaminedMachine) -> Checks:

@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from rekindle.compat.resources import companion_downloads, companion_needs, from_index, needs_for, parts_for
+from rekindle.compat.resources import from_index, needs_for, parts_for, rows_for
 from rekindle.errors import BadInput
+from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.interpreters.installer import telling_lines
 from rekindle.model.plan import Plan
@@ -46,8 +47,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
         rows += [row for row in parts_for(build.release, cuda=plan.cuda) if row.folder in folders]
     elif recipe.packages and recipe.origin not in ("git", "tarball"):
         rows += parts_for(build.release, cuda=plan.cuda)
-    lacks = find_lacks(host, rows, recipe.env)
-    if not lacks:
+    if not (lacks := find_lacks(host, rows, recipe.env)):
         demands = ("headers", "any_header", "libraries", "any_library", "programs")
         demanding = [row for row in rows if any(getattr(row, name) for name in demands)]
         yield build_check("third-parties", "ok", f"{len(demanding)} libraries taken from this system, all there")
@@ -59,8 +59,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
 
 def submodules_for_build(host: Host, build: PlannedBuild) -> Checks:
     """Third parties that the tree should hold itself."""
-    tree = build.tree
-    if tree is None or not tree.missing_submodules:
+    if (tree := build.tree) is None or not tree.missing_submodules:
         return
     fixes = (part.fix for part in tree.parts if not part.ready and part.fix)
     fix = next(fixes, f"rekindle source fill {tree.root}")
@@ -87,13 +86,12 @@ def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
     fix = f"rekindle source fill {pasted(tree.root)}"
     for row in from_index(rows, backend):
         assert row.index is not None
-        where, problem = f"{row.folder} in {tree.root}", ""
+        where = f"{row.folder} in {tree.root}"
         if row.folder in empty:
             problem = f"{where} has no headers, and a build with {backend} includes them"
-        elif row.index.sha256 not in origins.get(row.folder, row.index.sha256):
-            problem = f"{where} holds other headers than those of {row.index.pin}"
-        if problem:
             yield build_check("headers", "fail", problem, fix=fix)
+        elif row.index.sha256 not in origins.get(row.folder, row.index.sha256):
+            yield build_check("headers", "fail", f"{where} holds other headers than those of {row.index.pin}", fix=fix)
 
 
 def index_for_build(host: Host, build: PlannedBuild) -> Checks:
@@ -136,7 +134,7 @@ def check_companion(host: Host, plan: Plan) -> Checks:
     if plan.build is None or plan.torch is None or host.system != "linux":
         return
     release, env = plan.torch.split("+")[0], plan.build.env
-    rows = companion_needs(plan.project, release)
+    rows = rows_for(plan.project, release, load_facts().supply.companion)
     yield from _companion_libraries(host, {row.name: row for row in rows if not _is_off(env, row.switch)}, env)
     if plan.project == "torchvision" and plan.cuda is not None and not _is_off(env, _NVJPEG):
         home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
@@ -147,7 +145,7 @@ def check_companion(host: Host, plan: Plan) -> Checks:
             text += " opens no pictures"
             fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
             yield build_check("nvjpeg", "warn", text, fix=fix)
-    for row in companion_downloads(plan.project, release):
+    for row in rows_for(plan.project, release, load_facts().supply.download):
         if not (_is_off(env, row.switch) or (row.instead and env.get(row.instead))):
             text = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
             fix = f"the same command with --set {row.switch}=0 needs no network"
@@ -165,8 +163,7 @@ def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Ma
         places[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
     lacks = find_lacks(host, needs.values(), places)
     for asked in (True, False):
-        short = [lack for lack in lacks if needs[lack.need.name].asked is asked]
-        if not short:
+        if not (short := [lack for lack in lacks if needs[lack.need.name].asked is asked]):
             continue
         words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
         switches = " ".join(f"--set {needs[lack.need.name].switch}=0" for lack in short)
@@ -175,6 +172,5 @@ def _companion_libraries(host: Host, needs: Mapping[str, CompanionNeed], env: Ma
         fix = bring_lacking(host, short) or f"install the development packages of {names}"
         fix += f"   # or build without: the same command with {switches}" if asked else ""
         yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", problem, fix=fix)
-    present = [name for name in needs if name not in {lack.need.name for lack in lacks}]
-    if present:
+    if present := [name for name in needs if name not in {lack.need.name for lack in lacks}]:
         yield build_check("libraries-there", "ok", ", ".join(present))

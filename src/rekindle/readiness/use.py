@@ -11,8 +11,7 @@ from rekindle.readiness.cuda import driver_misfit
 def glibc_of_machine(case: ExaminedMachine) -> Checks:
     """Published wheels name the oldest glibc they run on."""
     os, facts = case.machine.os, load_facts()
-    have = libc_of(os, facts)
-    if have is None:
+    if (have := libc_of(os, facts)) is None:
         return
     platform = platform_of(os)
     rows = [(version, facts.release(version)) for version in facts.releases]

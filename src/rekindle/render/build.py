@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from rekindle.interpreters.environment import python_of
-from rekindle.model.build import BuildFailure, BuildResult, BuildResults, ForeignPlan, spoken_targets
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BundleReport, ForeignPlan, spoken_targets
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
 from rekindle.render.screen import Screen, printable
 from rekindle.scripts.quoting import pasted

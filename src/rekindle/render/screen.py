@@ -66,7 +66,7 @@ def widest(texts: Iterable[str]) -> int:
 
 
 # Documents whose view stands in a module of another name.
-_ELSEWHERE = {"bundle": "build", "guard": "verify", "proof": "verify"}
+_ELSEWHERE = {"guard": "verify"}
 
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:

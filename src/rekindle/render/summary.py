@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rekindle.model.build import BuildResult, spoken_targets
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BuildResult, BundleReport, spoken_targets
 from rekindle.model.graft import GraftReport
 from rekindle.model.journey import Installation
 from rekindle.model.machine import Check, Examination

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from rekindle.compat.processor import describe_trials
 from rekindle.model.guard import GuardReport
-from rekindle.model.proof import RecordReview
-from rekindle.model.verify import VerifyCheck, VerifyComparison, VerifyReport
+from rekindle.model.verify import RecordReview, VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.model.wheel import OperatorTrial
 from rekindle.render.screen import Screen
 

@@ -17,7 +17,7 @@ from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.made import mark_made, was_made_here
 from rekindle.host.protocol import Completed
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BundleReport
 from rekindle.model.document import encode, load
 from rekindle.model.machine import Check, Examination, Machine, Os, Ready
 from rekindle.model.plan import BuildRecipe, Plan

@@ -24,7 +24,7 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.rewrite import Rewriter
 from rekindle.index.wheelhouse.reading import read_wheel
 from rekindle.model.arch import Sm
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BundleReport
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 

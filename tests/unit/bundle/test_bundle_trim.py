@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from binaries import make_elf, make_entry, make_fatbin, make_pe
 from rekindle.bundle.trim import trim
+from rekindle.compat.toolkit import ptx_runs, sass_runs_on
 from rekindle.formats.elf import Elf
 from rekindle.formats.fatbin import Container, read_containers
 from rekindle.formats.pe import Pe
-from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import Sm, parse_sm
 
 SASS, PTX = 2, 1
 ARCHS = (35, 37, 50, 61, 70, 75, 80, 86, 90, 120)
@@ -33,7 +34,7 @@ def _read(data: bytes) -> list[Container]:
 
 def _runs(container: Container, card: Sm) -> bool:
     return any(
-        (e.kind == "sass" and sass_runs_on(e.arch, card)) or (e.kind == "ptx" and ptx_runs_on(e.arch, card))
+        (e.kind == "sass" and sass_runs_on(e.arch, card)) or (e.kind == "ptx" and ptx_runs(e.arch, card))
         for e in container.entries
     )
 

@@ -16,7 +16,7 @@ from rekindle.bundle.fat import BundleOrder, make_fat
 from rekindle.bundle.rules import load_rules
 from rekindle.formats.pe import DELAY_IMPORT, Pe
 from rekindle.model.arch import Sm
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BundleReport
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 

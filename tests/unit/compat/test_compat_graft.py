@@ -11,7 +11,6 @@ from rekindle.compat.graft import (
     find_recipe,
     fits_wheel,
     graft_cost,
-    graft_jobs,
     graft_kits,
     graft_time,
     is_proven,
@@ -19,6 +18,7 @@ from rekindle.compat.graft import (
     stays_without,
     unit_seconds,
 )
+from rekindle.compat.resources import jobs_for
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
 
@@ -110,7 +110,7 @@ def test_the_nearest_release_stands_for_one_that_was_not_measured() -> None:
 def test_memory_limits_the_compilers() -> None:
     row = graft_cost("2.12.1", FACTS)
     assert row is not None
-    assert graft_jobs(16, 4.5, row) == 4 and graft_jobs(16, 0.2, row) == 1 and graft_jobs(16, None, row) == 16
+    assert jobs_for(4.5, 16, row) == 4 and jobs_for(0.2, 16, row) == 1 and jobs_for(None, 16, row) == 16
 
 
 def test_a_recipe_is_found_by_release() -> None:

@@ -107,7 +107,7 @@ def test_the_evidence_is_that_of_a_cpu_that_can_do_no_more() -> None:
 
 
 def test_other_processors_were_not_tried() -> None:
-    assert wheel_starts("1.6.0", ["asimd"], FACTS, "aarch64").code == "cpu-not-seen"
+    assert wheel_starts("1.6.0", ("asimd",), FACTS, "aarch64").code == "cpu-not-seen"
     assert wheel_starts("2.6.0", IVY, FACTS, "aarch64").kind == "unknown"
     assert wheel_starts("2.6.0", IVY, FACTS, "x86_64").kind == "yes"
 

@@ -11,14 +11,13 @@ from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.backends import find_flavour, platform_of
 from rekindle.compat.hazards import ever_supported, lost_features, lost_in_build
 from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
-from rekindle.compat.resources import build_cost, jobs_for, memory_fits, use_disk_gib
+from rekindle.compat.resources import build_cost, jobs_for, memory_fits
 from rekindle.compat.toolkit import (
     compiler_span,
     compiles_for,
     cudnn_covers,
     cudnn_floor,
     last_cudnn,
-    msc_ver,
     newest_compiler,
     takes_compiler,
     toolkits_for,
@@ -132,7 +131,13 @@ def test_a_limit_nobody_knows_is_no_answer() -> None:
     assert compiler_span(row(msvc_below=1930, visual_studio="2019"), "msvc") == "MSVC up to 19.29 (Visual Studio 2019)"
     kit = row(gcc_max=13, clang_max=17)
     assert [newest_compiler(kit, kind) for kind in ("gcc", "clang", "msvc")] == [13, 17, None]
-    assert (msc_ver("19.29.30133"), msc_ver("19")) == (1929, 1900)
+    for version, below, takes in (
+        ("19.29.30133", 1929, False),
+        ("19.29", 1930, True),
+        ("19", 1900, False),
+        ("19", 1901, True),
+    ):
+        assert takes_compiler(row(msvc_below=below), "msvc", version) is takes
 
 
 @pytest.mark.parametrize(
@@ -299,7 +304,8 @@ def test_costs_come_from_the_tables() -> None:
     assert build_cost(None, "cuda", FACTS) == build_cost(FACTS.releases[0], "cuda", FACTS)
     assert build_cost("2.7.1", "rocm", FACTS) == build_cost("2.7.1", "cuda", FACTS)
     assert build_cost("2.7.1", "cpu", FACTS).job_gib < build_cost("2.7.1", "cuda", FACTS).job_gib
-    assert use_disk_gib("cpu", FACTS) < use_disk_gib("cuda", FACTS) < use_disk_gib("rocm", FACTS)
+    use = FACTS.costs.use
+    assert use["cpu"].disk_gib < use["cuda"].disk_gib < use["rocm"].disk_gib
 
 
 # --- published wheels and platforms

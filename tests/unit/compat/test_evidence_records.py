@@ -9,7 +9,7 @@ import pytest
 import seed_records
 from rekindle.api.proofs import review_records
 from rekindle.model.document import encode, load
-from rekindle.model.proof import ProofCard, ProofRecord
+from rekindle.model.verify import ProofCard, ProofRecord
 from seed_records import EVIDENCE, RECORDS, read_seeds, record_from_page
 
 SEEDS = read_seeds()

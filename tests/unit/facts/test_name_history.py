@@ -94,7 +94,7 @@ def test_a_parameter_of_several_packages_is_torchs_or_nobodys(monkeypatch: pytes
     monkeypatch.setattr(names, "_packages", lambda: tuple(texts))
     monkeypatch.setattr(names, "_text_of", texts.__getitem__)
     table = {
-        name: names.HistoryFile(
+        name: names._HistoryFile(
             source="", date="", how="measured", project=name, first="1", last="3", came={"2": text}, gone={}
         )
         for name, text in texts.items()

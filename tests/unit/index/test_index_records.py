@@ -16,7 +16,7 @@ from rekindle.host.files import sha256_of
 from rekindle.host.keys import new_key, read_private
 from rekindle.index.wheelhouse.catalogue import load_wheels
 from rekindle.model.document import encode
-from rekindle.model.proof import ProofCard, ProofCheck, ProofRecord
+from rekindle.model.verify import ProofCard, ProofCheck, ProofRecord
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from tiny_wheels import make_wheel
 

@@ -16,9 +16,8 @@ from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.journey import from_source
 from rekindle.journey.walk import Walk
-from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build import BuildFailure, BuildResult, BundleReport
 from rekindle.model.build_options import BuildOptions
-from rekindle.model.bundle import BundleReport
 from rekindle.model.journey import UpOptions
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Progress, Silent

@@ -17,9 +17,8 @@ from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.journey import from_source, up
 from rekindle.journey.walk import Walk
-from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build import Brought, BuildFailure, BuildResult, BundleReport, Left
 from rekindle.model.build_options import BuildOptions
-from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.journey import BuiltCompanion, Journey, UpOptions
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Reason, Wish

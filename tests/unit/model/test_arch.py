@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.model.arch import (
-    Gfx,
-    Sm,
-    parse_gfx,
-    parse_gfx_code,
-    parse_gpu_arch,
-    parse_sm,
-    ptx_runs_on,
-    sass_runs_on,
-)
+from rekindle.compat.toolkit import ptx_runs, sass_runs_on
+from rekindle.model.arch import Gfx, Sm, parse_gfx, parse_gfx_code, parse_gpu_arch, parse_sm
 
 sms = st.builds(Sm, st.integers(2, 13), st.integers(0, 9), st.sampled_from(["", "a", "f"]))
 
@@ -67,7 +59,7 @@ def test_sass_rule(code: str, device: str, runs: bool) -> None:
 
 @given(sms.filter(lambda s: not s.suffix), sms.filter(lambda s: not s.suffix))
 def test_ptx_goes_forward_and_never_back(code: Sm, device: Sm) -> None:
-    assert ptx_runs_on(code, device) == (code <= device)
+    assert ptx_runs(code, device) == (code <= device)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rekindle.model.diagnosis import readable
 from rekindle.model.farm import FarmCounts
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.pack import Pack, PackCheck
-from rekindle.model.source import AppliedPatch, PatchState
+from rekindle.model.source import AppliedPatch, PatchState, SourceTree
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,12 @@ def test_a_template_reads_without_its_placeholders(template: str, text: str) -> 
 
 
 def test_which_patches_are_in_the_tree() -> None:
-    states = {state: AppliedPatch(id="x", state=state).is_in for state in typing.get_args(PatchState)}
+    states = {
+        state: bool(
+            SourceTree(project="torch", version="1", root="", patches=(AppliedPatch(id="x", state=state),)).patched
+        )
+        for state in typing.get_args(PatchState)
+    }
     assert {state for state, there in states.items() if there} == {"applied", "already"} and len(states) > 2
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.compat.resources import use_disk_gib
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.machine import Check, Gpu, Machine, Os, Toolkit
@@ -23,7 +22,7 @@ def table(*, users: tuple[str, ...] = (), gpus: tuple[Gpu, ...] = (), **parts: o
 
 @pytest.mark.parametrize(("less", "needed"), [(0.0, ("build",)), (0.1, ("use", "build"))])
 def test_just_enough_disk_to_use_torch_is_enough_for_that(less: float, needed: tuple[str, ...]) -> None:
-    check = table(disk_free_gib=use_disk_gib("cpu", load_facts()) - less)["disk"]
+    check = table(disk_free_gib=load_facts().costs.use["cpu"].disk_gib - less)["disk"]
     assert (check.status, set(check.needed_for)) == ("fail", set(needed))
 
 

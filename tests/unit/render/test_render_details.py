@@ -15,9 +15,8 @@ from rekindle.model.matrix import Attempt, Cell, CellRow, CellState, MatrixCost,
 from rekindle.model.pack import Pack, PackedFile
 from rekindle.model.plan import Plan, Reason
 from rekindle.model.progress import BuildView, JobView
-from rekindle.model.proof import RecordReview, WeighedRecord
 from rekindle.model.source import AppliedPatch, SourceTree
-from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
+from rekindle.model.verify import Missing, RecordReview, VerifyCheck, VerifyReport, WeighedRecord
 from rekindle.model.wheel import IsaUse, Links, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render import progress
 from rekindle.render.machine import private

@@ -25,8 +25,7 @@ from rekindle.model.machine import (
     Toolkit,
     Volume,
 )
-from rekindle.model.proof import ProofCheck, ProofRecord, RecordReview, WeighedRecord
-from rekindle.model.verify import VerifyCheck, VerifyReport
+from rekindle.model.verify import ProofCheck, ProofRecord, RecordReview, VerifyCheck, VerifyReport, WeighedRecord
 from rekindle.model.wheel import (
     ArchSet,
     AxisVerdict,

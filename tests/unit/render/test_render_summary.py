@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.model.build import BuildResult
-from rekindle.model.bundle import Brought, BundleReport, Left
+from rekindle.model.build import Brought, BuildResult, BundleReport, Left
 from rekindle.model.graft import GraftReport, UnitOutcome
 from rekindle.model.journey import Installation
 from rekindle.model.machine import Check, Cpu, Examination, Gpu, Os

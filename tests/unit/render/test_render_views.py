@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.model.bundle import Brought, BundleReport, Left, PartSize, Trimmed
+from rekindle.model.build import Brought, BundleReport, Left, PartSize, Trimmed
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document
 from rekindle.model.guard import Culprit, GuardReport, Replaced

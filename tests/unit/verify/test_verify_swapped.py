@@ -12,7 +12,7 @@ import pytest
 from rekindle.errors import Exit, StageFailed, Unprepared
 from rekindle.host.files import file_state, sha256_of
 from rekindle.host.live import LiveHost
-from rekindle.model.bundle import BundleReport
+from rekindle.model.build import BundleReport
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
