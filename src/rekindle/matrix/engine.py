@@ -85,9 +85,7 @@ class LocalEngine:
         tick: Callable[[int], float | None] | None = None,
         cancelled: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self._worker = worker
-        self._env = dict(env)
-        self._cancelled = cancelled
+        self._worker, self._env, self._cancelled = worker, dict(env), cancelled
         self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(worker.slots)
         self._running: set[Future[Ending]] = set()
@@ -152,10 +150,11 @@ def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending
 
         try:
             code = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
-        except (Hang, Cancelled) as stopped:
-            code, why = (1, "hang") if isinstance(stopped, Hang) else (3, "cancelled")
-            return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
-    why = "lost" if code in (137, 143, 255) else ""
+            why = "lost" if code in (137, 143, 255) else ""
+        except Hang:
+            code, why = 1, "hang"
+        except Cancelled:
+            code, why = 3, "cancelled"
     return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
 
 
@@ -163,8 +162,7 @@ class HangWatch:
     """Raises :class:`Hang` when neither lines nor processor time came for ``limit`` seconds."""
 
     def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit = limit
-        self._clock = clock
+        self._limit, self._clock = limit, clock
         self._alive = self._looked = clock()
         self._spent = 0.0
 
@@ -180,8 +178,7 @@ class HangWatch:
         total = spent()
         # Half a percent of the time: what a process that merely polls uses.
         if total - self._spent > max(IDLE_SECONDS, self._limit / 200):
-            self._spent = total
-            self._alive = now
+            self._spent, self._alive = total, now
         if now - self._alive >= self._limit:
             raise Hang
 
@@ -199,8 +196,7 @@ def processor_seconds(running: Running) -> float:
 
 def run_task(task: Task, cancel_file: str) -> Ending:
     """On the worker: this worker's own Python and environment, with what the task adds."""
-    argv = (sys.executable, *task.argv[1:])
-    task = replace(task, argv=argv, env={**os.environ, **task.env})
+    task = replace(task, argv=(sys.executable, *task.argv[1:]), env={**os.environ, **task.env})
     return carry_out(task, stop=lambda: os.path.exists(cancel_file))  # noqa: PTH110 (asked four times a second)
 
 
@@ -211,19 +207,16 @@ class DaskEngine:
         need_package("distributed", "the Dask engine")
         import distributed
 
-        self._cancel_file = cancel_file
-        self._describe = describe
+        self._cancel_file, self._describe = cancel_file, describe
         self._known: dict[str, Worker] = {}
         self._running: dict[str, tuple[Any, Task, float]] = {}
         try:
             connect: Any = distributed.Client
             self._client: Any = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
-            raise BadInput(
-                f"no Dask scheduler answers at {address}: {error}",
-                remedy="start one with 'dask scheduler', workers with 'dask worker ADDRESS --nthreads 1', or leave"
-                " --engine out to build on this machine",
-            ) from None
+            remedy = "start one with 'dask scheduler', workers with 'dask worker ADDRESS --nthreads 1', or leave"
+            remedy += " --engine out to build on this machine"
+            raise BadInput(f"no Dask scheduler answers at {address}: {error}", remedy=remedy) from None
 
     def workers(self) -> Sequence[Worker]:
         addresses = self._addresses()
@@ -251,10 +244,8 @@ class DaskEngine:
         deadline = time.monotonic() + seconds
         while True:
             if self._client.status not in ("running", "connecting"):
-                raise Interrupted(
-                    "the Dask scheduler is gone",
-                    remedy="start it and run the same command: what is done is kept, what still runs is adopted",
-                )
+                remedy = "start it and run the same command: what is done is kept, what still runs is adopted"
+                raise Interrupted("the Dask scheduler is gone", remedy=remedy)
             endings = self._take_endings()
             if endings or time.monotonic() >= deadline:
                 return endings

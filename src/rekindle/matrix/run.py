@@ -63,8 +63,7 @@ def assign(
     warm: Mapping[str, str],
     done: Collection[str],
 ) -> list[tuple[Cell, str]]:
-    """What to start now, and on which worker. ``free`` counts free slots per worker; ``warm`` says where a tree was
-    compiled last."""
+    """What to start now, and where: ``free`` slots per worker; ``warm``: where a tree was compiled last."""
     slots = {name: count for name, count in free.items() if count > 0}
     left, busy = chain_costs(ready, warm), set(busy_trees)
     chosen: list[tuple[Cell, str]] = []
@@ -138,8 +137,7 @@ class Tally:
 
 @dataclass
 class Loop:
-    """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds`` is how long to wait for able workers, by the
-    ``clock`` of the machine or of a simulation."""
+    """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds``, by the ``clock``, for able workers."""
 
     cells: Sequence[Cell]
     ledger: Ledger
@@ -153,10 +151,10 @@ class Loop:
     def __post_init__(self) -> None:
         self._cells = {cell.id: cell for cell in self.cells}
         self._waiting: dict[str, Decision] = {}
-        self._running: dict[str, str] = {}
+        self._running: dict[str, str] = {}  # cell: worker
         self._elsewhere: set[str] = set()
         self._finished: set[str] = set()
-        self._warm: dict[str, str] = {}
+        self._warm: dict[str, str] = {}  # tree: worker
         self._stuck_since: float | None = None
 
     def run(self) -> Tally:
@@ -171,7 +169,9 @@ class Loop:
                     break
                 for ending in self.engine.wait(POLL_SECONDS):
                     self._take_in_ending(ending)
-                self._look_elsewhere()
+                for cell_id in [each for each in self._elsewhere if not self.ledger.held(self._cells[each])]:
+                    self._elsewhere.discard(cell_id)
+                    self._settle(self._cells[cell_id], "done by another run")
         finally:
             self.engine.close()
         return self.tally
@@ -212,8 +212,7 @@ class Loop:
         return len(chosen)
 
     def _wait_for_worker(self) -> bool:
-        """Nothing runs and nothing could start: wait a while for able workers, then say which cells want what. False
-        where none could help."""
+        """Nothing runs or can start: wait a while for able workers, then say what lacks. False: none could help."""
         ready = [self._cells[cell] for cell in self._waiting]
         blocked = [cell for cell in ready if not set(cell.after) <= self._finished]
         if len(blocked) == len(ready):
@@ -222,15 +221,12 @@ class Loop:
                 del self._waiting[cell.id]
             return False
         now = self.clock()
-        if self._stuck_since is None:
-            self._stuck_since = now
+        self._stuck_since = now if self._stuck_since is None else self._stuck_since
         if now - self._stuck_since >= self.wait_seconds:
-            cell_id, why = next(iter(unplaceable(ready, self.engine.workers()).items()), ("", "no worker is free"))
-            name = self._cells[cell_id].name if cell_id else ready[0].name
-            raise StageFailed(
-                f"no worker can build {len(ready)} cells, for example {name}: {why}",
-                remedy="start a worker that can, or build the rest with --only",
-            )
+            hopeless = unplaceable(ready, self.engine.workers())
+            cell_id, why = next(iter(hopeless.items()), (ready[0].id, "no worker is free"))
+            text = f"no worker can build {len(ready)} cells, for example {self._cells[cell_id].name}: {why}"
+            raise StageFailed(text, remedy="start a worker that can, or build the rest with --only")
         return True
 
     def _take_in_ending(self, ending: Ending) -> None:
@@ -239,11 +235,11 @@ class Loop:
         self.tally.busy_seconds += ending.seconds
         if ending.code == BUSY_CODE:
             self._adopt(cell)
-            return
-        if ending.why or ending.code < 0:
-            self.ledger.ended(cell, ending)
-        self._warm[cell.tree] = worker
-        self._settle(cell, "done")
+        else:
+            if ending.why or ending.code < 0:
+                self.ledger.ended(cell, ending)
+            self._warm[cell.tree] = worker
+            self._settle(cell, "done")
 
     def _settle(self, cell: Cell, done: str) -> None:
         """It was built, in the words ``done``; else it waits for another try, or is left."""
@@ -256,11 +252,3 @@ class Loop:
             self.tally.retried += 1
             self._waiting[cell.id] = decision
         self.say(f"{cell.name}: {'again' if decision.build else 'left'}: {decision.because}")
-
-    def _look_elsewhere(self) -> None:
-        for cell_id in list(self._elsewhere):
-            cell = self._cells[cell_id]
-            if self.ledger.held(cell):
-                continue
-            self._elsewhere.discard(cell_id)
-            self._settle(cell, "done by another run")

@@ -1,8 +1,6 @@
-"""The real loop and scheduler against a model of many workers, in virtual time.
-
-Times come from cells' estimates (or from real build reports), with a spread; workers die at random and come back.
-What is measured: how close the end is to the best possible, how much work failures cost, what the loop itself costs.
-"""
+"""The real loop and scheduler against a model of many workers, in virtual time. Times come from cells' estimates (or
+from real build reports), with a spread; workers die at random and come back. What is measured: how close the end is to
+the best possible, how much work failures cost, what the loop itself costs."""
 
 import heapq
 import itertools
@@ -21,11 +19,9 @@ RESTART_SECONDS = 60.0
 
 
 class World(Ledger, Engine):
-    """Cells and workers in virtual time: what the loop asks of its ledger and of its engine.
-
-    ``failure_rate`` is the chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead
-    worker had compiled stays in the tree (``kept``); only the objects in flight (``redo_seconds``) are lost.
-    """
+    """Cells and workers in virtual time: what the loop asks of its ledger and of its engine. ``failure_rate`` is the
+    chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead worker had compiled
+    stays in the tree (``kept``); only the objects in flight (``redo_seconds``) are lost."""
 
     def __init__(
         self,
@@ -119,7 +115,6 @@ def simulate(
     begun = time.process_time()
     bound = world.lower_bound()
     Loop(cells, world, world, lambda: world.now_seconds, wait_seconds=1e9).run()
-    spent = time.process_time() - begun
     return Simulation(
         cells=len(cells),
         workers=workers,
@@ -128,7 +123,7 @@ def simulate(
         ratio=round(world.now_seconds / bound, 3) if bound else 1.0,
         failures=world.failures,
         lost_hours=round(world.lost_seconds / 3600, 3),
-        scheduler_cpu_seconds=round(spent, 3),
+        scheduler_cpu_seconds=round(time.process_time() - begun, 3),
         built=len(world.built),
         unbuilt=len(cells) - len(world.built),
     )

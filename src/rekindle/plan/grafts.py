@@ -1,8 +1,6 @@
-"""Grafts as a way to get torch: the official wheel, with the device code it lacks compiled for the cards.
-
-A graft is worth judging where a wheel would do but for its code: an official wheel that runs natively always comes
-first, and a build comes after it, since it takes hours and lacks what only the official build has.
-"""
+"""Grafts as a way to get torch: the official wheel, with the device code it lacks compiled for the cards. A graft is
+worth judging where a wheel would do but for its code: an official wheel that runs natively always comes first, and a
+build comes after it, since it takes hours and lacks what only the official build has."""
 
 import functools
 from collections.abc import Iterator, Sequence
@@ -50,10 +48,8 @@ def graft_candidates(question: Question, grafts: Sequence[GraftRow] = ()) -> Ite
         if question.torch is not None and not question.wants_torch(wheel.torch):
             continue  # who takes another torch than was asked for takes one that runs as it is
         lacking = lacking_archs(wheel, question)
-        if not lacking:
-            continue
         file = next((graft for graft in grafts if _serves(graft, wheel, lacking)), None)
-        if file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None:
+        if lacking and (file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None):
             yield replace(wheel, answer="graft", wheel=file.url if file else None)
 
 
@@ -72,22 +68,20 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
     lacking = lacking_archs(candidate, question)
     if candidate.wheel or candidate.cuda is None or graft_kit(candidate, question):
         return
-    others = toolkits_for(lacking[0], question.facts)
+    facts, major, names = question.facts, key(candidate.cuda)[0], ", ".join(map(str, lacking))
+    others = toolkits_for(lacking[0], facts)
     span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
-    names = ", ".join(str(arch) for arch in lacking)
-    fitting = _newest_graftable(question.platform, lacking, question.facts)
-    remedy = f"{fitting} can be grafted for it" if fitting else None
-    major, source = key(candidate.cuda)[0], question.facts.cuda.toolkit[question.facts.toolkits[0]].source[0]
+    fitting = _newest_graftable(question.platform, lacking, facts)
+    remedy, source = fitting and f"{fitting} can be grafted for it", facts.cuda.toolkit[facts.toolkits[0]].source[0]
     yield refuse("graft-no-toolkit", candidate, major=major, names=names, span=span, remedy=remedy, source=source)
 
 
 @rule("R105", "graft")
 def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The vendor's libraries that the wheel was made with are as new as the cards, or such a graft was run."""
-    for arch in lacking_archs(candidate, question):
-        if candidate.cuda is None or is_proven(candidate.torch, arch, question.facts):
-            continue
-        if emits_for(candidate.cuda, arch, question.facts) is None:
+    for arch in lacking_archs(candidate, question) if candidate.cuda else ():
+        proven = is_proven(candidate.torch, arch, question.facts)
+        if not proven and emits_for(candidate.cuda or "", arch, question.facts) is None:
             yield refuse("graft-libraries-lack-card", candidate, arch=arch)
 
 
@@ -103,9 +97,7 @@ def _newest_graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts)
 
 def graft_kit(candidate: Candidate, question: Question) -> str | None:
     """The toolkit to compile with: one that the machine has, the wheel's own, or the nearest after it."""
-    if candidate.cuda is None:
-        return None
-    kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts)
+    kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts) if candidate.cuda else ()
     versions = question.installed("cuda")
     present = [kit for kit in kits if any(compare(kit, minor(version)) == 0 for version in versions)]
     return next(iter((*present, *kits)), None)
@@ -140,15 +132,12 @@ def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | Non
 
 def _find_official(candidate: Candidate, sm: Sm, question: Question) -> str | None:
     """An official wheel of this very release, on whatever platform, that holds code for the architecture."""
-    row = graft_cost(candidate.torch, question.facts)
-    if row is None or not matches(candidate.torch, row.torch):
-        return None
-    for flavour in question.facts.flavours(candidate.torch):
-        same = flavour.cuda and key(flavour.cuda)[0] == key(candidate.cuda or "0")[0]
-        for platform, archs in flavour.sm.items() if same else ():
-            if sm in map(parse_sm, archs):
-                return f"{flavour.name}, {platform}"
-    return None
+    row, major = graft_cost(candidate.torch, question.facts), key(candidate.cuda or "0")[0]
+    measured = row is not None and matches(candidate.torch, row.torch)
+    flavours = question.facts.flavours(candidate.torch) if measured else ()
+    same = (flavour for flavour in flavours if flavour.cuda and key(flavour.cuda)[0] == major)
+    every = ((flavour, *held) for flavour in same for held in flavour.sm.items())
+    return next((f"{row.name}, {platform}" for row, platform, archs in every if sm in map(parse_sm, archs)), None)
 
 
 def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
@@ -184,9 +173,8 @@ def spoken_graft(outline: GraftOutline) -> str:
     if outline.file:
         return f", by a graft made before ({outline.file})"
     kit = f" with CUDA {outline.toolkit}" if outline.toolkit else ""
-    if not outline.minutes:
-        return kit
-    return f", compiled{kit} in about {spoken_minutes(*outline.minutes)} on {outline.jobs} cores"
+    time = spoken_minutes(*outline.minutes) if outline.minutes else ""
+    return f", compiled{kit} in about {time} on {outline.jobs} cores" if time else kit
 
 
 def graft_steps(outline: GraftOutline, torch: Request, candidate: Candidate, question: Question) -> list[Step]:

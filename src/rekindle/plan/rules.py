@@ -25,7 +25,7 @@ from rekindle.model.document import Part
 from rekindle.model.facts import Hazard
 from rekindle.model.plan import Answer, Change, Reason, Refusal
 from rekindle.plan.candidates import Candidate
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, recall
 
 Check = Callable[[Candidate, Question], Iterable[Refusal]]
 When = Callable[[Question], bool]
@@ -71,11 +71,10 @@ def hazard_refusal(
     hazard: Hazard, what: str, *, rule: str | None = None, certain: bool = True, change: Change | None = None
 ) -> Refusal:
     """A known hazard as a "no", in its own words; with a change, the reason of that one."""
-    reason = f"{change.why}." if change else hazard.text
     return Refusal(
         code=hazard.id,
         what=what,
-        reason=reason,
+        reason=f"{change.why}." if change else hazard.text,
         remedy=hazard.remedy,
         source=hazard.source[0],
         rule=rule,
@@ -92,11 +91,8 @@ def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
             said += _ask_rules(rules, candidate, question)
             continue
         # What such rules say of a published wheel serves other questions too: all of them are kept together.
-        memory = question.shared[reads]
         key = "refusals", candidate.torch, id(candidate.flavour), None if reads == "cards" else candidate.python
-        if key not in memory:
-            memory[key] = _ask_rules(rules, candidate, question)
-        said += memory[key]
+        said += recall(question.shared[reads], key, functools.partial(_ask_rules, rules, candidate, question))
     return [refusal for _, refusal in sorted(said, key=operator.itemgetter(0))]
 
 
@@ -106,23 +102,24 @@ def _ask_rules(rules: list[PlanRule], candidate: Candidate, question: Question) 
 
 def _concerned_rules(answer: Answer, question: Question) -> dict[Reads | None, list[PlanRule]]:
     """The rules for such a way that concern this question, by what they read."""
-    key = "rules", answer, len(RULES)
-    if key not in question.cache:
+
+    def find() -> dict[Reads | None, list[PlanRule]]:
         groups: dict[Reads | None, list[PlanRule]] = {}
         for each in RULES.values():
             if answer in each.applies and (each.when is None or each.when(question)):
                 groups.setdefault(each.reads, []).append(each)
-        question.cache[key] = groups
-    return question.cache[key]  # type: ignore[no-any-return]
+        return groups
+
+    return recall(question.cache, ("rules", answer, len(RULES)), find)
 
 
 def passes_all(checks: Iterable[Check], candidate: Candidate, question: Question) -> bool:
+    """Does none of these checks refuse it?"""
     return not any(True for check in checks for _ in check(candidate, question))
 
 
 class Sentence(Part, frozen=True, kw_only=True):
-    """``what`` is refused (the candidate where nothing is said), ``remedy`` what would help, ``certain`` as in
-    :class:`Refusal`; ``source`` stands here where it is always the same."""
+    """``what`` is refused (or the candidate), ``remedy`` what would help; ``source`` where it is always the same."""
 
     text: str
     what: str = "{c.name}"
@@ -163,8 +160,7 @@ def refuse(
     departure: bool = False,
     **values: object,
 ) -> Refusal:
-    """The sentence of that name as a "no". ``change``: what would have to change, from what, to what; the sentence is
-    its reason. ``remedy`` where it depends on more than values."""
+    """That sentence as a "no". ``change``: of what, from, to; the sentence is its reason. ``remedy`` beats its own."""
     sentence = load_sentences()[name]
     reason = sentence.text.format(c=candidate, **values)
     if isinstance(change, tuple):

@@ -18,15 +18,11 @@ def table_view(view: TableView, screen: Screen) -> None:
         screen.line("  rekindle facts show TABLE [ROW] shows the rows")
         return
     if len(view.rows) > _SHORT and not screen.verbosity:
-        screen.rows([(name, _gist(row)) for name, row in view.rows.items()])
+        keys = {name: next((key for key in _TELLING if key in row), "") for name, row in view.rows.items()}
+        screen.rows([(name, f"{key} {_text(view.rows[name][key])[:90]}" if key else "") for name, key in keys.items()])
         return
     for name, row in view.rows.items():
         screen.rows([(key, _text(value)) for key, value in row.items()], title=f"{view.table} {name}")
-
-
-def _gist(row: dict[str, object]) -> str:
-    key = next((key for key in _TELLING if key in row), None)
-    return f"{key} {_text(row[key])[:90]}" if key else ""
 
 
 def _text(value: object) -> str:
@@ -48,12 +44,10 @@ def check_view(check: FactsCheck, screen: Screen) -> None:
     for row in check.compared:
         if row.outcome == "agrees" and not screen.verbosity and "Pythons" in row.what:
             continue
-        screen.bullet(row.what + (f": {row.note}" if row.note else ""), status=_MARKS[row.outcome])
+        below = [row.found] if row.outcome == "new" or screen.verbosity else []
         if row.outcome == "drift":
-            screen.paragraph(f"tables: {row.facts}", indent=6)
-            screen.paragraph(f"found:  {row.found}", indent=6)
-        elif row.found and (row.outcome == "new" or screen.verbosity):
-            screen.paragraph(row.found, indent=6)
+            below = [f"tables: {row.facts}", f"found:  {row.found}"]
+        screen.bullet(row.what + (f": {row.note}" if row.note else ""), status=_MARKS[row.outcome], below=below)
 
 
 def format_view(done: FactsFormat, screen: Screen) -> None:

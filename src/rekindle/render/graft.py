@@ -32,10 +32,8 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     else:
         screen.verdict("ok", f"{name} holds no device code of its own; there is nothing to do")
     if proof := document.proof:
-        functions, same = sum(row.functions for row in proof), sum(row.same for row in proof)
-        screen.section(
-            f"Compiled for {proof[0].arch}, which the wheel has: {same} of {functions} functions are the same"
-        )
+        same = f"{sum(row.same for row in proof)} of {sum(row.functions for row in proof)} functions are the same"
+        screen.section(f"Compiled for {proof[0].arch}, which the wheel has: {same}")
     for row in proof:
         outcome = row.why or f"all {row.functions} functions have the wheel's very machine code"
         screen.bullet(f"{row.unit}: {outcome}", status="warn" if row.why else "ok")
@@ -56,8 +54,9 @@ def _show_result(document: GraftReport, screen: Screen) -> None:
     if document.graft:
         screen.bullet(f"{document.graft} ({spoken_bytes(document.graft_bytes or 0)}): the new code alone")
     if document.same_bytes is False:
-        why = "another zlib or zstd compressed them, so the file's digest differs"
-        screen.bullet(f"its contents are those its maker got; {why}")
+        screen.bullet(
+            "its contents are those its maker got; another zlib or zstd compressed them, so the file's digest differs"
+        )
     if document.seconds is not None:
         compiled = f", {document.compiled} images compiled" if document.compiled else ""
         screen.bullet(f"{spoken_seconds(document.seconds)}{compiled}")
@@ -74,9 +73,8 @@ def _show_units(document: GraftReport, screen: Screen, states: Sequence[State], 
 
 def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:
     """What closed libraries do on the card, and what was done about it."""
-    if not rows:
-        return
-    screen.section("Closed libraries that it calls")
+    if rows:
+        screen.section("Closed libraries that it calls")
     for row in rows:
         text = row.why
         if row.exchanged:

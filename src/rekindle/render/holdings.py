@@ -34,11 +34,10 @@ def holding_rows(items: Iterable[Holding]) -> list[tuple[str, ...]]:
 
 
 def show_cleaning(document: Cleaning, screen: Screen) -> None:
-    freed = spoken_bytes(document.freed_bytes)
     if not document.removed and not document.kept:
         screen.verdict("ok", "There is nothing of that kind to remove")
         return
-    words = f"{freed} would be free (dry run: nothing was removed)" if document.dry_run else f"{freed} are free again"
-    screen.verdict("warn" if document.kept else "ok", words)
+    words = "would be free (dry run: nothing was removed)" if document.dry_run else "are free again"
+    screen.verdict("warn" if document.kept else "ok", f"{spoken_bytes(document.freed_bytes)} {words}")
     screen.rows(holding_rows(document.removed))
     screen.bullets((f"{item.path}: {item.why}" for item in document.kept), status="warn", title="Not removed")

@@ -3,10 +3,10 @@
 import functools
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from rekindle.host.redact import redactor_for
-from rekindle.model.machine import Check, Compiler, Examination, Gpu, InstalledTorch, Machine
+from rekindle.model.machine import Compiler, Examination, Gpu, InstalledTorch, Machine
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import sentence
 from rekindle.render.screen import Screen, widest
@@ -21,7 +21,16 @@ def show_examination(document: Examination, screen: Screen) -> None:
     for label, lines in labelled.items():
         rows += [[label if number == 0 else "", line] for number, line in enumerate(filter(None, lines))]
     screen.rows(rows)
-    _show_checks(document.checks, screen)
+    screen.section("Needed to use / to build")
+    width = widest(check.id for check in document.checks)
+    for check in document.checks:
+        want = f", want {check.want}" if check.status != "ok" and check.want else ""
+        purposes, state = "+".join(check.needed_for).ljust(9), private((check.found or "missing") + want)
+        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {purposes}  {state}")
+        if check.why:
+            screen.paragraph(private(check.why), indent=width + 17)
+        if check.fix and check.status != "ok":
+            screen.line(" " * (width + 17) + screen.style(f"→ {check.fix}", "cyan"))
     screen.bullets((private(f"{gap.what}: {gap.why}") for gap in document.gaps), title="Could not learn")
     if screen.verbosity:
         asked = ([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
@@ -118,21 +127,6 @@ def _torch(torch: InstalledTorch) -> str:
     return private(f"{torch.version}  {torch.path or torch.python} ({built}; {state})")
 
 
-def _show_checks(checks: Sequence[Check], screen: Screen) -> None:
-    screen.section("Needed to use / to build")
-    width = widest(check.id for check in checks)
-    for check in checks:
-        purposes = "+".join(check.needed_for)
-        state = check.found or "missing"
-        if check.status != "ok" and check.want:
-            state += f", want {check.want}"
-        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {purposes.ljust(9)}  {private(state)}")
-        if check.why:
-            screen.paragraph(private(check.why), indent=width + 17)
-        if check.fix and check.status != "ok":
-            screen.line(" " * (width + 17) + screen.style(f"→ {check.fix}", "cyan"))
-
-
 def private(text: str) -> str:
     """Paths below the user's home begin with ~; names, serials and numbers that identify are taken out."""
     for home in (os.path.expanduser("~"), os.environ.get("USERPROFILE", "")):  # noqa: PTH111 (plain text wanted)
@@ -181,12 +175,14 @@ def _torch_line(document: Examination, plan: Plan, screen: Screen) -> None:
 
 def _glance_rows(document: Examination) -> list[tuple[str, str]]:
     labelled = _labelled_lines(document)
-    rows = [(name, "; ".join(labelled[name])) for name in _SHORT]
-    rows.append(("toolkits", _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits)))
-    rows.append(("compilers", _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers)))
-    rows.append(("pythons", _join_few(python.version for python in document.pythons) or "none found"))
-    rows.append(("torch", _join_few(torch.version for torch in document.torches)))
-    return [(name, text) for name, text in rows if text]
+    rows = {
+        **{name: "; ".join(labelled[name]) for name in _SHORT},
+        "toolkits": _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits),
+        "compilers": _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers),
+        "pythons": _join_few(python.version for python in document.pythons) or "none found",
+        "torch": _join_few(torch.version for torch in document.torches),
+    }
+    return [(name, text) for name, text in rows.items() if text]
 
 
 def _join_few(values: Iterable[str]) -> str:

@@ -1,8 +1,6 @@
-"""The terminal as a place to write on: colour only where it is wanted, wrapped to its width.
-
-Human text is made of few things: a verdict, sections, aligned rows, commands to paste. Each view writes
-them through ``Screen`` so that all verbs look alike. (The library rich would cost 60 ms to import.)
-"""
+"""The terminal as a place to write on: colour only where it is wanted, wrapped to its width. Human text is made of few
+things: a verdict, sections, aligned rows, commands to paste. Each view writes them through ``Screen`` so that all verbs
+look alike. (The library rich would cost 60 ms to import.)"""
 
 from __future__ import annotations
 
@@ -66,15 +64,19 @@ def widest(texts: Iterable[str]) -> int:
 
 
 # Documents whose view stands in a module of another name.
-_ELSEWHERE = {"bundle": "build", "guard": "verify", "proof": "verify"}
+_ELSEWHERE = {
+    "adopt": "journey",
+    "pack": "journey",
+    "claims": "wheelhouse",
+    "bundle": "build",
+    "guard": "verify",
+    "proof": "verify",
+}
 
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
-    """The function that shows this kind of document to people.
-
-    A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` (or of the module named
-    in ``_ELSEWHERE``) that takes it and a screen.
-    """
+    """The function that shows this kind of document to people. A document of ``model/plan.py`` is shown by the first
+    public function of ``render/plan.py`` (or of the module named in ``_ELSEWHERE``) that takes it and a screen."""
     name = kind.__module__.rpartition(".")[2]
     try:
         module = importlib.import_module(f"rekindle.render.{_ELSEWHERE.get(name, name)}")
@@ -115,8 +117,7 @@ class Screen:
         self.color = wants_color(stream, color)
         # A pipe gets each row on one line, for grep and scripts; a person's screen is never wider than it is.
         self._live = stream.isatty()
-        columns = shutil.get_terminal_size().columns if self._live else 100
-        self.width = width or max(40, min(columns, 120))
+        self.width = width or max(40, min(shutil.get_terminal_size().columns if self._live else 100, 120))
         self.verbosity = verbosity
         self._unicode = speaks_unicode(stream)
 
@@ -146,10 +147,14 @@ class Screen:
         for piece in screen_text(text).splitlines() or [""]:
             self._hang(" " * indent, self._wrapped(piece, self.width - indent), indent)
 
-    def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
-        """Wrapped text after a dash or the mark of a status."""
+    def bullet(
+        self, text: str, *, status: str | None = None, indent: int = 2, below: Iterable[str | None] = ()
+    ) -> None:
+        """Wrapped text after a dash or the mark of a status; ``below`` it, further in, what more there is to say."""
         lead = self.mark(status) if status else "-"
         self._hang(f"{' ' * indent}{lead} ", self._wrapped(screen_text(text), self.width - indent - 2), indent + 2)
+        for more in filter(None, below):
+            self.paragraph(more, indent=indent + 4)
 
     def bullets(
         self, texts: Iterable[str], *, status: str | None = None, title: str = "", most: int | None = None
@@ -220,8 +225,7 @@ class Screen:
     def rows(
         self, rows: Iterable[Sequence[str]], *, title: str = "", statuses: Sequence[str] = (), most: int | None = None
     ) -> None:
-        """Aligned columns, below the title of a section where there are any; the last may be as long as it likes.
-        ``statuses`` put a mark before each row; without -v there are at ``most`` so many."""
+        """Aligned columns, the last as long as it likes, with marks for ``statuses``; without -v ``most`` rows."""
         every = list(rows)
         table = [[screen_text(cell) for cell in row] for row in (every if self.verbosity else every[:most])]
         if not table:

@@ -1,16 +1,15 @@
 """Source trees for people: what the tree is, what was changed in it, what is next."""
 
-from rekindle.model.source import AppliedPatch, CMakeRewrite, SavedPatches, SourceTree
+from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
 from rekindle.render.screen import Screen, printable
 
-_MARK = {"applied": "ok", "already": "ok", "clean": "ok", "conflict": "fail", "not-needed": "skip", "unknown": "warn"}
-_WORD = {
-    "applied": "applied",
-    "already": "there already",
-    "clean": "fits, not applied",
-    "conflict": "does not fit",
-    "not-needed": "not needed",
-    "unknown": "undecided",
+_STATES = {
+    "applied": ("ok", "applied"),
+    "already": ("ok", "there already"),
+    "clean": ("ok", "fits, not applied"),
+    "conflict": ("fail", "does not fit"),
+    "not-needed": ("skip", "not needed"),
+    "unknown": ("warn", "undecided"),
 }
 
 
@@ -28,9 +27,15 @@ def view_tree(tree: SourceTree, screen: Screen) -> None:
     idle = [patch for patch in tree.patches if patch.state == "not-needed" and not screen.verbosity]
     if len(idle) < len(tree.patches):
         screen.section("Patches")
-    for patch in tree.patches:
-        if patch not in idle:
-            _patch(patch, screen)
+    for patch in (patch for patch in tree.patches if patch not in idle):
+        title = f" — {patch.title}" if patch.title else ""
+        status, word = _STATES[patch.state]
+        screen.line(f"  {screen.mark(status)} {patch.id}: {word}{printable(title)}")
+        told = [patch.detail] if screen.verbosity or patch.state in ("conflict", "unknown") else []
+        if screen.verbosity and patch.instead and patch.state in ("clean", "applied"):
+            told.append(f"instead: {patch.instead}")
+        for text in filter(None, (*told, patch.source if screen.verbosity else None)):
+            screen.paragraph(text, indent=6)
     if idle:
         screen.line(f"  {screen.style(f'{len(idle)} more not needed here (-v shows why)', 'dim')}")
     _tail(tree, screen)
@@ -45,11 +50,9 @@ def view_diff(tree: SourceTree, screen: Screen) -> None:
 
 
 def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
-    verb = "would be raised" if result.dry_run else "raised"
-    count = len(result.changes)
-    files = len({change.file for change in result.changes})
-    versions = f"{count} CMake version{'s' * (count != 1)}"
-    screen.verdict("ok", f"{versions} {verb}, in {files} of {result.files_read} CMake files")
+    verb, count = "would be raised" if result.dry_run else "raised", len(result.changes)
+    where = f"{len({change.file for change in result.changes})} of {result.files_read} CMake files"
+    screen.verdict("ok", f"{count} CMake version{'s' * (count != 1)} {verb}, in {where}")
     screen.rows([f"{change.file}:{change.line}", f"{change.before} → {change.after}"] for change in result.changes)
     left = ([f"{call.file}:{call.line}", call.before, call.why or ""] for call in result.left)
     screen.rows(left, title="Left alone", most=8)
@@ -66,18 +69,6 @@ def view_saved(saved: SavedPatches, screen: Screen) -> None:
     screen.bullets(saved.skipped, status="warn")
     if count:
         screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
-
-
-def _patch(patch: AppliedPatch, screen: Screen) -> None:
-    title = f" — {patch.title}" if patch.title else ""
-    screen.line(f"  {screen.mark(_MARK[patch.state])} {patch.id}: {_WORD[patch.state]}{printable(title)}")
-    if patch.detail and (screen.verbosity or patch.state in ("conflict", "unknown")):
-        screen.paragraph(patch.detail, indent=6)
-    if screen.verbosity:
-        if patch.instead and patch.state in ("clean", "applied"):
-            screen.paragraph(f"instead: {patch.instead}", indent=6)
-        if patch.source:
-            screen.paragraph(patch.source, indent=6)
 
 
 def _tail(tree: SourceTree, screen: Screen) -> None:

@@ -58,11 +58,9 @@ def sh_words(texts: Iterable[str]) -> Quoted:
 
 
 def batch_set(name: str, value: str) -> Quoted:
-    """A whole ``set`` line for cmd, with delayed expansion off.
-
-    ``set "NAME=value"`` keeps everything literally but percent signs, which are doubled. A value with a
-    double quote in it would end that quoting, so it is written with carets instead.
-    """
+    """A whole ``set`` line for cmd, with delayed expansion off. ``set "NAME=value"`` keeps everything literally but
+    percent signs, which are doubled. A value with a double quote in it would end that quoting, so it is written with
+    carets instead."""
     value = plain_text(value).replace("%", "%%")
     if '"' not in value:
         return Quoted(f'set "{variable_name(name)}={value}"')
@@ -158,9 +156,7 @@ def pasted(text: str, *, windows: bool | None = None) -> str:
 
 
 def paste_line(words: Iterable[str], *, windows: bool | None = None) -> str:
-    """A command. PowerShell starts a program whose name is quoted only after an ampersand, which cmd would not take;
-    such a name is rare, and cmd is what the line is for.
-    """
+    """A command. (PowerShell starts a quoted program only after an ampersand, which cmd does not take.)"""
     return " ".join(pasted(word, windows=windows) for word in words)
 
 
@@ -236,8 +232,7 @@ def is_forwarded(name: str) -> bool:
 
 
 def cache_line(name: str, value: str) -> str:
-    """A line of CMake that puts the value into the cache. A value that is no plain word stands in brackets longer than
-    any in it: nothing in it is special then."""
+    """A line of CMake that puts the value into the cache, in brackets longer than any in it if it is no plain word."""
     if not re.fullmatch(r"[A-Za-z0-9_./+-]+", name):
         raise BadInput(f"{name!r} is no name for a CMake setting")
     if not re.fullmatch(r"[A-Za-z0-9_./+-]+", plain_text(value)):

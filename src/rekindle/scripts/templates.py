@@ -1,8 +1,6 @@
 """The scripts that do the work on a machine (sh, bat, ps1), what a pack says and runs, and the templates that all
-formats are written with.
-
-Templates hold the words; what they write of a value has been quoted for its language (:mod:`.quoting`).
-"""
+formats are written with. Templates hold the words; what they write of a value has been quoted for its language
+(:mod:`.quoting`)."""
 
 from __future__ import annotations
 

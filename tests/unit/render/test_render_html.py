@@ -15,8 +15,7 @@ from rekindle import api
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document, encode
 from rekindle.model.machine import Machine, Os
-from rekindle.render.html import _spans, render_html
-from rekindle.render.pages import render_journey_html
+from rekindle.render.pages import _spans, render_html, render_journey_html
 from rekindle.render.screen import find_view
 
 ROOM = Path(__file__).parents[3] / "src" / "rekindle" / "render"
