@@ -176,8 +176,7 @@ def decide(cell: Cell, state: CellState, *, wheel_there: bool, fresh_run: bool, 
         return Decision(False, f"already {state.stage}")
     if not state.attempts:
         return Decision(True, "never built")
-    failure = state.failure
-    if failure is None:
+    if (failure := state.failure) is None:
         # Running, but nobody holds it: its owner died before it could write.
         return Decision(True, "its last worker died; it continues where that one stopped")
     rule = FAILURES[failure]
@@ -221,9 +220,11 @@ class DirectoryLedger:
     traces: bool = False
 
     def folder(self, cell: Cell) -> CellFolder:
+        """Where all that is known of the cell lies."""
         return CellFolder(self.root, cell.id)
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
+        """With the wheel looked at: one that is gone or changed is built again."""
         state = self.folder(cell).state()
         force = fresh_run and cell.id in self.force
         return decide(cell, state, wheel_there=is_done(cell, state), fresh_run=fresh_run, force=force)
@@ -232,6 +233,7 @@ class DirectoryLedger:
         return self.folder(cell).state().stage in ("built", "proven")
 
     def held(self, cell: Cell) -> bool:
+        """Does anybody who lives work on it, here or elsewhere?"""
         return is_held(self.folder(cell))
 
     def ended(self, cell: Cell, ending: Ending) -> None:

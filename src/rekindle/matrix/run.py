@@ -1,10 +1,7 @@
-"""The loop: look what is to be done, hand it out, take in what ended, decide about another try.
-
-It knows cells through a :class:`Ledger` (the directory of the matrix, or a simulation's memory) and workers through an
-engine, so the very same loop is simulated with two hundred workers. Cells of one compiled tree form a chain (one after
-another, each after the first is cheap). The chain with the most work left goes first, since it bounds the end; within a
-chain the order is the table's. A worker gets only what it can do: its system, its memory, its toolkit, its Pythons.
-"""
+"""The loop: look what is to be done, hand it out, take in what ended, decide about another try. It knows cells through
+a :class:`Ledger` and workers through an engine, so the same loop is simulated with two hundred workers. Cells of one
+compiled tree form a chain (each after the first is cheap). The chain with the most work left goes first, since it
+bounds the end; within it the order is the table's. A worker gets only what it can do."""
 
 import math
 import shlex
@@ -160,7 +157,15 @@ class Loop:
     def run(self) -> Tally:
         """Until nothing is left that can be built."""
         for cell in self._cells.values():
-            self._look_at(cell)
+            decision = self.ledger.decide(cell, fresh_run=True)
+            self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
+            if decision.build and self.ledger.held(cell):
+                self._adopt(cell)
+            elif decision.build:
+                self._waiting[cell.id] = decision
+            elif self.ledger.done(cell):
+                self._finished.add(cell.id)
+                self._warm.setdefault(cell.tree, "")
         try:
             while self._waiting or self._running or self._elsewhere:
                 if self._start_cells() or self._running or self._elsewhere:
@@ -175,17 +180,6 @@ class Loop:
         finally:
             self.engine.close()
         return self.tally
-
-    def _look_at(self, cell: Cell) -> None:
-        decision = self.ledger.decide(cell, fresh_run=True)
-        self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
-        if decision.build and self.ledger.held(cell):
-            self._adopt(cell)
-        elif decision.build:
-            self._waiting[cell.id] = decision
-        elif self.ledger.done(cell):
-            self._finished.add(cell.id)
-            self._warm.setdefault(cell.tree, "")
 
     def _adopt(self, cell: Cell) -> None:
         """Somebody else builds it: wait for that one instead of starting a second."""

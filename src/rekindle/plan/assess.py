@@ -1,14 +1,13 @@
 """Judges candidates: every rule's refusals, what a departure costs, and all that was judged for a question.
 
-The numbers of :func:`cost` are an order of preference, nothing more: an official wheel as asked < one small change
-(another flavour, Python, a step up in torch) < a graft that keeps everything asked < such a build < a wheel with larger
-changes < a graft or a build with changes. A doubt weighs less than a change; a graft that nobody ran on such a card
-comes after a build of which more is known.
-"""
+The prices are an order of preference, nothing more: an official wheel as asked < one small change (another flavour,
+Python, a step up in torch) < a graft that keeps everything asked < such a build < a wheel with larger changes < a graft
+or a build with changes. A doubt weighs less than a change; a graft nobody ran comes after a build better known."""
 
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.toolkit import emits_for
@@ -30,6 +29,7 @@ ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0
 
 
 def cost(assessed: Assessed, question: Question) -> float:
+    """The prices of all departures and doubts together; a wheel as asked costs nothing."""
     candidate, free, total = assessed.candidate, question.torch is None, 0.0
     ancient = free and releases_behind(candidate.torch, question) > ANCIENT_RELEASES
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
@@ -223,8 +223,7 @@ def _passing_builds(question: Question, version: str, kits: int | None) -> list[
     return recall(question.shared["cards"], ("builds", version, kits, question.backend, *kit), find)
 
 
-@dataclass(frozen=True)
-class GroupPlan:
+class GroupPlan(NamedTuple):
     """The best way for some of the cards, where the others are left out; ``driver`` is what they ask for."""
 
     gpus: tuple[Gpu, ...]

@@ -52,6 +52,8 @@ class Candidate:
 
 @dataclass(slots=True)
 class Assessed:
+    """A candidate with all that was found about it."""
+
     candidate: Candidate
     refusals: list[Refusal] = field(default_factory=list)
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
@@ -246,16 +248,9 @@ def _torch_hazards(mix: Combination, facts: Facts) -> tuple[tuple[int, Hazard], 
 
 
 def _make_combination(candidate: Candidate, question: Question) -> Combination:
-    return Combination(
-        torch=candidate.torch,
-        backend=candidate.backend,
-        flavour=candidate.variant,
-        cuda=candidate.cuda,
-        rocm=candidate.rocm,
-        python=candidate.python,
-        compiler=candidate.compiler,
-        toolkit_folders=question.machine.cuda_folders(candidate.cuda) if candidate.cuda else (),
-    )
+    folders = question.machine.cuda_folders(candidate.cuda) if candidate.cuda else ()
+    made_with = candidate.cuda, candidate.rocm, candidate.python, candidate.compiler
+    return Combination(candidate.torch, candidate.backend, candidate.variant, *made_with, folders)
 
 
 class HouseWheel(Part, frozen=True, kw_only=True):
@@ -273,6 +268,7 @@ class HouseWheel(Part, frozen=True, kw_only=True):
 
 
 def house_candidates(wheels: Sequence[HouseWheel], question: Question) -> Iterator[Candidate]:
+    """Wheels of a wheelhouse for this platform and backend."""
     for wheel in wheels:
         version = wheel.torch.partition("+")[0]
         if wheel.platform != question.platform or question.facts.release(version) is None:

@@ -5,15 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from rekindle.compat.companions import (
-    CompanionFinding,
-    No,
-    TorchSurroundings,
-    accepted_arch,
-    find_package,
-    judge,
-    near_packages,
-)
+from rekindle.compat import companions as known
+from rekindle.compat.companions import CompanionFinding, No, TorchSurroundings
 from rekindle.compat.driver import toolkit_driver
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, Facts, paired_companions
@@ -45,9 +38,9 @@ def read_wanted(names: Sequence[str], facts: Facts) -> dict[str, str]:
         if match is None:
             example = "for example --with xformers,triton or xformers==0.0.30"
             raise BadInput(f"--with {text!r} is no package", remedy=example)
-        package = find_package(match["name"], facts)
+        package = known.find_package(match["name"], facts)
         if package is None:
-            near = near_packages(match["name"], facts)
+            near = known.near_packages(match["name"], facts)
             listed = ", ".join(sorted(facts.beside.package))
             hint = f"did you mean {' or '.join(near)}?" if near else f"our tables know {listed}"
             raise BadInput(f"nothing is known here about {match['name']}", remedy=hint)
@@ -133,19 +126,10 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
     """What a companion meets beside the torch of a plan."""
     question = Question(machine, wish, facts)
     backend = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu" if plan.variant == "cpu" else question.backend
-    return TorchSurroundings(
-        torch=plan.torch,
-        cuda=plan.cuda,
-        rocm=plan.rocm,
-        python=plan.python,
-        platform=question.platform,
-        system=machine.os.system or "linux",
-        glibc=question.glibc,
-        backend=backend,
-        cards=tuple(gpu.arch for gpu in question.usable_gpus or machine.gpus if gpu.arch is not None),
-        driver=machine.drivers.nvidia,
-        side=question.side,
-    )
+    torch = plan.torch, plan.cuda, plan.rocm, plan.python
+    system = question.platform, machine.os.system or "linux", question.glibc
+    cards = tuple(gpu.arch for gpu in question.usable_gpus or machine.gpus if gpu.arch is not None)
+    return TorchSurroundings(*torch, *system, backend, cards, machine.drivers.nvidia, question.side)
 
 
 def _judge_all(
@@ -153,7 +137,7 @@ def _judge_all(
 ) -> list[CompanionFinding]:
     at = surroundings(plan, machine, wish, facts)
     return [
-        judge(package, at, facts, version=version)
+        known.judge(package, at, facts, version=version)
         if version or package not in PAIRED_PACKAGES
         else _judge_pair(package, plan, at, facts)
         for package, version in wanted.items()
@@ -279,7 +263,7 @@ def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) 
     sms = sorted({arch for arch in archs if isinstance(arch, Sm)})
     gfxs = sorted({arch.name for arch in archs if isinstance(arch, Gfx)})
     if row.arch_env and plan.cuda and sms:
-        chosen = sorted({accepted_arch(sm, row, facts) for sm in sms})
+        chosen = sorted({known.accepted_arch(sm, row, facts) for sm in sms})
         if row.arch_form == "dotted":
             env[row.arch_env] = ";".join(sm.dotted for sm in chosen)
         else:

@@ -6,16 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rekindle.compat.graft import (
-    KEPT,
-    find_recipe,
-    graft_cost,
-    graft_jobs,
-    graft_kits,
-    is_proven,
-    planned_time,
-    stays_without,
-)
+from rekindle.compat import graft as grafting
 from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
@@ -49,7 +40,8 @@ def graft_candidates(question: Question, grafts: Sequence[GraftRow] = ()) -> Ite
             continue  # who takes another torch than was asked for takes one that runs as it is
         lacking = lacking_archs(wheel, question)
         file = next((graft for graft in grafts if _serves(graft, wheel, lacking)), None)
-        if lacking and (file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None):
+        recipe = grafting.find_recipe(wheel.torch, question.facts, measured=True)
+        if lacking and (file is not None or recipe is not None):
             yield replace(wheel, answer="graft", wheel=file.url if file else None)
 
 
@@ -80,7 +72,7 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
 def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The vendor's libraries that the wheel was made with are as new as the cards, or such a graft was run."""
     for arch in lacking_archs(candidate, question) if candidate.cuda else ():
-        proven = is_proven(candidate.torch, arch, question.facts)
+        proven = grafting.is_proven(candidate.torch, arch, question.facts)
         if not proven and emits_for(candidate.cuda or "", arch, question.facts) is None:
             yield refuse("graft-libraries-lack-card", candidate, arch=arch)
 
@@ -89,15 +81,16 @@ def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[R
 def _newest_graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
     """The newest official wheel that could be grafted for these cards."""
     for wheel in published_wheels("cuda", platform, facts, tegra=False):
-        has_recipe = find_recipe(wheel.torch, facts, measured=True) is not None
-        if has_recipe and wheel.cuda and graft_kits(wheel.cuda, lacking, facts):
+        has_recipe = grafting.find_recipe(wheel.torch, facts, measured=True) is not None
+        if has_recipe and wheel.cuda and grafting.graft_kits(wheel.cuda, lacking, facts):
             return wheel.name
     return None
 
 
 def graft_kit(candidate: Candidate, question: Question) -> str | None:
     """The toolkit to compile with: one that the machine has, the wheel's own, or the nearest after it."""
-    kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts) if candidate.cuda else ()
+    archs, cuda = lacking_archs(candidate, question), candidate.cuda
+    kits = grafting.graft_kits(cuda, archs, question.facts) if cuda else ()
     versions = question.installed("cuda")
     present = [kit for kit in kits if any(compare(kit, minor(version)) == 0 for version in versions)]
     return next(iter((*present, *kits)), None)
@@ -107,12 +100,12 @@ def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | Non
     """What is known of such a graft: run on such a card, its kernels compiled for it elsewhere, or nothing."""
     builds = []
     facts, kit = question.facts, graft_kit(candidate, question) or candidate.cuda or ""
-    row = graft_cost(candidate.torch, facts)
+    row = grafting.graft_cost(candidate.torch, facts)
     for sm in lacking_archs(candidate, question):
         name = f"{candidate.name} for {sm}"
         if candidate.wheel:
             builds.append(KnownBuild("compiled", f"A graft of {name} lies in a wheelhouse.", candidate.wheel))
-        elif row is not None and is_proven(candidate.torch, sm, facts):
+        elif row is not None and grafting.is_proven(candidate.torch, sm, facts):
             if compare(row.cuda, candidate.cuda or "0") == 0:
                 builds.append(KnownBuild("proven", f"{name} was grafted and run by us.", row.source[0], exact=True))
             else:
@@ -132,7 +125,7 @@ def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | Non
 
 def _find_official(candidate: Candidate, sm: Sm, question: Question) -> str | None:
     """An official wheel of this very release, on whatever platform, that holds code for the architecture."""
-    row, major = graft_cost(candidate.torch, question.facts), key(candidate.cuda or "0")[0]
+    row, major = grafting.graft_cost(candidate.torch, question.facts), key(candidate.cuda or "0")[0]
     measured = row is not None and matches(candidate.torch, row.torch)
     flavours = question.facts.flavours(candidate.torch) if measured else ()
     same = (flavour for flavour in flavours if flavour.cuda and key(flavour.cuda)[0] == major)
@@ -147,12 +140,11 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     archs = lacking_archs(candidate, question)
     kit = graft_kit(candidate, question)
     targets = tuple(dict.fromkeys((kit and emits_for(kit, arch, facts)) or arch for arch in archs))
-    cpu = question.machine.cpu
-    row = graft_cost(candidate.torch, facts)
-    jobs = graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
-    time = None if candidate.wheel else planned_time(candidate.torch, targets, jobs, facts)
+    cpu, row = question.machine.cpu, grafting.graft_cost(candidate.torch, facts)
+    jobs = grafting.graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
+    time = None if candidate.wheel else grafting.planned_time(candidate.torch, targets, jobs, facts)
     about = candidate.torch, candidate.cuda, candidate.flavour.cudnn
-    losses = dict.fromkeys(loss for arch in archs for loss in stays_without(*about, arch, facts))
+    losses = dict.fromkeys(loss for arch in archs for loss in grafting.stays_without(*about, arch, facts))
     folders = question.machine.cuda_folders(minor(kit)) if kit else ()
     return GraftOutline(
         wheel=candidate.name,
@@ -163,7 +155,7 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
         cpu_minutes=round(time.cpu_seconds / 60) if time else None,
         **shared_fields(time, GraftOutline),
         disk_gib=row.disk_gib if row else None,
-        keeps=KEPT,
+        keeps=grafting.KEPT,
         losses=tuple(losses),
     )
 

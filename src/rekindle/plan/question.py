@@ -101,6 +101,7 @@ class Question:
 
     @functools.cached_property
     def arch(self) -> str:
+        """The CPU's architecture: named, or what CPU and cards say."""
         named = self.machine.os.arch
         if named is not None:
             return cpu_arch(named)
@@ -145,6 +146,7 @@ class Question:
 
     @functools.cached_property
     def backend(self) -> Name:
+        """What the plan is for: as asked, as the cards are, else as the driver says."""
         flavour, wish, machine = self.flavour or "", self.wish, self.machine
         if flavour == "cpu" or machine.os.system == "macos":
             return "cpu"  # neither CUDA nor ROCm nor XPU exists on a Mac
@@ -232,6 +234,7 @@ class Question:
 
     @functools.cached_property
     def tegra(self) -> bool:
+        """Is it a Jetson or its kin, whose CUDA comes with the board?"""
         return self.platform == "linux_aarch64" and is_board(self.machine.os, self.sms, self.facts)
 
     @property
@@ -344,16 +347,9 @@ class Question:
 
     @property
     def surroundings(self) -> Surroundings:
-        return Surroundings(
-            system=self.machine.os.system,
-            arch=self.arch,
-            glibc=self.glibc,
-            cpu_features=self.cpu_features,
-            sms=self.sms,
-            tegra=self.tegra,
-            gfxs=tuple(gpu.arch for gpu in self.machine.gpus if isinstance(gpu.arch, Gfx)),
-            wsl=self.machine.os.wsl,
-        )
+        os, known = self.machine.os, (self.glibc, self.cpu_features, self.sms, self.tegra)
+        gfxs = tuple(gpu.arch for gpu in self.machine.gpus if isinstance(gpu.arch, Gfx))
+        return Surroundings(os.system, self.arch, *known, gfxs=gfxs, wsl=os.wsl)
 
     @functools.cached_property
     def possible_hazards(self) -> frozenset[int]:
@@ -414,12 +410,11 @@ def check_wish(question: Question) -> None:
     if wish.cuda and wish.rocm:
         raise BadInput("--cuda and --rocm contradict each other", remedy="a torch is built for one of them")
     flavour = question.flavour
-    if flavour and flavour != "cpu":
-        flavours = {row.name for row in facts.wheels.flavour}
-        if flavour not in flavours and not any(flavour.startswith(kind) for kind in ("cu", "rocm", "amd", "xpu")):
-            likest = difflib.get_close_matches(flavour, flavours, n=1)
-            hint = f"did you mean {likest[0]}?" if likest else "flavours look like cu126, rocm6.4 or cpu"
-            raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
+    flavours = {"cpu", *(row.name for row in facts.wheels.flavour)}
+    if flavour and flavour not in flavours and not flavour.startswith(("cu", "rocm", "amd", "xpu")):
+        likest = difflib.get_close_matches(flavour, flavours, n=1)
+        hint = f"did you mean {likest[0]}?" if likest else "flavours look like cu126, rocm6.4 or cpu"
+        raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
     if wish.compiler is not None:
         check_compiler(wish.compiler)
 

@@ -1,17 +1,13 @@
 """The register of rules, and the words of the planner. A rule has a stable number, says what it holds in its docstring,
-and refuses with a reason.
+and refuses with a reason; "cannot tell" is a refusal with ``certain=False``. No version number lives in code.
 
 ``R0xx`` the wish · ``R1xx`` accelerator · ``R2xx`` toolchain · ``R3xx`` Python · ``R4xx`` CPU and system ·
-``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
-with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
+``R5xx`` resources. ``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its
+answer about a published wheel depends on, so that one answer serves many: the ``cards`` (with the platform; not the
+wish, the Python or the driver), or the ``system`` (with the wish and the Python; not the cards, the driver or the CPU).
 
-``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its answer about a
-published wheel depends on, so that one answer serves many questions: the ``cards`` (with the platform; not the wish,
-the Python or the driver), or the ``system`` (with the wish and the Python; not the cards, the driver or the CPU).
-
-The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
-and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
-"""
+The words stand in ``sentences.toml``, each under the code of what is said; a slash and a word tell several apart. In
+braces stand values by their names; ``{c.torch}`` and its like are of the candidate."""
 
 import functools
 import operator
@@ -85,8 +81,17 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
+
+    def concerned() -> dict[Reads | None, list[PlanRule]]:
+        groups: dict[Reads | None, list[PlanRule]] = {}
+        for each in RULES.values():
+            if candidate.answer in each.applies and (each.when is None or each.when(question)):
+                groups.setdefault(each.reads, []).append(each)
+        return groups
+
     said: list[tuple[int, Refusal]] = []
-    for reads, rules in _concerned_rules(candidate.answer, question).items():
+    # The rules for such a way that concern this question, by what they read.
+    for reads, rules in recall(question.cache, ("rules", candidate.answer, len(RULES)), concerned).items():
         if reads is None or not candidate.is_published:
             said += _ask_rules(rules, candidate, question)
             continue
@@ -98,19 +103,6 @@ def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
 
 def _ask_rules(rules: list[PlanRule], candidate: Candidate, question: Question) -> list[tuple[int, Refusal]]:
     return [(list(RULES).index(each.number), refusal) for each in rules for refusal in each.check(candidate, question)]
-
-
-def _concerned_rules(answer: Answer, question: Question) -> dict[Reads | None, list[PlanRule]]:
-    """The rules for such a way that concern this question, by what they read."""
-
-    def find() -> dict[Reads | None, list[PlanRule]]:
-        groups: dict[Reads | None, list[PlanRule]] = {}
-        for each in RULES.values():
-            if answer in each.applies and (each.when is None or each.when(question)):
-                groups.setdefault(each.reads, []).append(each)
-        return groups
-
-    return recall(question.cache, ("rules", answer, len(RULES)), find)
 
 
 def passes_all(checks: Iterable[Check], candidate: Candidate, question: Question) -> bool:

@@ -127,6 +127,7 @@ def visual_studio(version: str) -> str:
 
 
 def compiler_problems(compiler: str, candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """What speaks against it: nvcc, the sources, known hazards."""
     kind, _, version = compiler.partition("-")
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
     if version and row is not None and takes_compiler(row, kind, version) is False:

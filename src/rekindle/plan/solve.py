@@ -87,9 +87,8 @@ def make_plans(
         possible = [(number, facts.hazards.hazard[number]) for number in question.possible_hazards]
         met = frozenset(number for number, row in possible if row.cpu_lacks and (row.effect != "warns" or row.flavour))
         size = (question.arch, cpu.threads, cpu.cores)
-        same = (
-            outcome for kind, hazards, outcome in judged if kind == size and not _may_change(hazards ^ met, outcome)
-        )
+        of_size = ((hazards, outcome) for kind, hazards, outcome in judged if kind == size)
+        same = (outcome for hazards, outcome in of_size if not _may_change(hazards ^ met, outcome))
         if (verdict := next(same, None)) is None:
             verdict = _judge_question(question)
             judged.append((size, met, verdict))
@@ -133,9 +132,8 @@ def solve(
         return PlanOutcome(question, builds=_find_builds(question))
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
     shared = driver_answer(None, None, question) if len(question.gpus) > 1 and question.backend == "cuda" else None
-    clash = None
-    if shared is not None and shared.kind == "no":
-        clash = Reason(code=shared.code, text=shared.text, source=shared.source)
+    apart = shared is not None and shared.kind == "no"
+    clash = Reason(code=shared.code, text=shared.text, source=shared.source) if shared and apart else None
     hopeless = clash is not None and not question.wish.build
     outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
@@ -314,19 +312,16 @@ def _find_builds(question: Question) -> list[Assessed]:
             if not assessed.feasible:
                 continue
             passed += 1
-            if not assessed.changes and not assessed.doubts and _is_supported(assessed, question):
+            if not assessed.changes and not assessed.doubts and not (free and assessed.is_untried):
                 return builds
             if passed >= _ENOUGH_BUILDS:
                 break
         feasible += passed
-        if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(build, question) for build in builds if build.feasible):
+        if feasible >= 3 * _ENOUGH_BUILDS and any(
+            not (free and build.is_untried) for build in builds if build.feasible
+        ):
             break
     return builds
-
-
-def _is_supported(assessed: Assessed, question: Question) -> bool:
-    """Somebody compiled it, or it is the very release that was asked for."""
-    return not assessed.is_untried or question.torch is not None
 
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")

@@ -11,10 +11,6 @@ from rekindle.model.version import flavour_name
 from rekindle.plan.rules import say
 from rekindle.plan.supply import drop_names
 
-MINUTES = (1, 2)
-DISK_GIB = 0.2
-MEMORY_GIB = 1.0
-
 
 def plan_spark(
     machine: Machine,
@@ -59,9 +55,9 @@ def plan_spark(
             env=env,
             asserts=drop_names(asserts, settings or ()),
             patches=patches,
-            disk_gib=DISK_GIB,
-            memory_gib=MEMORY_GIB,
-            minutes=MINUTES,
+            disk_gib=0.2,
+            memory_gib=1.0,
+            minutes=(1, 2),
         ),
         os=PlannedFor(system=machine.os.system, arch=machine.os.arch) if machine.os.arch else None,
     )

@@ -1,6 +1,6 @@
 """Where the libraries of a build come from: linear algebra, and the third parties of a tree without its submodules."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -70,13 +70,6 @@ def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin:
     by_pip = f", {which} {'comes' if len(fetched) == 1 else 'come'} from the package index ({pins})" if fetched else ""
     ours = sum(row.way == "system" for row in rows)
     return say("third-parties-from-system", ours=ours, by_pip=by_pip, left=left, origin=origin)
-
-
-def needed_third_parties(rows: Sequence[ThirdParty], candidate: Candidate) -> Iterator[Reason]:
-    """A warning for each that this build cannot do without."""
-    for row in rows:
-        if candidate.backend in row.stops:
-            yield say("third-party-needed", row=row, why=row.stops[candidate.backend], source=row.source[0])
 
 
 def supplied_steps(candidate: Candidate, packages: Sequence[str], question: Question) -> list[Step]:

@@ -10,7 +10,7 @@ _TELLING = ("arch", "text", "sm", "gfx", "sass", "released", "title", "cuda", "g
 _MARKS = {"agrees": "ok", "drift": "fail", "new": "warn", "skipped": "skip"}
 
 
-def table_view(view: TableView, screen: Screen) -> None:
+def _table_view(view: TableView, screen: Screen) -> None:
     if view.table == "tables":
         counts = {name: ", ".join(f"{count} {key}" for key, count in row.items()) for name, row in view.rows.items()}
         screen.rows(counts.items())
@@ -31,13 +31,13 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def sources_view(view: SourcesView, screen: Screen) -> None:
+def _sources_view(view: SourcesView, screen: Screen) -> None:
     counts = ", ".join(f"{count} {how}" for how, count in view.how.items())
     screen.verdict("ok", f"{sum(view.how.values())} rows: {counts}; read {view.oldest} to {view.newest}")
     screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in view.sources], most=40)
 
 
-def check_view(check: FactsCheck, screen: Screen) -> None:
+def _check_view(check: FactsCheck, screen: Screen) -> None:
     status = "fail" if check.drift else "warn" if check.new or not check.agrees else "ok"
     text = f"{check.agrees} facts agree, {check.drift} drifted, {check.new} new, {check.skipped} not looked at"
     screen.verdict(status, text)
@@ -50,7 +50,7 @@ def check_view(check: FactsCheck, screen: Screen) -> None:
         screen.bullet(row.what + (f": {row.note}" if row.note else ""), status=_MARKS[row.outcome], below=below)
 
 
-def format_view(done: FactsFormat, screen: Screen) -> None:
+def _format_view(done: FactsFormat, screen: Screen) -> None:
     if not done.changed:
         screen.verdict("ok", f"{len(done.files)} files are in their canonical form")
         return

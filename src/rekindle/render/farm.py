@@ -10,7 +10,7 @@ _MEANING = {"silent": "its port does not answer", "lost": "not heard of for 90 s
 _SHOWN = 12
 
 
-def show_up(document: FarmUp, screen: Screen) -> None:
+def _show_up(document: FarmUp, screen: Screen) -> None:
     planned = document.state == "planned"
     if planned:
         screen.verdict("ok", f"A scheduler would run at {document.scheduler} (dry run: nothing was written)")
@@ -39,7 +39,7 @@ def _farm_option(folder: str) -> str:
     return "" if folder == str(farm_at(None).root) else f" --farm {pasted(folder)}"
 
 
-def show_join(document: FarmJoin, screen: Screen) -> None:
+def _show_join(document: FarmJoin, screen: Screen) -> None:
     if document.script is not None:
         for line in document.script.splitlines():
             screen.line(line)
@@ -70,7 +70,7 @@ def _show_join_checks(document: FarmJoin, screen: Screen) -> None:
         screen.bullet(f"{document.address} is up (process {document.pid})", status="ok")
 
 
-def show_report(document: FarmReport, screen: Screen) -> None:
+def _show_report(document: FarmReport, screen: Screen) -> None:
     status = document.status
     if status.why:
         screen.verdict("fail", status.why)
@@ -97,7 +97,7 @@ def show_report(document: FarmReport, screen: Screen) -> None:
     screen.rest(len(document.failures) - len(shown))
 
 
-def show_down(document: FarmDown, screen: Screen) -> None:
+def _show_down(document: FarmDown, screen: Screen) -> None:
     words = f"ended: {', '.join(document.ended)}" if document.ended else "nothing of this farm runs here"
     screen.verdict("warn" if document.left else "ok", words)
     screen.bullets(document.left, status="warn", title="Not reached")

@@ -7,7 +7,7 @@ from rekindle.model.spoken import spoken_age, spoken_bytes
 from rekindle.render.screen import Screen
 
 
-def show_holdings(document: Holdings, screen: Screen) -> None:
+def _show_holdings(document: Holdings, screen: Screen) -> None:
     if not document.items:
         screen.verdict("ok", "Rekindle keeps nothing on this machine")
         screen.paragraph(f"(looked in {', '.join(document.places)})")
@@ -33,7 +33,7 @@ def holding_rows(items: Iterable[Holding]) -> list[tuple[str, ...]]:
     return rows
 
 
-def show_cleaning(document: Cleaning, screen: Screen) -> None:
+def _show_cleaning(document: Cleaning, screen: Screen) -> None:
     if not document.removed and not document.kept:
         screen.verdict("ok", "There is nothing of that kind to remove")
         return

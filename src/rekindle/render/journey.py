@@ -11,7 +11,7 @@ from rekindle.scripts.quoting import pasted
 _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
 
 
-def show_journey(journey: Journey, screen: Screen) -> None:
+def _show_journey(journey: Journey, screen: Screen) -> None:
     screen.verdict("ok" if journey.arrived else "fail", journey.verdict)
     screen.section("The way")
     times = ["kept" if leg.status == "kept" else spoken_seconds(leg.seconds) for leg in journey.legs]
@@ -47,6 +47,7 @@ _SHOWN = 3
 
 
 def show_card(card: Card, screen: Screen) -> None:
+    """What a yes brings: downloads, disk, memory, time, and what will not work."""
     python, disk = f", Python {card.python}" if card.python else "", "not known"
     if card.disk_gib:
         disk = f"about {card.disk_gib:g} GiB"
@@ -56,7 +57,7 @@ def show_card(card: Card, screen: Screen) -> None:
     rows = (
         ("what", ", ".join(card.what)),
         ("from", ", ".join(card.places)),
-        ("download", spoken_download(card)),
+        ("download", _spoken_download(card)),
         ("disk", disk),
         ("memory", f"{card.memory_gib:g} GiB at least for the compilers" if card.memory_gib else ""),
         ("time", _time_ahead(card)),
@@ -71,7 +72,7 @@ def show_card(card: Card, screen: Screen) -> None:
     screen.bullets(card.others, title="Other choices", most=_SHOWN)
 
 
-def spoken_download(card: Card) -> str:
+def _spoken_download(card: Card) -> str:
     """What is fetched, how much of it, and the large ones by name."""
     if card.packages is None and (card.memory_gib is not None or card.minutes is not None):
         return "the sources with their third parties; how much is not known beforehand" if card.places else "nothing"
@@ -109,19 +110,19 @@ _ADOPTED = {"adopted": "ok", "already": "ok", "planned": "skip", "undone": "ok",
 
 
 def show_adoption(adoption: Adoption, screen: Screen) -> None:
+    """What an application's environment gets instead of its torch, and how that is undone."""
     screen.verdict(_ADOPTED[adoption.state], adoption.verdict)
     if adoption.state == "undone" or adoption.plan is None:
         return
     planned = adoption.state == "planned"
     rows = [("folder", adoption.folder), ("python", adoption.python), ("torch there", adoption.before or "none")]
     screen.labels(rows, title="Where")
-    if adoption.changes:
-        changes = []
-        for change in adoption.changes:
-            gone = f"{change.from_} is taken out: {change.why}"
-            changes.append((change.name, gone if change.to is None else f"{change.from_ or 'not there'} → {change.to}"))
-        screen.rows(changes, title="What changes" if planned else "What changed")
-    elif planned or adoption.state == "adopted":
+    changes = []
+    for change in adoption.changes:
+        gone = f"{change.from_} is taken out: {change.why}"
+        changes.append((change.name, gone if change.to is None else f"{change.from_ or 'not there'} → {change.to}"))
+    screen.rows(changes, title="What changes" if planned else "What changed")
+    if not changes and (planned or adoption.state == "adopted"):
         screen.paragraph("\nThe torch there is the right one: it is proved and kept.")
     if planned and adoption.card is not None:
         screen.section("What a yes brings")
@@ -146,6 +147,7 @@ _SHOWN_PACKAGES = 12
 
 
 def show_pack(pack: Pack, screen: Screen) -> None:
+    """What is in a folder that travels, what is not, and how it is installed there."""
     is_written = bool(pack.files)
     words = f"{spoken_bytes(pack.bytes)} in {pack.folder}" if is_written else "nothing was written (dry run)"
     screen.verdict("ok", f"{pack.title} for {pack.system} on {pack.arch}, Python {pack.python}: {words}")
@@ -163,12 +165,13 @@ def show_pack(pack: Pack, screen: Screen) -> None:
 
 
 def show_pack_card(card: Card, screen: Screen) -> None:
-    rows = [("what", ", ".join(card.what)), ("from", ", ".join(card.places)), ("download", spoken_download(card))]
+    """The same for a pack, which installs nothing here."""
+    rows = [("what", ", ".join(card.what)), ("from", ", ".join(card.places)), ("download", _spoken_download(card))]
     free = f" ({card.disk_free_gib:g} GiB free there)" if card.disk_free_gib is not None else ""
     screen.labels([*rows, ("into", f"{card.into}{free}")])
 
 
-def show_pack_check(check: PackCheck, screen: Screen) -> None:
+def _show_pack_check(check: PackCheck, screen: Screen) -> None:
     if check.good:
         by = f", signed by {check.signed}" if check.signed else ""
         screen.verdict("ok", f"{check.title}: all {check.files} files are as they were made{by}")

@@ -9,12 +9,13 @@ from rekindle.host.redact import redactor_for
 from rekindle.model.machine import Compiler, Examination, Gpu, InstalledTorch, Machine
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import sentence
-from rekindle.render.screen import Screen, widest
+from rekindle.render.screen import Screen, shown_as, widest
 from rekindle.render.summary import summarise_plan
 
 
 def show_examination(document: Examination, screen: Screen) -> None:
-    screen.verdict(*_READINESS[document.ready.use, document.ready.build])
+    """Everything the doctor found, and what it asked for it with -v."""
+    screen.verdict(*shown_as("ready", f"{document.ready.use}/{document.ready.build}"))
     screen.line()
     rows: list[list[str]] = []
     labelled = _labelled_lines(document) | {"features": [" ".join(document.cpu.features)] if screen.verbosity else []}
@@ -35,15 +36,6 @@ def show_examination(document: Examination, screen: Screen) -> None:
     if screen.verbosity:
         asked = ([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
         screen.rows(asked, title="Asked")
-
-
-# By what the machine is ready for: to use torch, to build it.
-_READINESS = {
-    (True, True): ("ok", "Ready to use torch and to build it."),
-    (True, False): ("warn", "Ready to use torch; not ready to build it."),
-    (False, True): ("warn", "Ready to build torch; not ready to use it."),
-    (False, False): ("fail", "Not ready: neither to use torch nor to build it."),
-}
 
 
 def _labelled_lines(machine: Machine) -> dict[str, list[str]]:
@@ -90,11 +82,10 @@ def _system(machine: Machine) -> str:
 
 def _processor(machine: Machine) -> str:
     cpu = machine.cpu
-    counts = f"{cpu.cores} cores" if cpu.cores else None
-    if cpu.threads and cpu.threads != cpu.cores:
-        counts = f"{counts}, {cpu.threads} threads" if counts else f"{cpu.threads} threads"
+    cores = f"{cpu.cores} cores" if cpu.cores else None
+    threads = f"{cpu.threads} threads" if cpu.threads and cpu.threads != cpu.cores else None
     allowed = f"{cpu.allowed:g} allowed" if cpu.allowed else None
-    return ", ".join(part for part in (cpu.name or "unknown", cpu.microarchitecture, counts, allowed) if part)
+    return ", ".join(filter(None, (cpu.name or "unknown", cpu.microarchitecture, cores, threads, allowed)))
 
 
 def _memory(machine: Machine) -> str:
@@ -141,7 +132,8 @@ _SHOWN_VERSIONS = 5
 
 
 def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> None:
-    screen.verdict(*_READINESS[document.ready.use, document.ready.build])
+    """One line per part of the machine, what is wrong with it, and the torch for it."""
+    screen.verdict(*shown_as("ready", f"{document.ready.use}/{document.ready.build}"))
     screen.line()
     screen.labels(_glance_rows(document))
     wrong = [check for check in document.checks if check.status in ("warn", "fail")]

@@ -29,6 +29,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def render_journey_html(journey: Journey) -> str:
+    """A walk as a page: its legs as bars, and the whole document for programs."""
     body = fill_template(
         _TEMPLATES / "journey.html.j2",
         journey=journey,
@@ -68,6 +69,7 @@ def render_matrix_html(status: MatrixStatus) -> str:
 
 
 def write_report(status: MatrixStatus, out: Path) -> None:
+    """The grid of a matrix where the user wants it."""
     write_for_user(out, render_matrix_html(status))
 
 

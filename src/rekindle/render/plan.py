@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rekindle.model import plan as model
 from rekindle.model.plan import Plan, Reason
 from rekindle.model.spoken import spoken_minutes
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, shown_as
 from rekindle.scripts.quoting import paste_line
 
 _SHOWN_REASONS = 5
@@ -154,18 +154,9 @@ def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen
     screen.rest(len(warnings) - len(shown))
 
 
-_WHY_NOT = {
-    "proposed": ("ok", "is what the plan proposes"),
-    "install": ("ok", "works; it was not asked for, and something else came first"),
-    "graft": ("warn", "works as a graft: an official wheel that gets code for the card"),
-    "build": ("warn", "works only as a source build; no published wheel of it will do"),
-    "none": ("fail", "does not work here as it stands"),
-}
-
-
-def why_not_view(answer: model.WhyNot, screen: Screen) -> None:
+def _why_not_view(answer: model.WhyNot, screen: Screen) -> None:
     """How a value that is not proposed could be had, and what was found about each way."""
-    status, words = _WHY_NOT["proposed" if answer.proposed else answer.way]
+    status, words = shown_as("why-not", "proposed" if answer.proposed else answer.way)
     screen.verdict(status, f"{answer.asked} {words}")
     if answer.instead:
         screen.paragraph(f"Proposed: {answer.instead}")
@@ -179,21 +170,11 @@ def why_not_view(answer: model.WhyNot, screen: Screen) -> None:
             screen.bullet(f"{refusal.rule} {refusal.reason}", status=mark, below=below)
 
 
-_BESIDE = {
-    "runs": ("ok", "runs"),
-    "last": ("ok", "last that runs"),
-    "build": ("warn", "from source"),
-    "alternative": ("warn", "another's build"),
-    "none": ("fail", "does not run"),
-    "unknown": ("skip", "not known"),
-}
-
-
 def _companions(plan: Plan, screen: Screen) -> None:
     screen.section(f"Beside torch {plan.torch}" if plan.torch else "Beside torch")
     for companion in plan.companions:
         answer, instead = companion.answer, companion.instead
-        mark, words = _BESIDE[answer]
+        mark, words = shown_as("companion", answer)
         version = f" {companion.version}" if companion.version and answer != "alternative" else ""
         lead, state = ("From", "") if answer == "alternative" else ("Does the same work:", f": {companion.state}")
         below = [
@@ -228,7 +209,7 @@ def show_choice(choice: model.TorchChoice, screen: Screen) -> None:
     screen.bullets(choice.beware, status="warn")
 
 
-def show_ready(ready: model.TorchReady, screen: Screen) -> None:
+def _show_ready(ready: model.TorchReady, screen: Screen) -> None:
     """What became of an environment, and how it is entered and kept."""
     screen.verdict("ok" if ready.ready else "fail", ready.verdict)
     screen.facts([("python", ready.python), ("activate", ready.activate), ("constraints", ready.constraints)])

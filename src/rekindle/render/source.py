@@ -1,19 +1,10 @@
 """Source trees for people: what the tree is, what was changed in it, what is next."""
 
 from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
-from rekindle.render.screen import Screen, printable
-
-_STATES = {
-    "applied": ("ok", "applied"),
-    "already": ("ok", "there already"),
-    "clean": ("ok", "fits, not applied"),
-    "conflict": ("fail", "does not fit"),
-    "not-needed": ("skip", "not needed"),
-    "unknown": ("warn", "undecided"),
-}
+from rekindle.render.screen import Screen, printable, shown_as
 
 
-def view_tree(tree: SourceTree, screen: Screen) -> None:
+def _view_tree(tree: SourceTree, screen: Screen) -> None:
     """``status`` and what every step that changes a tree ends with."""
     text = f"{tree.project} {tree.version} in {tree.root}"
     if count := len(tree.conflicts):
@@ -29,7 +20,7 @@ def view_tree(tree: SourceTree, screen: Screen) -> None:
         screen.section("Patches")
     for patch in (patch for patch in tree.patches if patch not in idle):
         title = f" — {patch.title}" if patch.title else ""
-        status, word = _STATES[patch.state]
+        status, word = shown_as("patch", patch.state)
         screen.line(f"  {screen.mark(status)} {patch.id}: {word}{printable(title)}")
         told = [patch.detail] if screen.verbosity or patch.state in ("conflict", "unknown") else []
         if screen.verbosity and patch.instead and patch.state in ("clean", "applied"):
@@ -38,18 +29,26 @@ def view_tree(tree: SourceTree, screen: Screen) -> None:
             screen.paragraph(text, indent=6)
     if idle:
         screen.line(f"  {screen.style(f'{len(idle)} more not needed here (-v shows why)', 'dim')}")
-    _tail(tree, screen)
+    screen.bullets(tree.notes)
+    _parts(tree, screen)
+    if tree.missing_submodules:
+        screen.bullets(tree.missing_submodules, status="fail", title="Missing third parties", most=6)
+        by_git = f"git -C {tree.root} submodule update --init --recursive"
+        fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
+        for fix in dict.fromkeys(fixes or [by_git if tree.commit else f"rekindle source fill {tree.root}"]):
+            screen.command(fix)
+    screen.commands("What was changed", filter(None, [tree.diff_command]))
 
 
 def view_diff(tree: SourceTree, screen: Screen) -> None:
     """``patch --dry-run``: the states, then the diff, which can be piped into git apply."""
-    view_tree(tree, screen)
+    _view_tree(tree, screen)
     if tree.diff:
         screen.section("The change")
         _diff(tree.diff, screen)
 
 
-def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
+def _view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
     verb, count = "would be raised" if result.dry_run else "raised", len(result.changes)
     where = f"{len({change.file for change in result.changes})} of {result.files_read} CMake files"
     screen.verdict("ok", f"{count} CMake version{'s' * (count != 1)} {verb}, in {where}")
@@ -61,7 +60,7 @@ def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
         _diff(result.diff, screen)
 
 
-def view_saved(saved: SavedPatches, screen: Screen) -> None:
+def _view_saved(saved: SavedPatches, screen: Screen) -> None:
     count = len(saved.files)
     screen.verdict("ok" if count else "skip", f"{count} patch file{'s' * (count != 1)} written from {saved.base}..HEAD")
     for file in saved.files:
@@ -69,18 +68,6 @@ def view_saved(saved: SavedPatches, screen: Screen) -> None:
     screen.bullets(saved.skipped, status="warn")
     if count:
         screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
-
-
-def _tail(tree: SourceTree, screen: Screen) -> None:
-    screen.bullets(tree.notes)
-    _parts(tree, screen)
-    if tree.missing_submodules:
-        screen.bullets(tree.missing_submodules, status="fail", title="Missing third parties", most=6)
-        by_git = f"git -C {tree.root} submodule update --init --recursive"
-        fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
-        for fix in dict.fromkeys(fixes or [by_git if tree.commit else f"rekindle source fill {tree.root}"]):
-            screen.command(fix)
-    screen.commands("What was changed", filter(None, [tree.diff_command]))
 
 
 def _parts(tree: SourceTree, screen: Screen) -> None:

@@ -12,7 +12,7 @@ from rekindle.scripts.quoting import pasted
 _SAY = {"added": "added", "already": "is there already", "updated": "has new evidence"}
 
 
-def render_added(document: Added, screen: Screen) -> None:
+def _render_added(document: Added, screen: Screen) -> None:
     screen.verdict("ok", f"{len(document.wheels)} wheels in {document.root}")
     for wheel in document.wheels:
         size = f"({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)"
@@ -23,6 +23,7 @@ def render_added(document: Added, screen: Screen) -> None:
 
 
 def render_built(document: SiteBuilt, screen: Screen) -> None:
+    """What is listed now, for which installers, and how they are pointed at it."""
     screen.verdict("ok", f"{document.wheels} wheels of {document.projects} projects are listed in {document.simple}")
     screen.bullet(f"{document.pages_written} project pages written, {document.pages_kept} were up to date")
     screen.bullet(f"catalogue: {document.catalogue}")
@@ -30,8 +31,7 @@ def render_built(document: SiteBuilt, screen: Screen) -> None:
         screen.bullet(f"page: {document.page}")
     if document.variants or document.left_out:
         screen.section("Variants")
-        for row in document.variants:
-            screen.bullet(f"{row.file}{': ' + row.note if row.note else ''}", status="ok")
+        screen.bullets((": ".join(filter(None, (row.file, row.note))) for row in document.variants), status="ok")
         screen.bullets(document.left_out, status="skip")
         place = pasted(f"{_address(document.root)}/variant/simple/")
         title = f"Chosen by the card, with uv {UV_WITH_VARIANTS} or newer (an older one takes the CPU wheel silently)"
@@ -46,17 +46,18 @@ def render_yanked(document: Yanked, screen: Screen) -> None:
     screen.commands("Next", [f"rekindle index build --root {pasted(document.root)}"])
 
 
-def render_synced(document: Synced, screen: Screen) -> None:
+def _render_synced(document: Synced, screen: Screen) -> None:
     counts = f"{document.sent} files sent ({document.bytes / 1e6:.1f} MB), {document.kept} were there"
     gone = f", {len(document.removed)} pages of gone wheels removed" if document.removed else ""
     screen.verdict("ok", f"{document.target} is up to date with {document.root}: {counts}{gone}")
 
 
-def render_served(document: Served, screen: Screen) -> None:
+def _render_served(document: Served, screen: Screen) -> None:
     screen.verdict("ok", f"served {document.requests} requests from {document.root}")
 
 
 def render_found(document: Found, screen: Screen) -> None:
+    """The wheels that run on a machine, and why not the others."""
     machine = ", ".join(f"{key} {value}" for key, value in document.wanted.items()) or "anything"
     good = [match for match in document.matches if match.verdict.runs]
     if good:
@@ -89,7 +90,7 @@ def _address(place: str) -> str:
 _MARKS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
 
 
-def view_keys(answer: SigningKeys, screen: Screen) -> None:
+def _view_keys(answer: SigningKeys, screen: Screen) -> None:
     if answer.signed:
         screen.verdict("ok", f"signed: {answer.signed}")
     elif not answer.keys:
@@ -101,7 +102,7 @@ def view_keys(answer: SigningKeys, screen: Screen) -> None:
         screen.paragraph(answer.note)
 
 
-def view_claims(report: ClaimsReport, screen: Screen) -> None:
+def _view_claims(report: ClaimsReport, screen: Screen) -> None:
     name = Path(report.wheel).name
     if report.verdict == "proven":
         screen.verdict("ok", f"{name} is what it claims to be, signed by {report.signed_by}")
@@ -124,7 +125,7 @@ def view_claims(report: ClaimsReport, screen: Screen) -> None:
         screen.paragraph(f"→ {step}")
 
 
-def view_index_check(answer: IndexCheck, screen: Screen) -> None:
+def _view_index_check(answer: IndexCheck, screen: Screen) -> None:
     count = len(answer.problems)
     wrong = f"{count} things in {answer.root} are" if count > 1 else f"one thing in {answer.root} is"
     right = f"{answer.wheels} wheels, all as {answer.signed_by} listed them"
@@ -136,7 +137,7 @@ def view_index_check(answer: IndexCheck, screen: Screen) -> None:
         screen.paragraph(f"→ {step}")
 
 
-def view_rebuilt(answer: Rebuilt, screen: Screen) -> None:
+def _view_rebuilt(answer: Rebuilt, screen: Screen) -> None:
     same = {"identical": "identical, byte for byte", "normalised": f"the same after normalising: {answer.rule}"}
     words = same.get(answer.verdict, f"not the same: {answer.difference}")
     screen.verdict("ok" if answer.verdict in same else "fail", f"{Path(answer.wheel).name} is {words}")

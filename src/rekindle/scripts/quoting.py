@@ -1,12 +1,8 @@
 """One value into one word, for each language we write; what a language cannot say is refused. And steps of a plan into
-lines for a shell, settings into code for CMake.
-
-Every function takes text and gives the source text of a single word that means exactly it, as :class:`Quoted`; the
-templates write nothing else (:func:`only_quoted`), so a value cannot be forgotten. Control characters are refused
-everywhere: no sensible path, flag or version has them, and in a batch file or a workflow they end the line.
-
-A line to paste on Windows may be given to cmd or to PowerShell: :func:`pasted` spells what both read alike.
-"""
+lines for a shell, settings into code for CMake. Each function gives the source text of a single word that means exactly
+its text, as :class:`Quoted`; templates write nothing else (:func:`only_quoted`), so no value can be forgotten. Control
+characters are refused everywhere: no sensible value has them, and in a batch file or a workflow they end the line.
+A line to paste on Windows may be given to cmd or to PowerShell: :func:`pasted` spells what both read alike."""
 
 import json
 import os
@@ -183,13 +179,9 @@ def spell(steps: Iterable[Step], shell: Shell) -> tuple[str, ...]:
 
 def shell_script(steps: Iterable[Step], title: str) -> str:
     """The same lines as a POSIX script that stops at the first failure."""
-    head = [
-        "#!/bin/sh",
-        f"# {comment(title)}",
-        "# Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes.",
-        "set -eu",
-    ]
-    return "\n".join([*head, *spell(steps, "sh")]) + "\n"
+    how = "Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes."
+    lines = ("#!/bin/sh", f"# {comment(title)}", f"# {how}", "set -eu", *spell(steps, "sh"))
+    return "\n".join(lines) + "\n"
 
 
 def _lines(step: Step, shell: Shell) -> list[str]:

@@ -14,15 +14,7 @@ from rekindle.plan.question import Question
 from rekindle.plan.rules import say
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
-from rekindle.plan.wording.because import (
-    against_the_wish,
-    choice_reasons,
-    commonest_refusals,
-    explain_change,
-    refusal_reasons,
-    wheel_instead,
-    why_no_wheel,
-)
+from rekindle.plan.wording import because as said
 from rekindle.plan.wording.warnings import hopeless_cards, warnings_for
 from rekindle.scripts.quoting import spell
 
@@ -38,28 +30,31 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     question, best = outcome.question, outcome.best
     if best is None:
         plain = outcome.obstacle is not None or question.cards_are_hopeless
-        return _compose_no(outcome, [] if plain else against_the_wish(outcome), notices)
+        return _compose_no(outcome, [] if plain else said.against_the_wish(outcome), notices)
     candidate = with_hazards(best, question).candidate
     no_build = question.wish.build and candidate.answer == "install"
-    against = against_the_wish(outcome) if best.changes or no_build else []
+    against = said.against_the_wish(outcome) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
-    changes = [explain_change(change, departures, against, candidate) for change in best.changes]
-    changes += [wheel_instead(against)] if no_build else []
+    changes = [said.explain_change(change, departures, against, candidate) for change in best.changes]
+    changes += [said.wheel_instead(against)] if no_build else []
     system = question.machine.os.system
-    because = [*choice_reasons(best, question), *refusal_reasons(against)]
+    because = [*said.choice_reasons(best, question), *said.refusal_reasons(against)]
     if best.graft is not None or (candidate.answer == "build" and not question.wish.build):
-        because = [*why_no_wheel(outcome), *because]
+        because = [*said.why_no_wheel(outcome), *because]
     requests: tuple[Request, ...] = ()
     env = lasting_env(best, question)
     recipe: BuildRecipe | None = None
     if candidate.answer == "build":
         # Only a build needs them, and most plans are of wheels.
         from rekindle.plan.recipe import decide_build
-        from rekindle.plan.supply import needed_third_parties, supplied_steps, third_party_reason
+        from rekindle.plan.supply import supplied_steps, third_party_reason
 
         build = decide_build(best, question)
         recipe, cudnn = build.recipe, build.cudnn
-        warnings = [*warnings_for(best, outcome, cudnn), *needed_third_parties(build.third_parties, candidate)]
+        warnings = list(warnings_for(best, outcome, cudnn))
+        for row in (row for row in build.third_parties if candidate.backend in row.stops):
+            why = row.stops[candidate.backend]
+            warnings.append(say("third-party-needed", row=row, why=why, source=row.source[0]))
         warnings += [build.lacks_cudnn] if build.lacks_cudnn else []
         if build.third_parties:
             because.append(third_party_reason(build.third_parties, candidate, recipe.origin))
@@ -103,12 +98,9 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
 def _compose_no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
     """Nothing fits. Say what is in the way, and name the nearest thing that does fit."""
     question = outcome.question
-    if outcome.obstacle is not None:
-        because = [outcome.obstacle]
-    else:
-        because = [*hopeless_cards(question), *refusal_reasons(against)] or refusal_reasons(commonest_refusals(outcome))
-    if outcome.driver_clash is not None:
-        because.insert(0, outcome.driver_clash)
+    because = [outcome.obstacle] if outcome.obstacle else [*hopeless_cards(question), *said.refusal_reasons(against)]
+    because = because or said.refusal_reasons(said.commonest_refusals(outcome))
+    because = [outcome.driver_clash, *because] if outcome.driver_clash else because
     names = ", ".join(card(gpu) for gpu in question.machine.gpus) or "this machine"
     return Plan(
         answer="none",
