@@ -112,6 +112,7 @@ class LocalEngine:
         return [future.result() for future in done]
 
     def close(self) -> None:
+        """Returns when every task has stopped."""
         self._closed.set()
         self._pool.shutdown()
 

@@ -25,8 +25,7 @@ def chain_costs(cells: Sequence[Cell], warm: Collection[str]) -> dict[str, float
     left: dict[str, float] = {}
     compiled = set(warm)
     for cell in cells:
-        share = SHARED_SHARE if cell.tree in compiled else 1.0
-        left[cell.tree] = left.get(cell.tree, 0.0) + cell.minutes * share
+        left[cell.tree] = left.get(cell.tree, 0.0) + cell.minutes * (SHARED_SHARE if cell.tree in compiled else 1.0)
         compiled.add(cell.tree)
     return left
 

@@ -127,9 +127,8 @@ def cell_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: 
     cells that differ in nothing else. ``identity`` says which sources: a commit, a digest, a release."""
     recipe = plan.build
     assert recipe is not None
-    of_plan = ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")
     deciding = {
-        **{name: getattr(plan, name) for name in of_plan},
+        **{name: getattr(plan, name) for name in ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")},
         **{name: getattr(recipe, name) for name in ("env", "cmake", "compiler")},
         "patches": sorted(recipe.patches),
         "pins": {name: pin for name, pin in recipe.pins.items() if name != "python"},

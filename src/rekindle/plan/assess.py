@@ -121,11 +121,8 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
     # Is its CUDA older than a card, so that only a sibling's code runs there?
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
     predates_card = row is not None and any(sm > row.sass[-1] for sm in question.sms)
-    return (
-        *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question)),
-        *(predates_card, trial, rare),
-        *toolkit_order(kit),
-    )
+    first = (assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question))
+    return (*first, predates_card, trial, rare, *toolkit_order(kit))
 
 
 def toolkit_order(version: str | None) -> tuple[int, int]:
@@ -215,8 +212,7 @@ def _passing_builds(question: Question, version: str, kits: int | None) -> list[
     wish, bare = question.wish, Candidate("build", version, question.backend)
 
     def find() -> list[Candidate]:
-        versions = (version,) if passes_all(_VERSION_CHECKS, bare, question) else ()
-        builds = source_builds(question, versions, kits=kits)
+        builds = source_builds(question, (version,) if passes_all(_VERSION_CHECKS, bare, question) else (), kits=kits)
         return [build for build in builds if passes_all(_KIT_CHECKS, build, question)]
 
     kit = wish.cuda, wish.rocm, question.board_cuda, question.machine.toolkits

@@ -80,11 +80,9 @@ def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[R
 @functools.lru_cache(maxsize=512)
 def _newest_graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
     """The newest official wheel that could be grafted for these cards."""
-    for wheel in published_wheels("cuda", platform, facts, tegra=False):
-        has_recipe = grafting.find_recipe(wheel.torch, facts, measured=True) is not None
-        if has_recipe and wheel.cuda and grafting.graft_kits(wheel.cuda, lacking, facts):
-            return wheel.name
-    return None
+    wheels = published_wheels("cuda", platform, facts, tegra=False)
+    known = (wheel for wheel in wheels if grafting.find_recipe(wheel.torch, facts, measured=True) is not None)
+    return next((each.name for each in known if each.cuda and grafting.graft_kits(each.cuda, lacking, facts)), None)
 
 
 def graft_kit(candidate: Candidate, question: Question) -> str | None:
@@ -145,13 +143,12 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     time = None if candidate.wheel else grafting.planned_time(candidate.torch, targets, jobs, facts)
     about = candidate.torch, candidate.cuda, candidate.flavour.cudnn
     losses = dict.fromkeys(loss for arch in archs for loss in grafting.stays_without(*about, arch, facts))
-    folders = question.machine.cuda_folders(minor(kit)) if kit else ()
     return GraftOutline(
         wheel=candidate.name,
         archs=tuple(map(str, targets)),
         file=candidate.wheel,
         toolkit=None if candidate.wheel else kit,
-        toolkit_here=next(iter(folders), None),
+        toolkit_here=next(iter(question.machine.cuda_folders(minor(kit)) if kit else ()), None),
         cpu_minutes=round(time.cpu_seconds / 60) if time else None,
         **shared_fields(time, GraftOutline),
         disk_gib=row.disk_gib if row else None,

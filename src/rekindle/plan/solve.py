@@ -18,15 +18,9 @@ from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
+from rekindle.plan import candidates
 from rekindle.plan.assess import PRICES, GroupPlan, PlanOutcome, assess, assessed_builds, releases_behind
-from rekindle.plan.candidates import (
-    Assessed,
-    HouseWheel,
-    buildable_releases,
-    hazards_of,
-    house_candidates,
-    official_wheels,
-)
+from rekindle.plan.candidates import Assessed, HouseWheel
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
@@ -103,7 +97,7 @@ def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
     if outcome.nearest or len(question.machine.gpus) > 1 or any(rows[number].concerns != "wheel" for number in hazards):
         return bool(hazards)
     seen = (assessed.candidate for assessed in (*outcome.wheels, *outcome.grafts)) if hazards else ()
-    return any(number in hazards for candidate in seen for number, _ in hazards_of(candidate, question))
+    return any(number in hazards for candidate in seen for number, _ in candidates.hazards_of(candidate, question))
 
 
 def _judge_question(
@@ -132,10 +126,8 @@ def solve(
         return PlanOutcome(question, builds=_find_builds(question))
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
     shared = driver_answer(None, None, question) if len(question.gpus) > 1 and question.backend == "cuda" else None
-    apart = shared is not None and shared.kind == "no"
-    clash = Reason(code=shared.code, text=shared.text, source=shared.source) if shared and apart else None
-    hopeless = clash is not None and not question.wish.build
-    outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
+    clash = Reason(code=shared.code, text=shared.text, source=shared.source) if shared and shared.kind == "no" else None
+    outcome = PlanOutcome(question) if clash and not question.wish.build else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
     groups: list[ServedCards] = []
@@ -251,7 +243,7 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | GraftRow])
     wheels = [each for each in wheelhouse if isinstance(each, HouseWheel)]
     grafts = [each for each in wheelhouse if isinstance(each, GraftRow)]
     outcome = PlanOutcome(question, _assess_wheels(question))
-    outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheels, question)]
+    outcome.wheels += [assess(candidate, question) for candidate in candidates.house_candidates(wheels, question)]
     fitting = [wheel for wheel in outcome.wheels if wheel.feasible]
     torches = [wheel.candidate.torch for wheel in fitting]
     cheapest = min((wheel.cost for wheel in fitting), default=PRICES["build_as_asked"])
@@ -268,7 +260,7 @@ def _assess_wheels(question: Question) -> list[Assessed]:
     """Newest first. Where no torch is asked for and one fits perfectly, only its neighbours are looked at too."""
     wheels: list[Assessed] = []
     stop_at = 0
-    for candidate in official_wheels(question):
+    for candidate in candidates.official_wheels(question):
         place = question.facts.minors[minor(candidate.torch)]
         if place < stop_at:
             break
@@ -300,7 +292,7 @@ def _find_builds(question: Question) -> list[Assessed]:
     wish, free = question.wish, question.torch is None
     builds = _builds_with_kit(question) if free and (wish.cuda or wish.rocm) else []
     feasible = 0
-    for version in buildable_releases(question):
+    for version in candidates.buildable_releases(question):
         if feasible >= _ENOUGH_BUILDS and version not in question.wanted_releases:
             break
         built = all(anybody_built(version, sm, question.machine.os.system, question.facts) for sm in question.sms)
@@ -369,7 +361,7 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
 
 
 def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed]:
-    wheels = [assess(candidate, question) for candidate in official_wheels(question)]
+    wheels = [assess(candidate, question) for candidate in candidates.official_wheels(question)]
     wheels += [assess(candidate, question) for candidate in graft_candidates(question)]
     if not with_builds or question.machine.os.system == "macos":
         return wheels

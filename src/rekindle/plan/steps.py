@@ -94,8 +94,7 @@ def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
     if question.idle_gpus and all(gpu.how == "kfd" for gpu in amd):  # HIP counts them in the kernel's order
         env["HIP_VISIBLE_DEVICES"] = ",".join(str(n) for n, gpu in enumerate(amd) if gpu not in question.idle_gpus)
     cuda, flavour = assessed.candidate.cuda, assessed.candidate.flavour
-    cudnn = flavour.cudnn if flavour else None
-    lacking = (cudnn_covers(cudnn, cuda, sm, question.facts) for sm in question.sms)
+    lacking = (cudnn_covers(flavour.cudnn if flavour else None, cuda, sm, question.facts) for sm in question.sms)
     if any(answer.kind == "partly" for answer in lacking):
         env[CUDNN_SWITCH] = "off"
     return env
@@ -181,8 +180,7 @@ def build_steps(
         if release and (home := toolkit_folder(name, release, question)):
             steps.append(Step(kind="set", env={variable: home}))
     if blas_folder is not None:
-        folder = f"{HERE}/.venv/{blas_folder}".removesuffix("/.")
-        steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": folder}))
+        steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/.venv/{blas_folder}".removesuffix("/.")}))
     if recipe.cmake:
         lines = tuple(cache_line(name, value) for name, value in recipe.cmake.items())
         steps.append(Step(kind="write", folder="rekindle-settings.cmake", argv=lines))
@@ -193,9 +191,9 @@ def build_steps(
 
 def toolkit_folder(kind: str, version: str, question: Question) -> str | None:
     """Where this very toolkit is, or its maker's installer puts it; None for a ROCm that is nowhere on Windows."""
-    for kit in question.machine.toolkits:
-        if kit.kind == kind and kit.path is not None and same_prefix(kit.version or "0", version):
-            return kit.path
+    kits = (kit for kit in question.machine.toolkits if kit.kind == kind and same_prefix(kit.version or "0", version))
+    if here := next((kit.path for kit in kits if kit.path is not None), None):
+        return here
     windows = question.machine.os.system == "windows"
     if kind != "cuda":
         return None if windows else "/opt/rocm"

@@ -65,9 +65,8 @@ def _show_result(document: GraftReport, screen: Screen) -> None:
     if document.graft:
         screen.bullet(f"{document.graft} ({spoken_bytes(document.graft_bytes or 0)}): the new code alone")
     if document.same_bytes is False:
-        screen.bullet(
-            "its contents are those its maker got; another zlib or zstd compressed them, so the file's digest differs"
-        )
+        why = "another zlib or zstd compressed them, so the file's digest differs"
+        screen.bullet(f"its contents are those its maker got; {why}")
     if document.seconds is not None:
         compiled = f", {document.compiled} images compiled" if document.compiled else ""
         screen.bullet(f"{spoken_seconds(document.seconds)}{compiled}")

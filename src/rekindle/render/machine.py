@@ -91,9 +91,8 @@ def _processor(machine: Machine) -> str:
 def _memory(machine: Machine) -> str:
     if machine.memory_gib is None:
         return "unknown"
-    limit = ""
-    if machine.memory_limited_by and machine.memory_physical_gib:
-        limit = f" ({machine.memory_limited_by} limit; the machine has {machine.memory_physical_gib:g})"
+    whole = machine.memory_physical_gib if machine.memory_limited_by else None
+    limit = f" ({machine.memory_limited_by} limit; the machine has {whole:g})" if whole else ""
     return f"{machine.memory_gib:g} GiB{limit}, swap {machine.swap_gib or 0:g} GiB"
 
 

@@ -107,8 +107,7 @@ def _commands(plan: Plan, screen: Screen) -> None:
     by_hand = "The way by hand (rekindle up does it for you)"
     # Lines for Windows are pasted there: ./rekindle is how this machine calls it.
     elsewhere = plan.os is not None and (plan.os.system == "windows") != (os.name == "nt")
-    title = by_hand if plan.build or plan.graft else "Paste this"
-    screen.commands(title, plan.commands, as_called=not elsewhere)
+    screen.commands(by_hand if plan.build or plan.graft else "Paste this", plan.commands, as_called=not elsewhere)
     if plan.commands and plan.build and plan.powershell:
         screen.paragraph("These lines are for cmd. In PowerShell:" if screen.verbosity else "(cmd; -v adds PowerShell)")
         for command in plan.powershell if screen.verbosity else ():

@@ -100,7 +100,6 @@ _WAYS = {
 
 
 def _diff(diff: str, screen: Screen) -> None:
-    colors = {"+": "green", "-": "red", "@": "cyan"}
     for line in diff.splitlines():
-        style = colors.get(line[:1])
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         screen.line(screen.style(printable(line), style) if style else printable(line))

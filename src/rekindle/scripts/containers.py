@@ -62,18 +62,20 @@ def choose_images(plan: Plan, given: str | None, arch: str = "x86_64", distro: s
         raise BadInput(f"no container image for {arch} is known here", remedy="export it as sh")
     kind, version = ("cuda", plan.cuda) if plan.cuda else ("rocm", plan.rocm) if plan.rocm else ("cpu", None)
     row = find_image(kind, version)
-    if row is None and given is None:
+    if given is not None:
+        return Images(kind, pinned(given, arch), pinned((row.run if row else None) or given, arch))
+    if row is None:
         known = ", ".join(name.split()[1] for name in load_facts().images.image if name.startswith(f"{kind} "))
         text = f"no container image with {kind.upper()} {version} is known here (known: {known})"
         raise BadInput(text, remedy="name one with --image")
-    if given is None and arch == "aarch64" and (why := _not_on_arm(plan, row)):
+    if arch == "aarch64" and (why := _not_on_arm(plan, row)):
         raise BadInput(why, remedy="name an image with --image, or export it as sh")
-    if given is None and kind == "cpu":
-        return Images(kind, *[pinned(base_image(distro), arch)] * 2)
-    if given is None and row is not None and distro is not None:
+    if kind == "cpu":
+        plain = pinned(base_image(distro), arch)
+        return Images(kind, plain, plain)
+    if distro is not None:
         _check_distro(row.build, distro)
-    build = given or (row.build if row else "")
-    return Images(kind, pinned(build, arch), pinned((row.run if row else None) or build, arch))
+    return Images(kind, pinned(row.build, arch), pinned(row.run or row.build, arch))
 
 
 def base_image(distro: str | None) -> str:
@@ -104,8 +106,8 @@ def _distro_parts(distro: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (distro, "")
 
 
-def _not_on_arm(plan: Plan, row: ContainerImage | None) -> str | None:
-    if row and row.only and "aarch64" not in row.only:
+def _not_on_arm(plan: Plan, row: ContainerImage) -> str | None:
+    if row.only and "aarch64" not in row.only:
         return f"the image {row.build} exists for {', '.join(row.only)} alone, and this plan is for aarch64"
     sms = [parse_sm(arch) for arch in plan.arch_list] if plan.cuda else []
     board = "NVIDIA's CUDA images are for servers; a Jetson needs one that fits its JetPack (l4t)"

@@ -30,8 +30,7 @@ _PRODUCT = "assert (a @ a).sum().item() == 262144,"
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbeddedFile:
+class EmbeddedFile(NamedTuple):
     """A file the script brings along (a patch, CMake settings)."""
 
     name: str
@@ -112,10 +111,8 @@ class Recipe:
     @property
     def settings_file(self) -> EmbeddedFile | None:
         """CMake code for what setup.py would not forward."""
-        if not self.settings:
-            return None
-        lines = [cache_line(name, value) for name, value in self.settings.items()]
-        return EmbeddedFile(name="settings.cmake", content=("\n".join(lines) + "\n").encode())
+        text = "".join(f"{cache_line(name, value)}\n" for name, value in self.settings.items())
+        return EmbeddedFile(name="settings.cmake", content=text.encode()) if text else None
 
     @property
     def files(self) -> tuple[EmbeddedFile, ...]:

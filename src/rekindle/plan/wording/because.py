@@ -67,8 +67,7 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         # A wheel needs no toolkit; what the asked one is still good for.
         asked, newest = question.wish.cuda, max(question.sms, default=None)
         able = toolkits_for(newest, question.facts) if newest else ()
-        too_old = able and compare(asked, able[0]) < 0
-        more = f", and for {newest} those take CUDA {able[0]} or newer" if too_old else ""
+        more = f", and for {newest} those take CUDA {able[0]} or newer" if able and compare(asked, able[0]) < 0 else ""
         yield say("wheel-brings-cuda", candidate, asked=asked, more=more)
     if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:
         yield say("wheel-brings-rocm", candidate, asked=question.wish.rocm)

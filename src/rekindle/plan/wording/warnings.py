@@ -48,8 +48,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
         yield say("python-missing", candidate, have=", ".join(versions))
     for hazard in assessed.hazards:
         handled = candidate.answer == "build" and bool(hazard.env or hazard.cmake or hazard.patch)
-        text = f"{hazard.text} {hazard.remedy}"
-        yield Reason(code=hazard.id, text=text, source=hazard.source[0], handled=handled)
+        yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0], handled=handled)
     yield from _on_the_processor(candidate, question)
 
 
