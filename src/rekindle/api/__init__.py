@@ -51,7 +51,7 @@ sys.modules[__name__].__class__ = _Front
 
 
 def _as_html(document: Document) -> str:
-    from rekindle.render.html import render_html
+    from rekindle.render.pages import render_html
 
     return render_html(document)
 

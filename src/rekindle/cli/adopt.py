@@ -12,7 +12,7 @@ from rekindle.cli.verb import Answer, Session, show_then_ask
 def run(session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.adopt import Adoption, AdoptOptions
-    from rekindle.render.adopt import show_adoption
+    from rekindle.render.journey import show_adoption
     from rekindle.render.screen import Screen
 
     def confirm(planned: Adoption) -> bool:

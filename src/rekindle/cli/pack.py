@@ -18,7 +18,7 @@ def run(session: Session) -> Answer:
     from rekindle.model.journey import Card
     from rekindle.model.pack import PackOptions
     from rekindle.model.plan import Plan
-    from rekindle.render.pack import show_pack_card
+    from rekindle.render.journey import show_pack_card
     from rekindle.render.summary import summarise_plan
 
     args = session.args

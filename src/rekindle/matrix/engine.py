@@ -1,14 +1,11 @@
-"""What carries cells out: this machine, a Dask cluster, or a model of one (:mod:`simulate`).
-
-An engine knows nothing of cells beyond a command to run. The truth about a cell is in its directory, so an engine
-that dies loses nothing but time. Each command is a process tree of its own that never outlives its worker, and a crash
-of one harms no other. It hangs where for a while no line comes and no processor time is used.
+"""What carries cells out: this machine, a Dask cluster, or a model of one (:mod:`simulate`). An engine knows nothing of
+cells beyond a command to run; the truth about a cell is in its directory, so an engine that dies loses only time. Each
+command is a process tree that never outlives its worker. It hangs where no line comes and no processor time is used.
 
 Of Dask, measured with distributed 2026.8: a killed worker orphans what it started and its task starts again elsewhere,
 so every command runs under a guard that dies with the worker, and the cell's own lock keeps a second start away. Its
 memory limit does not see children, so cells bring their own governor. A dead scheduler forgets all futures, so a
-rerun adopts what it finds. Each task is bound to one worker, so nothing is stolen or queued behind a full one.
-"""
+rerun adopts what it finds. Each task is bound to one worker, so nothing is stolen or queued behind a full one."""
 
 import contextlib
 import os
@@ -19,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -46,8 +43,7 @@ class Task:
     hang_seconds: float = 1800.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ending:
+class Ending(NamedTuple):
     """A task that ended. ``why`` is "" for an ordinary end, else "lost", "hang" or "cancelled"."""
 
     cell: str
@@ -85,9 +81,7 @@ class LocalEngine:
         tick: Callable[[int], float | None] | None = None,
         cancelled: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self._worker = worker
-        self._env = dict(env)
-        self._cancelled = cancelled
+        self._worker, self._env, self._cancelled = worker, dict(env), cancelled
         self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(worker.slots)
         self._running: set[Future[Ending]] = set()
@@ -118,16 +112,13 @@ class LocalEngine:
         return [future.result() for future in done]
 
     def close(self) -> None:
+        """Returns when every task has stopped."""
         self._closed.set()
         self._pool.shutdown()
 
 
-class Hang(Exception):
-    """Nothing happened for too long."""
-
-
-class Cancelled(Exception):
-    """Somebody asked for the end."""
+class Stopped(Exception):
+    """``hang``: nothing happened for too long. ``cancelled``: somebody asked for the end."""
 
 
 def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending:
@@ -146,29 +137,29 @@ def carry_out(task: Task, *, stop: Callable[[], bool] = lambda: False) -> Ending
 
         def on_tick(running: Running) -> float:
             if stop():
-                raise Cancelled
+                raise Stopped("cancelled")
             watch.look(lambda: processor_seconds(running))
             return LOOK_SECONDS
 
         try:
             code = run_long(task.argv, cwd=log.parent, env=task.env, on_line=on_line, tick=on_tick)
-        except (Hang, Cancelled) as stopped:
-            code, why = (1, "hang") if isinstance(stopped, Hang) else (3, "cancelled")
-            return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
-    why = "lost" if code in (137, 143, 255) else ""
+            why = "lost" if code in (137, 143, 255) else ""
+        except Stopped as stopped:
+            why = str(stopped)
+            code = 1 if why == "hang" else 3
     return Ending(cell=task.cell, code=code, seconds=time.monotonic() - begun, why=why)
 
 
 class HangWatch:
-    """Raises :class:`Hang` when neither lines nor processor time came for ``limit`` seconds."""
+    """Raises :class:`Stopped` when neither lines nor processor time came for ``limit`` seconds."""
 
     def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._limit = limit
-        self._clock = clock
+        self._limit, self._clock = limit, clock
         self._alive = self._looked = clock()
         self._spent = 0.0
 
     def heard(self) -> None:
+        """A line came."""
         self._alive = self._clock()
 
     def look(self, spent: Callable[[], float]) -> None:
@@ -180,10 +171,9 @@ class HangWatch:
         total = spent()
         # Half a percent of the time: what a process that merely polls uses.
         if total - self._spent > max(IDLE_SECONDS, self._limit / 200):
-            self._spent = total
-            self._alive = now
+            self._spent, self._alive = total, now
         if now - self._alive >= self._limit:
-            raise Hang
+            raise Stopped("hang")
 
 
 def processor_seconds(running: Running) -> float:
@@ -199,8 +189,7 @@ def processor_seconds(running: Running) -> float:
 
 def run_task(task: Task, cancel_file: str) -> Ending:
     """On the worker: this worker's own Python and environment, with what the task adds."""
-    argv = (sys.executable, *task.argv[1:])
-    task = replace(task, argv=argv, env={**os.environ, **task.env})
+    task = replace(task, argv=(sys.executable, *task.argv[1:]), env={**os.environ, **task.env})
     return carry_out(task, stop=lambda: os.path.exists(cancel_file))  # noqa: PTH110 (asked four times a second)
 
 
@@ -211,21 +200,19 @@ class DaskEngine:
         need_package("distributed", "the Dask engine")
         import distributed
 
-        self._cancel_file = cancel_file
-        self._describe = describe
+        self._cancel_file, self._describe = cancel_file, describe
         self._known: dict[str, Worker] = {}
         self._running: dict[str, tuple[Any, Task, float]] = {}
         try:
             connect: Any = distributed.Client
             self._client: Any = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
-            raise BadInput(
-                f"no Dask scheduler answers at {address}: {error}",
-                remedy="start one with 'dask scheduler', workers with 'dask worker ADDRESS --nthreads 1', or leave"
-                " --engine out to build on this machine",
-            ) from None
+            remedy = "start one with 'dask scheduler', workers with 'dask worker ADDRESS --nthreads 1', or leave"
+            remedy += " --engine out to build on this machine"
+            raise BadInput(f"no Dask scheduler answers at {address}: {error}", remedy=remedy) from None
 
     def workers(self) -> Sequence[Worker]:
+        """Each describes itself once, when it is new."""
         addresses = self._addresses()
         new = [address for address in addresses if address not in self._known]
         answers = self._client.run(self._describe, workers=new, on_error="ignore") if new else {}
@@ -242,6 +229,7 @@ class DaskEngine:
             return sorted(self._client.scheduler_info()["workers"])
 
     def submit(self, task: Task) -> None:
+        """Bound to one worker, so that nothing is stolen."""
         key = f"rekindle-{task.cell}-{time.time_ns()}"
         bound = {"workers": [task.worker], "allow_other_workers": False, "pure": False, "retries": 0}
         future = self._client.submit(run_task, task, self._cancel_file(task.cell), key=key, **bound)
@@ -251,10 +239,8 @@ class DaskEngine:
         deadline = time.monotonic() + seconds
         while True:
             if self._client.status not in ("running", "connecting"):
-                raise Interrupted(
-                    "the Dask scheduler is gone",
-                    remedy="start it and run the same command: what is done is kept, what still runs is adopted",
-                )
+                remedy = "start it and run the same command: what is done is kept, what still runs is adopted"
+                raise Interrupted("the Dask scheduler is gone", remedy=remedy)
             endings = self._take_endings()
             if endings or time.monotonic() >= deadline:
                 return endings

@@ -39,10 +39,7 @@ _ID = re.compile(r"[0-9a-f]{16}")
 
 
 class CellFolder:
-    """One cell's directory. A missing or unreadable state is the state of a cell nobody has touched.
-
-    While it runs, a cell looks for ``cancel_file`` and stops where it is there.
-    """
+    """One cell's directory; without a readable state nobody touched it. It stops where there is a ``cancel_file``."""
 
     def __init__(self, root: Path, id: str) -> None:
         if not _ID.fullmatch(id):
@@ -60,10 +57,8 @@ class CellFolder:
         """The frozen cell; one from elsewhere, whose id is not its folder's name, is refused."""
         cell = load(self.place / "cell.json", Cell)
         if cell.id != self.id:
-            raise BadInput(
-                f"{self.place} holds the cell {cell.id}: it was copied from elsewhere",
-                remedy=f"remove {self.place} and run again",
-            )
+            text = f"{self.place} holds the cell {cell.id}: it was copied from elsewhere"
+            raise BadInput(text, remedy=f"remove {self.place} and run again")
         return cell
 
     def freeze(self, cell: Cell) -> None:
@@ -76,6 +71,7 @@ class CellFolder:
         return state if state is not None and state.id == self.id else CellState(id=self.id)
 
     def save(self, state: CellState) -> None:
+        """Write ``state.json``, whole or not at all."""
         write_atomically(self.state_file, encode(state))
 
 
@@ -110,9 +106,14 @@ def hold_cell(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> 
         before = read_owner(folder)
         if _lives_elsewhere(folder, before, clock()):
             raise WorkspaceBusy(busy())
-        myself = Owner(host=platform.node(), pid=os.getpid(), since=time.time())
-        write_atomically(folder.owner_file, encode(myself))
-        with _heartbeat(folder.owner_file):
+        write_atomically(folder.owner_file, encode(Owner(host=platform.node(), pid=os.getpid(), since=time.time())))
+
+        def beat(done: threading.Event) -> None:
+            while not done.wait(HEARTBEAT_SECONDS):
+                with contextlib.suppress(OSError):
+                    os.utime(folder.owner_file)
+
+        with run_meanwhile(beat):
             yield before
         # A cell that ended by an exception keeps its owner file: the next one knows that work was lost.
         folder.owner_file.unlink(missing_ok=True)
@@ -140,15 +141,6 @@ def _lives_elsewhere(folder: CellFolder, owner: Owner | None, now: float) -> boo
         with contextlib.suppress(OSError):
             return now - folder.owner_file.stat().st_mtime < DEAD_AFTER_SECONDS
     return False
-
-
-def _heartbeat(file: Path) -> contextlib.AbstractContextManager[None]:
-    def beat(done: threading.Event) -> None:
-        while not done.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(OSError):
-                os.utime(file)
-
-    return run_meanwhile(beat)
 
 
 class FailureRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -184,8 +176,7 @@ def decide(cell: Cell, state: CellState, *, wheel_there: bool, fresh_run: bool, 
         return Decision(False, f"already {state.stage}")
     if not state.attempts:
         return Decision(True, "never built")
-    failure = state.failure
-    if failure is None:
+    if (failure := state.failure) is None:
         # Running, but nobody holds it: its owner died before it could write.
         return Decision(True, "its last worker died; it continues where that one stopped")
     rule = FAILURES[failure]
@@ -207,19 +198,12 @@ def classify(message: str, diagnoses: tuple[str, ...] = (), *, default: FailureC
     return next((by_diagnosis[name] for name in diagnoses if name in by_diagnosis), next(by_phrase, default))
 
 
-def wheel_is_good(state: CellState) -> bool:
-    """The wheel lies where the state says, with the bytes it had."""
-    if not state.wheel or not state.wheel_sha256:
-        return False
-    try:
-        return sha256_of(Path(state.wheel)) == state.wheel_sha256
-    except OSError:
-        return False
-
-
 def is_done(cell: Cell, state: CellState) -> bool:
-    """Built, and the wheel is still what it was."""
-    return state.stage in ("built", "proven") and (cell.target is not None or wheel_is_good(state))
+    """Built, and the wheel still lies where the state says, with the bytes it had."""
+    if state.stage in ("built", "proven"):
+        with contextlib.suppress(OSError):
+            return cell.target is not None or bool(state.wheel and sha256_of(Path(state.wheel)) == state.wheel_sha256)
+    return False
 
 
 @dataclass(kw_only=True)
@@ -236,9 +220,11 @@ class DirectoryLedger:
     traces: bool = False
 
     def folder(self, cell: Cell) -> CellFolder:
+        """Where all that is known of the cell lies."""
         return CellFolder(self.root, cell.id)
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
+        """With the wheel looked at: one that is gone or changed is built again."""
         state = self.folder(cell).state()
         force = fresh_run and cell.id in self.force
         return decide(cell, state, wheel_there=is_done(cell, state), fresh_run=fresh_run, force=force)
@@ -247,6 +233,7 @@ class DirectoryLedger:
         return self.folder(cell).state().stage in ("built", "proven")
 
     def held(self, cell: Cell) -> bool:
+        """Does anybody who lives work on it, here or elsewhere?"""
         return is_held(self.folder(cell))
 
     def ended(self, cell: Cell, ending: Ending) -> None:
@@ -256,21 +243,19 @@ class DirectoryLedger:
         if state.stage in ("built", "proven", "failed") or is_held(folder):
             return
         if ending.why == "cancelled":
-            state = msgspec.structs.replace(state, stage="cancelled")
+            folder.save(msgspec.structs.replace(state, stage="cancelled"))
         elif ending.why == "hang":
-            state = fail_attempt(state, "hang", "nothing happened for too long")
+            folder.save(fail_attempt(state, "hang", "nothing happened for too long"))
         else:
-            state = fail_attempt(state, "lost", "its process ended before it could say why")
-        folder.save(state)
+            folder.save(fail_attempt(state, "lost", "its process ended before it could say why"))
 
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
         """The command that builds it, with what this matrix says of jobs, memory and caches."""
         folder = self.folder(cell)
         folder.freeze(cell)
         folder.cancel_file.unlink(missing_ok=True)
-        jobs = self.defaults.jobs
-        if decision.jobs_divisor > 1:
-            jobs = max(1, (jobs or self.cores) // decision.jobs_divisor)
+        jobs, divisor = self.defaults.jobs, decision.jobs_divisor
+        jobs = jobs if divisor == 1 else max(1, (jobs or self.cores) // divisor)
         settings = {"--jobs": jobs, "--memory": self.defaults.memory, "--launcher": self.defaults.launcher}
         options = [word for name, value in settings.items() if value for word in (name, str(value))]
         options += [] if self.farm is None else [f"--farm={self.farm}" if self.farm else "--farm"]
@@ -280,14 +265,8 @@ class DirectoryLedger:
         # Whoever runs the matrix admitted its cells; a worker on another machine cannot know that.
         call = ("-m", "rekindle", "matrix", "cell", cell.id, "--root", str(self.root), "--trust")
         env = {"CCACHE_DIR": self.defaults.cache, "SCCACHE_DIR": self.defaults.cache} if self.defaults.cache else {}
-        return Task(
-            cell=cell.id,
-            argv=(sys.executable, *call, *options),
-            worker=worker,
-            env=env,
-            log=str(folder.log),
-            hang_seconds=self.defaults.hang_minutes * 60,
-        )
+        hang_seconds, argv = self.defaults.hang_minutes * 60, (sys.executable, *call, *options)
+        return Task(cell=cell.id, argv=argv, worker=worker, env=env, log=str(folder.log), hang_seconds=hang_seconds)
 
 
 def begin_attempt(state: CellState, *, jobs: int | None) -> CellState:

@@ -1,10 +1,7 @@
-"""The loop: look what is to be done, hand it out, take in what ended, decide about another try.
-
-It knows cells through a :class:`Ledger` (the directory of the matrix, or a simulation's memory) and workers through an
-engine, so the very same loop is simulated with two hundred workers. Cells of one compiled tree form a chain (one after
-another, each after the first is cheap). The chain with the most work left goes first, since it bounds the end; within a
-chain the order is the table's. A worker gets only what it can do: its system, its memory, its toolkit, its Pythons.
-"""
+"""The loop: look what is to be done, hand it out, take in what ended, decide about another try. It knows cells through
+a :class:`Ledger` and workers through an engine, so the same loop is simulated with two hundred workers. Cells of one
+compiled tree form a chain (each after the first is cheap). The chain with the most work left goes first, since it
+bounds the end; within it the order is the table's. A worker gets only what it can do."""
 
 import math
 import shlex
@@ -28,8 +25,7 @@ def chain_costs(cells: Sequence[Cell], warm: Collection[str]) -> dict[str, float
     left: dict[str, float] = {}
     compiled = set(warm)
     for cell in cells:
-        share = SHARED_SHARE if cell.tree in compiled else 1.0
-        left[cell.tree] = left.get(cell.tree, 0.0) + cell.minutes * share
+        left[cell.tree] = left.get(cell.tree, 0.0) + cell.minutes * (SHARED_SHARE if cell.tree in compiled else 1.0)
         compiled.add(cell.tree)
     return left
 
@@ -63,8 +59,7 @@ def assign(
     warm: Mapping[str, str],
     done: Collection[str],
 ) -> list[tuple[Cell, str]]:
-    """What to start now, and on which worker. ``free`` counts free slots per worker; ``warm`` says where a tree was
-    compiled last."""
+    """What to start now, and where: ``free`` slots per worker; ``warm``: where a tree was compiled last."""
     slots = {name: count for name, count in free.items() if count > 0}
     left, busy = chain_costs(ready, warm), set(busy_trees)
     chosen: list[tuple[Cell, str]] = []
@@ -138,8 +133,7 @@ class Tally:
 
 @dataclass
 class Loop:
-    """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds`` is how long to wait for able workers, by the
-    ``clock`` of the machine or of a simulation."""
+    """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds``, by the ``clock``, for able workers."""
 
     cells: Sequence[Cell]
     ledger: Ledger
@@ -153,16 +147,24 @@ class Loop:
     def __post_init__(self) -> None:
         self._cells = {cell.id: cell for cell in self.cells}
         self._waiting: dict[str, Decision] = {}
-        self._running: dict[str, str] = {}
+        self._running: dict[str, str] = {}  # cell: worker
         self._elsewhere: set[str] = set()
         self._finished: set[str] = set()
-        self._warm: dict[str, str] = {}
+        self._warm: dict[str, str] = {}  # tree: worker
         self._stuck_since: float | None = None
 
     def run(self) -> Tally:
         """Until nothing is left that can be built."""
         for cell in self._cells.values():
-            self._look_at(cell)
+            decision = self.ledger.decide(cell, fresh_run=True)
+            self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
+            if decision.build and self.ledger.held(cell):
+                self._adopt(cell)
+            elif decision.build:
+                self._waiting[cell.id] = decision
+            elif self.ledger.done(cell):
+                self._finished.add(cell.id)
+                self._warm.setdefault(cell.tree, "")
         try:
             while self._waiting or self._running or self._elsewhere:
                 if self._start_cells() or self._running or self._elsewhere:
@@ -171,21 +173,12 @@ class Loop:
                     break
                 for ending in self.engine.wait(POLL_SECONDS):
                     self._take_in_ending(ending)
-                self._look_elsewhere()
+                for cell_id in [each for each in self._elsewhere if not self.ledger.held(self._cells[each])]:
+                    self._elsewhere.discard(cell_id)
+                    self._settle(self._cells[cell_id], "done by another run")
         finally:
             self.engine.close()
         return self.tally
-
-    def _look_at(self, cell: Cell) -> None:
-        decision = self.ledger.decide(cell, fresh_run=True)
-        self.say(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
-        if decision.build and self.ledger.held(cell):
-            self._adopt(cell)
-        elif decision.build:
-            self._waiting[cell.id] = decision
-        elif self.ledger.done(cell):
-            self._finished.add(cell.id)
-            self._warm.setdefault(cell.tree, "")
 
     def _adopt(self, cell: Cell) -> None:
         """Somebody else builds it: wait for that one instead of starting a second."""
@@ -212,8 +205,7 @@ class Loop:
         return len(chosen)
 
     def _wait_for_worker(self) -> bool:
-        """Nothing runs and nothing could start: wait a while for able workers, then say which cells want what. False
-        where none could help."""
+        """Nothing runs or can start: wait a while for able workers, then say what lacks. False: none could help."""
         ready = [self._cells[cell] for cell in self._waiting]
         blocked = [cell for cell in ready if not set(cell.after) <= self._finished]
         if len(blocked) == len(ready):
@@ -222,15 +214,12 @@ class Loop:
                 del self._waiting[cell.id]
             return False
         now = self.clock()
-        if self._stuck_since is None:
-            self._stuck_since = now
+        self._stuck_since = now if self._stuck_since is None else self._stuck_since
         if now - self._stuck_since >= self.wait_seconds:
-            cell_id, why = next(iter(unplaceable(ready, self.engine.workers()).items()), ("", "no worker is free"))
-            name = self._cells[cell_id].name if cell_id else ready[0].name
-            raise StageFailed(
-                f"no worker can build {len(ready)} cells, for example {name}: {why}",
-                remedy="start a worker that can, or build the rest with --only",
-            )
+            hopeless = unplaceable(ready, self.engine.workers())
+            cell_id, why = next(iter(hopeless.items()), (ready[0].id, "no worker is free"))
+            text = f"no worker can build {len(ready)} cells, for example {self._cells[cell_id].name}: {why}"
+            raise StageFailed(text, remedy="start a worker that can, or build the rest with --only")
         return True
 
     def _take_in_ending(self, ending: Ending) -> None:
@@ -239,11 +228,11 @@ class Loop:
         self.tally.busy_seconds += ending.seconds
         if ending.code == BUSY_CODE:
             self._adopt(cell)
-            return
-        if ending.why or ending.code < 0:
-            self.ledger.ended(cell, ending)
-        self._warm[cell.tree] = worker
-        self._settle(cell, "done")
+        else:
+            if ending.why or ending.code < 0:
+                self.ledger.ended(cell, ending)
+            self._warm[cell.tree] = worker
+            self._settle(cell, "done")
 
     def _settle(self, cell: Cell, done: str) -> None:
         """It was built, in the words ``done``; else it waits for another try, or is left."""
@@ -256,11 +245,3 @@ class Loop:
             self.tally.retried += 1
             self._waiting[cell.id] = decision
         self.say(f"{cell.name}: {'again' if decision.build else 'left'}: {decision.because}")
-
-    def _look_elsewhere(self) -> None:
-        for cell_id in list(self._elsewhere):
-            cell = self._cells[cell_id]
-            if self.ledger.held(cell):
-                continue
-            self._elsewhere.discard(cell_id)
-            self._settle(cell, "done by another run")

@@ -1,8 +1,6 @@
-"""The real loop and scheduler against a model of many workers, in virtual time.
-
-Times come from cells' estimates (or from real build reports), with a spread; workers die at random and come back.
-What is measured: how close the end is to the best possible, how much work failures cost, what the loop itself costs.
-"""
+"""The real loop and scheduler against a model of many workers, in virtual time. Times come from cells' estimates (or
+from real build reports), with a spread; workers die at random and come back. What is measured: how close the end is to
+the best possible, how much work failures cost, what the loop itself costs."""
 
 import heapq
 import itertools
@@ -18,25 +16,15 @@ from rekindle.matrix.run import SHARED_SHARE, Ledger, Loop, chain_costs
 from rekindle.model.matrix import Cell, Simulation, Worker
 
 RESTART_SECONDS = 60.0
+REDO_SECONDS = 120.0
 
 
 class World(Ledger, Engine):
-    """Cells and workers in virtual time: what the loop asks of its ledger and of its engine.
+    """Cells and workers in virtual time: what the loop asks of its ledger and of its engine. ``failure_rate`` is the
+    chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead worker had compiled
+    stays in the tree (``kept``); only the objects in flight (``REDO_SECONDS``) are lost."""
 
-    ``failure_rate`` is the chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead
-    worker had compiled stays in the tree (``kept``); only the objects in flight (``redo_seconds``) are lost.
-    """
-
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        count: int,
-        *,
-        failure_rate: float,
-        broken: float,
-        seed: int,
-        redo_seconds: float = 120.0,
-    ) -> None:
+    def __init__(self, cells: Sequence[Cell], count: int, *, failure_rate: float, broken: float, seed: int) -> None:
         self.now_seconds = 0.0
         self.built: set[str] = set()
         self.lost_seconds = 0.0
@@ -49,7 +37,6 @@ class World(Ledger, Engine):
         self._cells = {cell.id: cell for cell in cells}
         self._random = random.Random(seed)  # noqa: S311 (a model, not a secret)
         self._failure_rate = failure_rate
-        self._redo = redo_seconds
         self._workers = [
             Worker(name=f"w{number:04}", system=cells[0].system if cells else "linux-x86_64", memory_gib=64.0)
             for number in range(count)
@@ -71,9 +58,11 @@ class World(Ledger, Engine):
         return Task(cell=cell.id, argv=(), worker=worker)
 
     def workers(self) -> Sequence[Worker]:
+        """Those that are not restarting."""
         return [worker for worker in self._workers if self._away.get(worker.name, 0.0) <= self.now_seconds]
 
     def submit(self, task: Task) -> None:
+        """Its ending is known at once and comes when its time has come."""
         cell = self._cells[task.cell]
         whole = self._truth[cell.id] * (SHARED_SHARE if cell.tree in self._warm else 1.0)
         needs = max(5.0, whole - self._kept.get(cell.id, 0.0))
@@ -91,7 +80,7 @@ class World(Ledger, Engine):
         self.now_seconds = max(self.now_seconds, moment)
         cell = self._cells[ending.cell]
         if ending.why == "lost":
-            lost = min(self._redo, ending.seconds)
+            lost = min(REDO_SECONDS, ending.seconds)
             self.failures += 1
             self.lost_seconds += lost
             self._kept[cell.id] = self._kept.get(cell.id, 0.0) + ending.seconds - lost
@@ -119,7 +108,6 @@ def simulate(
     begun = time.process_time()
     bound = world.lower_bound()
     Loop(cells, world, world, lambda: world.now_seconds, wait_seconds=1e9).run()
-    spent = time.process_time() - begun
     return Simulation(
         cells=len(cells),
         workers=workers,
@@ -128,7 +116,7 @@ def simulate(
         ratio=round(world.now_seconds / bound, 3) if bound else 1.0,
         failures=world.failures,
         lost_hours=round(world.lost_seconds / 3600, 3),
-        scheduler_cpu_seconds=round(spent, 3),
+        scheduler_cpu_seconds=round(time.process_time() - begun, 3),
         built=len(world.built),
         unbuilt=len(cells) - len(world.built),
     )

@@ -1,10 +1,6 @@
-"""``matrix.toml`` read and spread out into combinations.
-
-Everything wrong with a table is one line that names the place. The number of combinations is counted before any
-is made: a table of a million cells is refused at once.
-
-Two cells are the same where the hash of everything that decides the bytes of their wheels is.
-"""
+"""``matrix.toml`` read and spread out into combinations. Everything wrong with a table is one line that names the
+place. The number of combinations is counted before any is made: a table of a million cells is refused at once. Two
+cells are the same where the hash of everything that decides the bytes of their wheels is."""
 
 import difflib
 import hashlib
@@ -14,7 +10,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -55,9 +50,8 @@ def _check_table(table: Table, path: Path) -> None:
     if lacking := next((axis for row in table.include for axis in needed if axis not in row), None):
         raise BadInput(f"{path}: a row of [[include]] does not name {lacking!r}")
     if not _PROJECT.fullmatch(table.project):
-        raise BadInput(
-            f"{path}: {table.project[:60]!r} is no project", remedy='write project = "torch", or leave it out'
-        )
+        remedy = 'write project = "torch", or leave it out'
+        raise BadInput(f"{path}: {table.project[:60]!r} is no project", remedy=remedy)
     _check_project(table, path)
     if "torch" in needed and "torch" not in table.axes:
         raise BadInput(f"{path}: the axis 'torch' is missing", remedy='write torch = ["2.6.0"] under [axes]')
@@ -86,15 +80,12 @@ def _check_project(table: Table, path: Path) -> None:
     source = table.defaults.source if table.defaults else None
     if table.project in ("torch", "spark") or source not in (None, "git", "debian", "spark"):
         return
+    text = f"{path}: there are no sources of {table.project!r} to fetch"
+    remedy = 'write project = "torch" (or leave it out), or name its tree: source = "DIR" under [defaults]'
     if table.project in ("torchvision", "torchaudio"):
-        raise BadInput(
-            f"{path}: {table.project} is built against a torch of the same table",
-            remedy=f'leave project out and write companions = ["{table.project}"]',
-        )
-    raise BadInput(
-        f"{path}: there are no sources of {table.project!r} to fetch",
-        remedy='write project = "torch" (or leave it out), or name its tree: source = "DIR" under [defaults]',
-    )
+        text = f"{path}: {table.project} is built against a torch of the same table"
+        remedy = f'leave project out and write companions = ["{table.project}"]'
+    raise BadInput(text, remedy=remedy)
 
 
 def _check_value(axis: str, value: object, path: Path) -> None:
@@ -106,15 +97,10 @@ def _check_value(axis: str, value: object, path: Path) -> None:
             raise BadInput(f"{path}: {part!r} is no value for {axis!r}", remedy="values are short texts in quotes")
 
 
-def count_combinations(table: Table) -> int:
-    """How many cells the axes span before anything is excluded."""
-    return math.prod(len(values) for values in table.axes.values()) + len(table.include)
-
-
 def combinations(table: Table, path: Path) -> list[dict[str, str]]:
     """Every combination that is left after ``exclude``, with ``include`` added, each once, in the table's order."""
-    count = count_combinations(table)
-    if count > MAX_CELLS:
+    # Before anything is excluded.
+    if (count := math.prod(map(len, table.axes.values())) + len(table.include)) > MAX_CELLS:
         words = f"{path} spans {count:,} cells; {MAX_CELLS:,} is the limit"
         raise BadInput(words, remedy="leave values out, or make several tables")
     rows: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
@@ -122,7 +108,7 @@ def combinations(table: Table, path: Path) -> list[dict[str, str]]:
     spanned = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
     for given in itertools.chain(spanned, table.include):
         row = {axis: _value_text(given[axis]) for axis in AXES if axis in given}
-        if not any(_matches(row, other) for other in table.exclude):
+        if not any(all(row.get(axis) == _value_text(rule[axis]) for axis in rule) for rule in table.exclude):
             rows.setdefault(tuple(sorted(row.items())), row)
     if not rows:
         raise BadInput(f"{path}: nothing is left after [[exclude]]", remedy="exclude less")
@@ -133,10 +119,6 @@ def _value_text(value: object) -> str:
     return ";".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def _matches(row: Mapping[str, str], rule: Mapping[str, Any]) -> bool:
-    return all(row.get(axis) == _value_text(value) for axis, value in rule.items())
-
-
 ID_LENGTH = 16
 
 
@@ -145,9 +127,8 @@ def cell_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: 
     cells that differ in nothing else. ``identity`` says which sources: a commit, a digest, a release."""
     recipe = plan.build
     assert recipe is not None
-    of_plan = ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")
     deciding = {
-        **{name: getattr(plan, name) for name in of_plan},
+        **{name: getattr(plan, name) for name in ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")},
         **{name: getattr(recipe, name) for name in ("env", "cmake", "compiler")},
         "patches": sorted(recipe.patches),
         "pins": {name: pin for name, pin in recipe.pins.items() if name != "python"},
@@ -161,8 +142,7 @@ def cell_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: 
 
 def cell_name(axes: Mapping[str, str], project: str) -> str:
     """How people call the cell: ``torch-2.6.0-py3.11-cu118-3.5;9.0``."""
-    parts = [project]
-    if "torch" in axes:
-        parts[0] = f"{project}-{axes['torch']}" if project == "torch" else f"{project}-for-{axes['torch']}"
+    torch = f"{'-' if project == 'torch' else '-for-'}{axes['torch']}" if "torch" in axes else ""
+    parts = [project + torch]
     parts += [f"{'py' * (axis == 'python')}{value}" for axis, value in axes.items() if axis != "torch"]
     return "-".join(parts).replace(" ", "_")

@@ -1,8 +1,6 @@
-"""A torch for an application: its bounds are part of the question, and so is its version.
-
-Where the card's torch is none that the application of today takes, an older version of the application may; both
-ways are told in so many words.
-"""
+"""A torch for an application: its bounds are part of the question, and so is its version. Where the card's torch is
+none that the application of today takes, an older version of the application may; both ways are told in so many
+words."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,9 +25,8 @@ class AppAge(NamedTuple):
     @property
     def words(self) -> str:
         """The span, for a sentence after the application's name."""
-        if self.alone:
-            return self.row.since
-        return f"from {self.row.since} on" if self.until is None else f"before {self.until}"
+        newest = self.row.since if self.alone else f"from {self.row.since} on"
+        return newest if self.until is None else f"before {self.until}"
 
 
 def app_ages(name: str, facts: Facts) -> tuple[AppAge, ...]:
@@ -39,23 +36,19 @@ def app_ages(name: str, facts: Facts) -> tuple[AppAge, ...]:
 
 
 def age_of(use: AppUse, facts: Facts) -> AppAge | None:
-    """The span that a version falls into, the newest where it is not known; None where nothing is known of it. What
-    the installed version itself asks for goes before what is known of its neighbours."""
+    """The span of a version (of an unknown one the newest). The installed package's own metadata goes first."""
     if use.torch is not None and use.version is not None:
         source = ("the metadata of the installed package",)
         row = AppTorch(app=use.name, since=use.version, torch=use.torch, source=source, date="", how="measured")
         return AppAge(row, None, alone=True)
     ages = app_ages(use.name, facts)
-    if use.version is None:
-        return next(iter(ages), None)
-    return next((age for age in ages if compare(age.row.since, use.version) <= 0), None)
+    return next((age for age in ages if use.version is None or compare(age.row.since, use.version) <= 0), None)
 
 
 def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Plan]) -> Plan:
     """The plan for ``wish`` inside the bounds of an application, or the newest version of it that fits the card."""
-    wish = replace(wish, python=wish.python or use.python)
-    age = age_of(use, facts)
-    bounds = age.row.torch if age else None
+    wish, age = replace(wish, python=wish.python or use.python), age_of(use, facts)
+    bounds, title = age.row.torch if age else None, facts.apps.app[use.name].title
     if wish.torch is not None or age is None or bounds is None:
         plan = planner(wish)
         return _add_app_reasons(_drop_outsiders(plan, bounds) if bounds else plan, use, age, facts)
@@ -67,18 +60,17 @@ def plan_app(use: AppUse, wish: Wish, facts: Facts, planner: Callable[[Wish], Pl
     # A wheel with cuDNN switched off is nearer than hours of compiling.
     spares = _keeps_bounds(spared, bounds) and spared.answer == "install"
     if spares or _keeps_bounds(plan, bounds):
-        others = [_offer_plan(plan, "with a cuDNN that has code for the card: faster convolutions")] if spares else []
+        offers = [(plan, "with a cuDNN that has code for the card: faster convolutions")] if spares else []
         chosen = spared if spares else plan
         if older and (older[1].answer == "install" or chosen.evidence == "untried"):
             span, other = older
-            title = facts.apps.app[use.name].title
             way = "an official wheel" if other.answer == "install" else f"a source build, evidence: {other.evidence}"
-            others.append(_offer_plan(other, f"with {title} {span.words}, which {_spoken_bounds(span.row)}: {way}"))
+            offers.append((other, f"with {title} {span.words}, which {_spoken_bounds(span.row)}: {way}"))
+        others = [Alternative(**shared_fields(offered, Alternative), why=why) for offered, why in offers]
         return _add_app_reasons(replace(chosen, alternatives=(*others, *chosen.alternatives)), use, age, facts)
     if older is None or older[1].answer != "install":  # whether an old version starts with a torch so old is not known
         return _add_app_reasons(planner(wish), use, age, facts)
     fitting, plan = older
-    title = facts.apps.app[use.name].title
     why = (
         f"No torch that runs here is one that {title} {age.words} takes (torch {bounds}); {title} {fitting.words}"
         f" {_spoken_bounds(fitting.row)}, and is the newest of its versions that fits this machine."
@@ -98,7 +90,6 @@ def _plan_within(bounds: str, wish: Wish, planner: Callable[[Wish], Plan]) -> Pl
 
 
 def _drop_outsiders(plan: Plan, bounds: str) -> Plan:
-
     inside = tuple(other for other in plan.alternatives if other.torch is None or matches(other.torch, bounds))
     return replace(plan, alternatives=inside)
 
@@ -127,10 +118,6 @@ def _find_older(
 
 def _spoken_bounds(row: AppTorch) -> str:
     return f"takes torch {row.torch}" if row.torch else "states no bounds for torch"
-
-
-def _offer_plan(plan: Plan, why: str) -> Alternative:
-    return Alternative(**shared_fields(plan, Alternative), why=why)
 
 
 def _add_app_reasons(plan: Plan, use: AppUse, age: AppAge | None, facts: Facts) -> Plan:

@@ -1,13 +1,10 @@
-"""Every way to get torch that is worth judging: published wheels, wheels of a wheelhouse, builds; and their hazards.
-
-A candidate is one such way; assessed, it carries every "no" that was found about it. The index room reads its own
-wheels and hands them over as :class:`HouseWheel` values.
-"""
+"""Every way to get torch that is worth judging: published wheels, wheels of a wheelhouse, builds; and their hazards. A
+candidate is one such way; assessed, it carries every "no" that was found about it. The index room reads its own wheels
+and hands them over as :class:`HouseWheel` values."""
 
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rekindle.compat import BACKENDS, Coverage, Name, flavour_backend
 from rekindle.compat.hazards import Combination, torch_meets
@@ -19,7 +16,7 @@ from rekindle.model.machine import Gpu
 from rekindle.model.plan import Answer, Change, GraftOutline, Refusal
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.evidence import KnownBuild, tried_kits
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, recall
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,8 @@ class Candidate:
 
 @dataclass(slots=True)
 class Assessed:
+    """A candidate with all that was found about it."""
+
     candidate: Candidate
     refusals: list[Refusal] = field(default_factory=list)
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
@@ -105,12 +104,11 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def _nearest_python(asked: str, served: tuple[str, ...]) -> str | None:
-    exact = [version for version in served if same_python(asked, version)]
-    plain = [version for version in served if not version.endswith("t")]
-    if exact or not plain:
-        return exact[0] if exact else None
+    if exact := [version for version in served if same_python(asked, version)]:
+        return exact[0]
+    plain = (version for version in served if not version.endswith("t"))
     major, second = key(asked)[:2]
-    return min(plain, key=lambda version: (abs(key(version)[0] - major), abs(key(version)[1] - second)))
+    return min(plain, key=lambda each: (abs(key(each)[0] - major), abs(key(each)[1] - second)), default=None)
 
 
 def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
@@ -140,9 +138,7 @@ def official_wheels(question: Question) -> Iterator[Candidate]:
 def published_wheels(backend: Name, platform: Platform, facts: Facts, *, tegra: bool) -> tuple[Candidate, ...]:
     """The same for everybody with such a system: all but the Python. Jetson's own wheels are for its boards."""
     return tuple(
-        Candidate(
-            answer="install", torch=version, backend=backend, flavour=flavour, cuda=flavour.cuda, rocm=flavour.rocm
-        )
+        Candidate("install", version, backend, flavour, flavour.cuda, flavour.rocm)
         for version in facts.releases
         for flavour in facts.flavours(version)
         if flavour_backend(flavour) == backend
@@ -157,24 +153,19 @@ def source_builds(question: Question, versions: tuple[str, ...], *, kits: int | 
     for version in versions:
         for kit in _kits_to_try(question, version)[:kits]:
             cuda, rocm = kit if backend == "cuda" else None, kit if backend == "rocm" else None
-            yield Candidate(answer="build", torch=version, backend=backend, cuda=cuda, rocm=rocm)
+            yield Candidate("build", version, backend, cuda=cuda, rocm=rocm)
 
 
 def _kits_to_try(question: Question, version: str) -> list[str | None]:
-    """The asked toolkit, what the machine has, what somebody compiled this with for these cards, what official builds
-    of this release used, then the others."""
+    """The asked one, the machine's, those that somebody compiled this with, those of official builds, the others."""
     facts, wish = question.facts, question.wish
-    if question.backend == "cpu":
-        return [None]
-    if question.backend == "xpu":
-        return []  # what oneAPI a build takes is not in the tables
+    if question.backend in ("cpu", "xpu"):
+        return [None] if question.backend == "cpu" else []  # what oneAPI a build takes is not in the tables
     flavours = facts.flavours(version)
     if question.backend == "rocm":
         used = [row.rocm for row in flavours if row.rocm and row.publisher == "pytorch"]
-        rows = facts.rocm.release.items()
-        paired = [rocm for rocm, row in rows if any(minor(torch) == minor(version) for torch in row.torch)]
         first = [wish.rocm] if wish.rocm else question.installed("rocm")
-        newest = sorted((*used, *paired), key=key, reverse=True)
+        newest = sorted((*used, *question.paired_rocm(version)), key=key, reverse=True)
         return list(dict.fromkeys((*first, *newest)))
     first = [wish.cuda] if wish.cuda else question.installed("cuda")
     used = sorted((row.cuda for row in flavours if row.cuda), key=key, reverse=True)
@@ -233,16 +224,16 @@ def hazards_met(candidate: Candidate, question: Question) -> list[Hazard]:
 
 def hazards_of(candidate: Candidate, question: Question) -> list[tuple[int, Hazard]]:
     """Those of this torch, with its toolchain and Python, numbered, on whatever cards and CPU."""
-    memory: dict[Any, Any] = question.shared["system"] if candidate.is_published else {}
-    key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
-    if key not in memory:
-        kind = "build" if candidate.answer == "build" else "wheel"
-        # A wheel made for the board is not what is said of other Arm wheels on it.
-        for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
+    kinds = ("build" if candidate.answer == "build" else "wheel", "both")
+    # A wheel made for the board is not what is said of other Arm wheels on it.
+    for_board = candidate.flavour is not None and candidate.flavour.publisher == "jetson"
+
+    def find() -> list[tuple[int, Hazard]]:
         met = _torch_hazards(_make_combination(candidate, question), question.facts)
-        ours = [(number, hazard) for number, hazard in met if hazard.concerns in (kind, "both")]
-        memory[key] = [(number, hazard) for number, hazard in ours if not (hazard.tegra and for_board)]
-    return memory[key]  # type: ignore[no-any-return]
+        return [(number, row) for number, row in met if row.concerns in kinds and not (row.tegra and for_board)]
+
+    key = ("hazards", candidate.torch, id(candidate.flavour), candidate.python)
+    return recall(question.shared["system"], key, find) if candidate.is_published else find()
 
 
 def is_cured(hazard: Hazard) -> bool:
@@ -257,16 +248,9 @@ def _torch_hazards(mix: Combination, facts: Facts) -> tuple[tuple[int, Hazard], 
 
 
 def _make_combination(candidate: Candidate, question: Question) -> Combination:
-    return Combination(
-        torch=candidate.torch,
-        backend=candidate.backend,
-        flavour=candidate.variant,
-        cuda=candidate.cuda,
-        rocm=candidate.rocm,
-        python=candidate.python,
-        compiler=candidate.compiler,
-        toolkit_folders=question.machine.cuda_folders(candidate.cuda) if candidate.cuda else (),
-    )
+    folders = question.machine.cuda_folders(candidate.cuda) if candidate.cuda else ()
+    made_with = candidate.cuda, candidate.rocm, candidate.python, candidate.compiler
+    return Combination(candidate.torch, candidate.backend, candidate.variant, *made_with, folders)
 
 
 class HouseWheel(Part, frozen=True, kw_only=True):
@@ -284,6 +268,7 @@ class HouseWheel(Part, frozen=True, kw_only=True):
 
 
 def house_candidates(wheels: Sequence[HouseWheel], question: Question) -> Iterator[Candidate]:
+    """Wheels of a wheelhouse for this platform and backend."""
     for wheel in wheels:
         version = wheel.torch.partition("+")[0]
         if wheel.platform != question.platform or question.facts.release(version) is None:
@@ -303,15 +288,6 @@ def house_candidates(wheels: Sequence[HouseWheel], question: Question) -> Iterat
             how="measured",
         )
         backend = flavour_backend(flavour)
-        if backend != question.backend or question.platform not in BACKENDS[backend].platforms(flavour):
-            continue
-        yield Candidate(
-            answer="install",
-            torch=version,
-            backend=backend,
-            flavour=flavour,
-            cuda=wheel.cuda,
-            rocm=wheel.rocm,
-            python=wheel.python,
-            wheel=wheel.location,
-        )
+        if backend == question.backend and question.platform in BACKENDS[backend].platforms(flavour):
+            kits = wheel.cuda, wheel.rocm
+            yield Candidate("install", version, backend, flavour, *kits, wheel.python, wheel=wheel.location)

@@ -1,25 +1,18 @@
-"""A torch together with the packages wanted beside it: one set of versions that fits, or what each torch would cost;
-and the finding about each companion, in words and as commands."""
+"""A torch with the packages wanted beside it: one set that fits, or what each torch would cost; words and commands."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from rekindle.compat.companions import (
-    CompanionFinding,
-    No,
-    TorchSurroundings,
-    accepted_arch,
-    find_package,
-    judge,
-    near_packages,
-)
+from rekindle.compat import companions as known
+from rekindle.compat.companions import CompanionFinding, No, TorchSurroundings
 from rekindle.compat.driver import toolkit_driver
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, Facts, paired_companions
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.companion import CompanionFork, CompanionPackageWheel, CompanionSource
+from rekindle.model.document import shared_fields
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, CompanionChoice, Plan, Request, Step, Wish
 from rekindle.model.version import matches
@@ -36,8 +29,7 @@ Planner = Callable[[Wish], Plan]
 
 
 def read_wanted(names: Sequence[str], facts: Facts) -> dict[str, str]:
-    """Packages of our tables with a condition on the version ("" for none), from names as people write them. One that
-    nobody knows is refused with those that look like it."""
+    """Packages of our tables, each with a condition on its version; an unknown one is refused with its neighbours."""
     wanted: dict[str, str] = {}
     if len(names) > MAX_NAMES:
         raise BadInput(f"{len(names)} companions are more than {MAX_NAMES}", remedy="ask for fewer at once")
@@ -46,9 +38,9 @@ def read_wanted(names: Sequence[str], facts: Facts) -> dict[str, str]:
         if match is None:
             example = "for example --with xformers,triton or xformers==0.0.30"
             raise BadInput(f"--with {text!r} is no package", remedy=example)
-        package = find_package(match["name"], facts)
+        package = known.find_package(match["name"], facts)
         if package is None:
-            near = near_packages(match["name"], facts)
+            near = known.near_packages(match["name"], facts)
             listed = ", ".join(sorted(facts.beside.package))
             hint = f"did you mean {' or '.join(near)}?" if near else f"our tables know {listed}"
             raise BadInput(f"nothing is known here about {match['name']}", remedy=hint)
@@ -65,24 +57,32 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
     """The plan for ``wish`` with its companions judged; where the torch is free, one that serves most of them."""
     wanted = read_wanted(wish.beside, facts)
     alone = msgspec.structs.replace(wish, beside=())
+
+    def judged(plan: Plan) -> tuple[Plan, tuple[CompanionFinding, ...]]:
+        return plan, _align_versions(_judge_all(plan, machine, wish, wanted, facts), wanted, facts)
+
     first = planner(alone)
-    tried = [(first, _align_versions(_judge_all(first, machine, wish, wanted, facts), wanted, facts))]
+    tried = [judged(first)]
     for torch in _torches_to_try(tried[0][1], first, wish, facts):
         try:
             other = planner(msgspec.structs.replace(alone, torch=torch))
         except BadInput:
             continue  # the tree to build from is of another release
         if other.answer != "none" and other.as_asked:
-            tried.append((other, _align_versions(_judge_all(other, machine, wish, wanted, facts), wanted, facts)))
-    best, findings = max(tried, key=lambda pair: _rate_findings(pair[1])) if wish.torch is None else tried[0]
+            tried.append(judged(other))
+
+    def worth(pair: tuple[Plan, Sequence[CompanionFinding]]) -> tuple[int, int]:
+        kinds = [finding.kind for finding in pair[1]]
+        return sum(kind in _GOOD for kind in kinds), sum(kind in ("runs", "last") for kind in kinds)
+
+    best, findings = max(tried, key=worth) if wish.torch is None else tried[0]
     # A torch from source instead of a wheel is no price to pay for a companion.
     if first.answer == "install" and best.answer != "install":
         best, findings = tried[0]
-    choices = tuple(_make_choice(plan, judged, plan is best) for plan, judged in tried)
-    if len({choice.gives for choice in choices}) < 2:
-        choices = ()
+    choices = tuple(_make_choice(plan, found, plan is best) for plan, found in tried)
+    differ = len({choice.gives for choice in choices}) > 1
     companions = tuple(describe(finding, best, machine, facts) for finding in findings)
-    return msgspec.structs.replace(best, companions=companions, choices=choices)
+    return msgspec.structs.replace(best, companions=companions, choices=choices if differ else ())
 
 
 def _align_versions(
@@ -126,30 +126,22 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Torc
     """What a companion meets beside the torch of a plan."""
     question = Question(machine, wish, facts)
     backend = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu" if plan.variant == "cpu" else question.backend
-    return TorchSurroundings(
-        torch=plan.torch,
-        cuda=plan.cuda,
-        rocm=plan.rocm,
-        python=plan.python,
-        platform=question.platform,
-        system=machine.os.system or "linux",
-        glibc=question.glibc,
-        backend=backend,
-        cards=tuple(gpu.arch for gpu in question.usable_gpus or machine.gpus if gpu.arch is not None),
-        driver=machine.drivers.nvidia,
-        side=question.side,
-    )
+    torch = plan.torch, plan.cuda, plan.rocm, plan.python
+    system = question.platform, machine.os.system or "linux", question.glibc
+    cards = tuple(gpu.arch for gpu in question.usable_gpus or machine.gpus if gpu.arch is not None)
+    return TorchSurroundings(*torch, *system, backend, cards, machine.drivers.nvidia, question.side)
 
 
 def _judge_all(
     plan: Plan, machine: Machine, wish: Wish, wanted: Mapping[str, str], facts: Facts
 ) -> list[CompanionFinding]:
     at = surroundings(plan, machine, wish, facts)
-    findings = []
-    for package, version in wanted.items():
-        pair = package in PAIRED_PACKAGES and not version
-        findings.append(_judge_pair(package, plan, at, facts) if pair else judge(package, at, facts, version=version))
-    return findings
+    return [
+        known.judge(package, at, facts, version=version)
+        if version or package not in PAIRED_PACKAGES
+        else _judge_pair(package, plan, at, facts)
+        for package, version in wanted.items()
+    ]
 
 
 def _judge_pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -> CompanionFinding:
@@ -172,18 +164,10 @@ def _judge_pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -
 
 def _torches_to_try(findings: Sequence[CompanionFinding], first: Plan, wish: Wish, facts: Facts) -> list[str]:
     """Torch releases that a companion asks for: the newest that satisfies each of their conditions."""
-    pulls = [pull for finding in findings if finding.kind not in ("runs",) for pull in finding.pulls]
-    chosen: list[str] = []
-    for pull in dict.fromkeys(pulls):
-        fitting = [version for version in facts.releases if matches(version, pull)]
-        fitting = [version for version in fitting if wish.torch is None or not matches(version, wish.torch)]
-        chosen += [version for version in fitting[:1] if version != first.torch and version not in chosen]
-    return chosen[:_TRIED]
-
-
-def _rate_findings(findings: Sequence[CompanionFinding]) -> tuple[int, int]:
-    kinds = [finding.kind for finding in findings]
-    return sum(kind in _GOOD for kind in kinds), sum(kind in ("runs", "last") for kind in kinds)
+    pulls = [pull for finding in findings if finding.kind != "runs" for pull in finding.pulls]
+    free = [version for version in facts.releases if wish.torch is None or not matches(version, wish.torch)]
+    newest = (next((version for version in free if matches(version, pull)), None) for pull in pulls)
+    return [version for version in dict.fromkeys(newest) if version and version != first.torch][:_TRIED]
 
 
 def _make_choice(plan: Plan, findings: Sequence[CompanionFinding], taken: bool) -> CompanionChoice:
@@ -191,10 +175,8 @@ def _make_choice(plan: Plan, findings: Sequence[CompanionFinding], taken: bool) 
     gives = tuple(" ".join(filter(None, (finding.package, finding.version))) for finding in good)
     costs = [f"no {finding.package}" for finding in findings if finding.kind not in _GOOD]
     costs += [f"{finding.package} from source" for finding in findings if finding.kind == "build"]
-    if plan.answer in ("build", "graft"):
-        costs.append("torch from source" if plan.answer == "build" else "torch grafted")
-    answer, torch, variant = plan.answer, plan.torch, plan.variant
-    return CompanionChoice(answer=answer, torch=torch, variant=variant, gives=gives, costs=tuple(costs), taken=taken)
+    costs += {"build": ["torch from source"], "graft": ["torch grafted"]}.get(plan.answer, [])
+    return CompanionChoice(**shared_fields(plan, CompanionChoice), gives=gives, costs=tuple(costs), taken=taken)
 
 
 CONSTRAINTS = "torch-constraints.txt"
@@ -203,7 +185,7 @@ _KEPT = ("torch", "torchvision", "torchaudio")
 
 def describe(finding: CompanionFinding, plan: Plan, machine: Machine, facts: Facts) -> Companion:
     """The answer with its reason, its command and its cost."""
-    row = finding.row
+    row, cost = finding.row, None
     env: dict[str, str] = {}
     requests: tuple[Request, ...] = ()
     comes_along = isinstance(row, CompanionPackageWheel) and row.with_torch
@@ -216,6 +198,9 @@ def describe(finding: CompanionFinding, plan: Plan, machine: Machine, facts: Fac
         requests = (Request(name=name, version=finding.version, index=index, links=links, why=why),)
     elif isinstance(row, CompanionSource):
         env = build_env(row, plan, machine, facts)
+        minutes = f"about {row.minutes[0]} to {row.minutes[1]} minutes" if row.minutes else ""
+        memory = f"{row.job_gib:g} GiB of memory per compiler" if row.job_gib else ""
+        cost = ", ".join(filter(None, (minutes, memory))) or None
     stand_in = finding.stand_ins[0] if finding.stand_ins else None
     fork = row if isinstance(row, CompanionFork) else None
     instead = fork or (stand_in if finding.kind in ("none", "unknown") else None)
@@ -233,7 +218,7 @@ def describe(finding: CompanionFinding, plan: Plan, machine: Machine, facts: Fac
         requests=requests,
         commands=() if comes_along else _install_commands(finding, plan, machine, env),
         env=env,
-        cost=_spoken_cost(row) if isinstance(row, CompanionSource) else None,
+        cost=cost,
         instead=instead.name if instead else None,
         state=instead.state if instead else None,
         url=instead.url if instead else None,
@@ -264,9 +249,8 @@ def _explain_answer(finding: CompanionFinding, plan: Plan) -> str:
         newer = first or "Newer versions do not run here."
         return f"{finding.package} {finding.version} is the last that runs here. {newer}{way}"
     if finding.kind == "build":
-        return (
-            f"{finding.package} {finding.version} compiles here. {first or f'There is no wheel of {finding.package}.'}"
-        )
+        why = first or f"There is no wheel of {finding.package}."
+        return f"{finding.package} {finding.version} compiles here. {why}"
     if finding.kind == "alternative" and isinstance(row, CompanionFork):
         return f"{row.name}: {row.state}. {first}".strip()
     return " ".join(nos) or f"Nothing is known about {finding.package} on this machine."
@@ -279,7 +263,7 @@ def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) 
     sms = sorted({arch for arch in archs if isinstance(arch, Sm)})
     gfxs = sorted({arch.name for arch in archs if isinstance(arch, Gfx)})
     if row.arch_env and plan.cuda and sms:
-        chosen = sorted({accepted_arch(sm, row, facts) for sm in sms})
+        chosen = sorted({known.accepted_arch(sm, row, facts) for sm in sms})
         if row.arch_form == "dotted":
             env[row.arch_env] = ";".join(sm.dotted for sm in chosen)
         else:
@@ -293,15 +277,6 @@ def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) 
     if row.job_gib and machine.memory_gib:
         env["MAX_JOBS"] = str(max(1, int(machine.memory_gib / row.job_gib)))
     return env
-
-
-def _spoken_cost(row: CompanionSource) -> str | None:
-    parts = []
-    if row.minutes:
-        parts.append(f"about {row.minutes[0]} to {row.minutes[1]} minutes")
-    if row.job_gib:
-        parts.append(f"{row.job_gib:g} GiB of memory per compiler")
-    return ", ".join(parts) or None
 
 
 def _install_commands(finding: CompanionFinding, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
@@ -329,8 +304,7 @@ def _install_commands(finding: CompanionFinding, plan: Plan, machine: Machine, e
     if not words:
         return ()
     pins = tuple(f"{pin.name}=={pin.version}" for pin in plan.requests if pin.name in _KEPT and pin.version)
-    if not pins and plan.torch:
-        pins = (f"torch=={plan.torch.partition('+')[0]}",)
+    pins = pins or ((f"torch=={plan.torch.partition('+')[0]}",) if plan.torch else ())
     steps = [Step(kind="set", env=env)] if env else []
     if isinstance(row, CompanionSource) and row.needs:
         steps.append(Step(kind="run", argv=(*python, *row.needs)))

@@ -1,8 +1,6 @@
-"""What is known of building a release for a card: proven, compiled, reported, or untried.
-
-``proven``: we built it and ran it on such a card. ``compiled``: we, or those who publish wheels, compiled it.
-``reported``: people say that it works. The grade of several cards is that of the weakest.
-"""
+"""What is known of building a release for a card: proven, compiled, reported, or untried. ``proven``: we built it and
+ran it on such a card. ``compiled``: we, or those who publish wheels, compiled it. ``reported``: people say that it
+works. The grade of several cards is that of the weakest."""
 
 import functools
 import re
@@ -55,30 +53,25 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownB
             "reported": f"{who} builds of {subject} with CUDA {cuda}.",
         }
         return KnownBuild(best.grade, words[best.grade], best.source[0], exact=True)
-    near: Sm | None = None
-    for flavour in facts.flavours(torch):
-        if flavour.cuda is None or key(flavour.cuda)[0] != key(cuda)[0]:
-            continue
-        for archs in flavour.sm.values():
-            for official in map(parse_sm, archs):
-                if official == sm:
-                    text = f"{subject} is compiled by the official {flavour.name} builds (CUDA {flavour.cuda})."
-                    return KnownBuild("compiled", text, flavour.source[0])
-                if official.major == sm.major and official < sm:  # what a newer sibling can do, an older may lack
-                    near = official
+    major = key(cuda)[0]
+    flavours = [row for row in facts.flavours(torch) if row.cuda and key(row.cuda)[0] == major]
+    official = [(row, arch) for row in flavours for archs in row.sm.values() for arch in map(parse_sm, archs)]
+    if same := next((row for row, arch in official if arch == sm), None):
+        text = f"{subject} is compiled by the official {same.name} builds (CUDA {same.cuda})."
+        return KnownBuild("compiled", text, same.source[0])
     probed = _probe_evidence(torch, cuda, sm, facts) if system == "linux" else None  # their host compiler was GCC
     if probed is not None and probed.grade == "compiled":
         return probed
-    major = key(cuda)[0]
     kin = [row for row in rows if any(key(part.strip("<>=!~ "))[0] == major for part in row.cuda.split(","))]
     if kin:
         text = f"{subject} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
         return KnownBuild("reported", text, kin[0].source[0])
     if probed is not None:
         return probed
-    if near is not None:
-        text = f"{subject} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
-        return KnownBuild("untried", text, near=True)
+    # What a newer sibling can do, an older may lack.
+    if older := [arch for _, arch in official if arch.major == sm.major and arch < sm]:
+        text = f"{subject} with CUDA {cuda} is untried as far as is known; official builds compile its sibling"
+        return KnownBuild("untried", f"{text} {older[-1]}.", near=True)
     return KnownBuild("untried", f"{subject} with CUDA {cuda} is untried: nobody is known to have compiled it.")
 
 
@@ -100,9 +93,8 @@ def _probe_evidence(torch: str, cuda: str, sm: Sm, facts: Facts) -> KnownBuild |
 @functools.lru_cache(maxsize=4096)
 def tried_kits(torch: str, sms: tuple[Sm, ...], system: str, facts: Facts) -> tuple[str, ...]:
     """Toolkits, newest first, that somebody compiled this very release with for all these cards."""
-    if not sms:
-        return ()
-    return tuple(kit for kit in facts.toolkits if all(evidence(torch, kit, sm, system, facts).exact for sm in sms))
+    kits = facts.toolkits if sms else ()
+    return tuple(kit for kit in kits if all(evidence(torch, kit, sm, system, facts).exact for sm in sms))
 
 
 @functools.lru_cache(maxsize=4096)

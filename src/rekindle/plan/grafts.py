@@ -1,14 +1,12 @@
-"""Grafts as a way to get torch: the official wheel, with the device code it lacks compiled for the cards.
-
-A graft is worth judging where a wheel would do but for its code: an official wheel that runs natively always comes
-first, and a build comes after it, since it takes hours and lacks what only the official build has.
-"""
+"""Grafts as a way to get torch: the official wheel, with the device code it lacks compiled for the cards. A graft is
+worth judging where a wheel would do but for its code: an official wheel that runs natively always comes first, and a
+build comes after it, since it takes hours and lacks what only the official build has."""
 
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rekindle.compat.graft import KEPT, find_recipe, graft_cost, graft_kits, is_proven, planned_time, stays_without
+from rekindle.compat import graft as grafting
 from rekindle.compat.resources import jobs_for
 from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.facts import Facts
@@ -42,10 +40,9 @@ def graft_candidates(question: Question, grafts: Sequence[GraftRow] = ()) -> Ite
         if question.torch is not None and not question.wants_torch(wheel.torch):
             continue  # who takes another torch than was asked for takes one that runs as it is
         lacking = lacking_archs(wheel, question)
-        if not lacking:
-            continue
         file = next((graft for graft in grafts if _serves(graft, wheel, lacking)), None)
-        if file is not None or find_recipe(wheel.torch, question.facts, measured=True) is not None:
+        recipe = grafting.find_recipe(wheel.torch, question.facts, measured=True)
+        if lacking and (file is not None or recipe is not None):
             yield replace(wheel, answer="graft", wheel=file.url if file else None)
 
 
@@ -64,40 +61,35 @@ def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refu
     lacking = lacking_archs(candidate, question)
     if candidate.wheel or candidate.cuda is None or graft_kit(candidate, question):
         return
-    others = toolkits_for(lacking[0], question.facts)
+    facts, major, names = question.facts, key(candidate.cuda)[0], ", ".join(map(str, lacking))
+    others = toolkits_for(lacking[0], facts)
     span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
-    names = ", ".join(str(arch) for arch in lacking)
-    fitting = _newest_graftable(question.platform, lacking, question.facts)
-    remedy = f"{fitting} can be grafted for it" if fitting else None
-    major, source = key(candidate.cuda)[0], question.facts.cuda.toolkit[question.facts.toolkits[0]].source[0]
+    fitting = _newest_graftable(question.platform, lacking, facts)
+    remedy, source = fitting and f"{fitting} can be grafted for it", facts.cuda.toolkit[facts.toolkits[0]].source[0]
     yield refuse("graft-no-toolkit", candidate, major=major, names=names, span=span, remedy=remedy, source=source)
 
 
 @rule("R105", "graft")
 def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The vendor's libraries that the wheel was made with are as new as the cards, or such a graft was run."""
-    for arch in lacking_archs(candidate, question):
-        if candidate.cuda is None or is_proven(candidate.torch, arch, question.facts):
-            continue
-        if emits_for(candidate.cuda, arch, question.facts) is None:
+    for arch in lacking_archs(candidate, question) if candidate.cuda else ():
+        proven = grafting.is_proven(candidate.torch, arch, question.facts)
+        if not proven and emits_for(candidate.cuda or "", arch, question.facts) is None:
             yield refuse("graft-libraries-lack-card", candidate, arch=arch)
 
 
 @functools.lru_cache(maxsize=512)
 def _newest_graftable(platform: Platform, lacking: tuple[Sm, ...], facts: Facts) -> str | None:
     """The newest official wheel that could be grafted for these cards."""
-    for wheel in published_wheels("cuda", platform, facts, tegra=False):
-        has_recipe = find_recipe(wheel.torch, facts, measured=True) is not None
-        if has_recipe and wheel.cuda and graft_kits(wheel.cuda, lacking, facts):
-            return wheel.name
-    return None
+    wheels = published_wheels("cuda", platform, facts, tegra=False)
+    known = (wheel for wheel in wheels if grafting.find_recipe(wheel.torch, facts, measured=True) is not None)
+    return next((each.name for each in known if each.cuda and grafting.graft_kits(each.cuda, lacking, facts)), None)
 
 
 def graft_kit(candidate: Candidate, question: Question) -> str | None:
     """The toolkit to compile with: one that the machine has, the wheel's own, or the nearest after it."""
-    if candidate.cuda is None:
-        return None
-    kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts)
+    archs, cuda = lacking_archs(candidate, question), candidate.cuda
+    kits = grafting.graft_kits(cuda, archs, question.facts) if cuda else ()
     versions = question.installed("cuda")
     present = [kit for kit in kits if any(compare(kit, minor(version)) == 0 for version in versions)]
     return next(iter((*present, *kits)), None)
@@ -107,12 +99,12 @@ def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | Non
     """What is known of such a graft: run on such a card, its kernels compiled for it elsewhere, or nothing."""
     builds = []
     facts, kit = question.facts, graft_kit(candidate, question) or candidate.cuda or ""
-    row = graft_cost(candidate.torch, facts)
+    row = grafting.graft_cost(candidate.torch, facts)
     for sm in lacking_archs(candidate, question):
         name = f"{candidate.name} for {sm}"
         if candidate.wheel:
             builds.append(KnownBuild("compiled", f"A graft of {name} lies in a wheelhouse.", candidate.wheel))
-        elif row is not None and is_proven(candidate.torch, sm, facts):
+        elif row is not None and grafting.is_proven(candidate.torch, sm, facts):
             if compare(row.cuda, candidate.cuda or "0") == 0:
                 builds.append(KnownBuild("proven", f"{name} was grafted and run by us.", row.source[0], exact=True))
             else:
@@ -132,15 +124,12 @@ def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | Non
 
 def _find_official(candidate: Candidate, sm: Sm, question: Question) -> str | None:
     """An official wheel of this very release, on whatever platform, that holds code for the architecture."""
-    row = graft_cost(candidate.torch, question.facts)
-    if row is None or not matches(candidate.torch, row.torch):
-        return None
-    for flavour in question.facts.flavours(candidate.torch):
-        same = flavour.cuda and key(flavour.cuda)[0] == key(candidate.cuda or "0")[0]
-        for platform, archs in flavour.sm.items() if same else ():
-            if sm in map(parse_sm, archs):
-                return f"{flavour.name}, {platform}"
-    return None
+    row, major = grafting.graft_cost(candidate.torch, question.facts), key(candidate.cuda or "0")[0]
+    measured = row is not None and matches(candidate.torch, row.torch)
+    flavours = question.facts.flavours(candidate.torch) if measured else ()
+    same = (flavour for flavour in flavours if flavour.cuda and key(flavour.cuda)[0] == major)
+    every = ((flavour, *held) for flavour in same for held in flavour.sm.items())
+    return next((f"{row.name}, {platform}" for row, platform, archs in every if sm in map(parse_sm, archs)), None)
 
 
 def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
@@ -150,23 +139,21 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     archs = lacking_archs(candidate, question)
     kit = graft_kit(candidate, question)
     targets = tuple(dict.fromkeys((kit and emits_for(kit, arch, facts)) or arch for arch in archs))
-    cpu = question.machine.cpu
-    row = graft_cost(candidate.torch, facts)
+    cpu, row = question.machine.cpu, grafting.graft_cost(candidate.torch, facts)
     jobs = jobs_for(question.memory_gib, cpu.threads or cpu.cores or 8, row) if row else 1
-    time = None if candidate.wheel else planned_time(candidate.torch, targets, jobs, facts)
+    time = None if candidate.wheel else grafting.planned_time(candidate.torch, targets, jobs, facts)
     about = candidate.torch, candidate.cuda, candidate.flavour.cudnn
-    losses = dict.fromkeys(loss for arch in archs for loss in stays_without(*about, arch, facts))
-    folders = question.machine.cuda_folders(minor(kit)) if kit else ()
+    losses = dict.fromkeys(loss for arch in archs for loss in grafting.stays_without(*about, arch, facts))
     return GraftOutline(
         wheel=candidate.name,
         archs=tuple(map(str, targets)),
         file=candidate.wheel,
         toolkit=None if candidate.wheel else kit,
-        toolkit_here=next(iter(folders), None),
+        toolkit_here=next(iter(question.machine.cuda_folders(minor(kit)) if kit else ()), None),
         cpu_minutes=round(time.cpu_seconds / 60) if time else None,
         **shared_fields(time, GraftOutline),
         disk_gib=row.disk_gib if row else None,
-        keeps=KEPT,
+        keeps=grafting.KEPT,
         losses=tuple(losses),
     )
 
@@ -176,9 +163,8 @@ def spoken_graft(outline: GraftOutline) -> str:
     if outline.file:
         return f", by a graft made before ({outline.file})"
     kit = f" with CUDA {outline.toolkit}" if outline.toolkit else ""
-    if not outline.minutes:
-        return kit
-    return f", compiled{kit} in about {spoken_minutes(*outline.minutes)} on {outline.jobs} cores"
+    time = spoken_minutes(*outline.minutes) if outline.minutes else ""
+    return f", compiled{kit} in about {time} on {outline.jobs} cores" if time else kit
 
 
 def graft_steps(outline: GraftOutline, torch: Request, candidate: Candidate, question: Question) -> list[Step]:

@@ -1,7 +1,4 @@
-"""The question the planner answers: a machine, a wish and the facts, with what follows from them worked out once.
-
-Also what ends it before anything is judged: a wish that names what never existed.
-"""
+"""The question the planner answers, with what follows from it worked out once; and wishes for what never existed."""
 
 import copy
 import difflib
@@ -9,7 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -34,17 +31,22 @@ _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 
 # Results about wheels, keyed by the parts of a question they depend on; valid for one set of facts.
 PlanMemory = dict[Hashable, dict[Hashable, Any]]
+T = TypeVar("T")
+
+
+def recall(memory: dict[Any, Any], key: Hashable, find: Callable[[], T]) -> T:
+    """What is remembered under the key, else what is found now."""
+    if key not in memory:
+        memory[key] = find()
+    return cast(T, memory[key])
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildInputs:
-    """What is settled elsewhere about a build and goes into its plan.
-
-    ``origin`` is where the tree comes from (git, tarball, debian, a directory). ``third_parties`` gives those of a
-    release (and the CUDA it is built with) that are no submodules in that tree, and ``patches`` those a build will
-    need: the source stage knows both.
-    ``arch_list`` is written by hand and replaces the cards' own. ``taken`` names a torch that is built already.
-    """
+    """What is settled elsewhere about a build and goes into its plan. ``origin`` is where the tree comes from (git,
+    tarball, debian, a directory). ``third_parties`` gives those of a release (and the CUDA it is built with) that are
+    no submodules in that tree, and ``patches`` those a build will need: the source stage knows both. ``arch_list`` is
+    written by hand and replaces the cards' own. ``taken`` names a torch that is built already."""
 
     origin: str = "git"
     third_parties: Callable[[str, str | None], Sequence[ThirdParty]] = lambda *_: ()
@@ -99,6 +101,7 @@ class Question:
 
     @functools.cached_property
     def arch(self) -> str:
+        """The CPU's architecture: named, or what CPU and cards say."""
         named = self.machine.os.arch
         if named is not None:
             return cpu_arch(named)
@@ -134,40 +137,31 @@ class Question:
     @functools.cached_property
     def wanted_releases(self) -> tuple[str, ...]:
         """Known releases that satisfy the wish, newest first."""
-        releases = tuple(version for version in self.facts.releases if self.wants_torch(version))
-        if releases:
+        if releases := tuple(version for version in self.facts.releases if self.wants_torch(version)):
             return releases
-        newest = self.facts.releases[0]
-        known = f"no torch {self.torch} is known (the newest is {newest})"
+        known = f"no torch {self.torch} is known (the newest is {self.facts.releases[0]})"
         raise BadInput(known, remedy="rekindle facts show torch lists every release")
 
     # --- the cards
 
     @functools.cached_property
     def backend(self) -> Name:
-        flavour = self.flavour or ""
-        if flavour == "cpu":
-            return "cpu"
-        vendors = [gpu.vendor for gpu in self.usable_gpus]
-        asked: Name | None = None
-        if flavour.startswith("cu") or self.wish.cuda or self.wish.cudnn:
-            asked = "cuda"
-        elif flavour.startswith(("rocm", "amd")) or self.wish.rocm:
-            asked = "rocm"
-        elif flavour == "xpu":
-            asked = "xpu"
-        if self.machine.os.system == "macos":
-            return "cpu"  # neither CUDA nor ROCm nor XPU exists there
-        if asked and (not self.machine.gpus or any(backend_of(vendor) == asked for vendor in vendors)):
+        """What the plan is for: as asked, as the cards are, else as the driver says."""
+        flavour, wish, machine = self.flavour or "", self.wish, self.machine
+        if flavour == "cpu" or machine.os.system == "macos":
+            return "cpu"  # neither CUDA nor ROCm nor XPU exists on a Mac
+        asks: dict[Name, object] = {
+            "cuda": flavour.startswith("cu") or wish.cuda or wish.cudnn,
+            "rocm": flavour.startswith(("rocm", "amd")) or wish.rocm,
+            "xpu": flavour == "xpu",
+        }
+        asked = next((name for name, said in asks.items() if said), None)
+        there = {backend_of(gpu.vendor) for gpu in self.usable_gpus}
+        if asked and (asked in there or not machine.gpus):
             return asked
-        for vendor in ("nvidia", "amd", "intel"):
-            if vendor in vendors:
-                return cast(Name, backend_of(vendor))
-        if self.machine.gpus:
-            return "cpu"
-        if self.machine.drivers.nvidia:
-            return "cuda"
-        return asked or "cpu"
+        if machine.gpus:
+            return next((name for name in asks if name in there), "cpu")
+        return "cuda" if machine.drivers.nvidia else asked or "cpu"
 
     @functools.cached_property
     def usable_gpus(self) -> tuple[Gpu, ...]:
@@ -194,9 +188,8 @@ class Question:
         """A card that no torch ever had kernels for; it is named and set aside."""
         if self.machine.os.system == "macos":
             return gpu.vendor in ("nvidia", "amd", "intel")
-        if gpu.vendor == "intel" and (gpu.arch is None or cpu_arch(self.machine.os.arch or "") == "aarch64"):
-            return True
-        if self._computes_elsewhere(gpu):
+        arm = cpu_arch(self.machine.os.arch or "") == "aarch64"
+        if self._computes_elsewhere(gpu) or (gpu.vendor == "intel" and (arm or gpu.arch is None)):
             return True
         return backend_of(gpu.vendor) is None or ever_supported(gpu, self.facts).kind == "no"
 
@@ -241,6 +234,7 @@ class Question:
 
     @functools.cached_property
     def tegra(self) -> bool:
+        """Is it a Jetson or its kin, whose CUDA comes with the board?"""
         return self.platform == "linux_aarch64" and is_board(self.machine.os, self.sms, self.facts)
 
     @property
@@ -298,11 +292,6 @@ class Question:
         """The JetPack that brings the board's CUDA; without one named, the newest for the board."""
         return next(iter(self.jetpacks), None)
 
-    @functools.cached_property
-    def jetpack_with_wheels(self) -> JetPack | None:
-        """The newest of them that NVIDIA publishes wheels of its own for."""
-        return next((row for row in self.jetpacks if row.torch), None)
-
     def jetpack_of(self, cuda: str | None) -> JetPack | None:
         """The one that brings this CUDA, else the one the board is taken to have."""
         same = (row for row in self.jetpacks if cuda and minor(row.cuda) == minor(cuda))
@@ -311,12 +300,9 @@ class Question:
     @functools.cached_property
     def jetpacks(self) -> list[JetPack]:
         """Those the board may have, newest first: of its CUDA, where that is known."""
-        if not self.tegra:
-            return []
-        rows = self._board_rows
-        if self.board_cuda:
-            rows = [row for row in rows if same_prefix(self.board_cuda, row.cuda)]
-        return sorted(rows, key=lambda row: key(row.cuda), reverse=True)
+        have = self.board_cuda
+        mine = (row for row in self._board_rows if have is None or same_prefix(have, row.cuda))
+        return sorted(mine, key=lambda row: key(row.cuda), reverse=True) if self.tegra else []
 
     @property
     def _board_rows(self) -> list[JetPack]:
@@ -361,31 +347,25 @@ class Question:
 
     @property
     def surroundings(self) -> Surroundings:
-        return Surroundings(
-            system=self.machine.os.system,
-            arch=self.arch,
-            glibc=self.glibc,
-            cpu_features=self.cpu_features,
-            sms=self.sms,
-            tegra=self.tegra,
-            gfxs=tuple(gpu.arch for gpu in self.machine.gpus if isinstance(gpu.arch, Gfx)),
-            wsl=self.machine.os.wsl,
-        )
+        os, known = self.machine.os, (self.glibc, self.cpu_features, self.sms, self.tegra)
+        gfxs = tuple(gpu.arch for gpu in self.machine.gpus if isinstance(gpu.arch, Gfx))
+        return Surroundings(os.system, self.arch, *known, gfxs=gfxs, wsl=os.wsl)
 
     @functools.cached_property
     def possible_hazards(self) -> frozenset[int]:
         """The numbers of the known hazards whose conditions on the machine hold."""
         machine, hazards = self.surroundings, enumerate(self.facts.hazards.hazard)
-        memory = self.memory.setdefault("hazards", {})
-        if machine not in memory:
-            memory[machine] = frozenset(number for number, hazard in hazards if machine_meets(hazard, machine))
-        return memory[machine]  # type: ignore[no-any-return]
+        met = (number for number, hazard in hazards if machine_meets(hazard, machine))
+        return recall(self.memory.setdefault("hazards", {}), machine, lambda: frozenset(met))
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:
-        wish = self.wish
         fields = ("torch", "variant", "cuda", "rocm", "cudnn", "compiler", "python", "build")
-        return tuple(name for name in fields if getattr(wish, name))
+        return tuple(name for name in fields if getattr(self.wish, name))
+
+    def paired_rocm(self, torch: str) -> list[str]:
+        """The releases of ROCm whose maker names this torch."""
+        return [rocm for rocm, row in self.facts.rocm.release.items() if minor(torch) in map(minor, row.torch)]
 
     def cpu_lacks(self, features: tuple[str, ...]) -> bool:
         """True only if it is an x86 CPU and known that one of these features of x86 is missing."""
@@ -396,10 +376,9 @@ class Question:
         """A Python the machine already has that is among these, newest first; ``to_build``: one with headers first."""
         wide = (python for python in self.machine.pythons if "32 bit" not in (python.note or ""))
         newest_first = sorted(wide, key=lambda p: key(p.version), reverse=True)
-        if to_build:
-            # Doctor notes what is amiss with a Python: no headers.
-            newest_first.sort(key=lambda python: python.note is not None)
-        pairs = ((python, version) for python in newest_first for version in versions)
+        # Doctor notes what is amiss with a Python: no headers.
+        best_first = sorted(newest_first, key=lambda python: to_build and python.note is not None)
+        pairs = ((python, version) for python in best_first for version in versions)
         return next((version for python, version in pairs if same_prefix(python.version, version)), None)
 
 
@@ -431,12 +410,11 @@ def check_wish(question: Question) -> None:
     if wish.cuda and wish.rocm:
         raise BadInput("--cuda and --rocm contradict each other", remedy="a torch is built for one of them")
     flavour = question.flavour
-    if flavour and flavour != "cpu":
-        flavours = {row.name for row in facts.wheels.flavour}
-        if flavour not in flavours and not any(flavour.startswith(kind) for kind in ("cu", "rocm", "amd", "xpu")):
-            likest = difflib.get_close_matches(flavour, flavours, n=1)
-            hint = f"did you mean {likest[0]}?" if likest else "flavours look like cu126, rocm6.4 or cpu"
-            raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
+    flavours = {"cpu", *(row.name for row in facts.wheels.flavour)}
+    if flavour and flavour not in flavours and not flavour.startswith(("cu", "rocm", "amd", "xpu")):
+        likest = difflib.get_close_matches(flavour, flavours, n=1)
+        hint = f"did you mean {likest[0]}?" if likest else "flavours look like cu126, rocm6.4 or cpu"
+        raise BadInput(f"no wheel flavour is called {flavour!r}", remedy=hint)
     if wish.compiler is not None:
         check_compiler(wish.compiler)
 

@@ -45,8 +45,7 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
         return asked
     flavours = question.facts.flavours(candidate.torch)
     same = [row for row in flavours if row.cuda and key(row.cuda)[0] == key(candidate.cuda)[0]]
-    official = [row.cudnn for row in same if row.cudnn and serves(row.cudnn)]
-    if official:
+    if official := [row.cudnn for row in same if row.cudnn and serves(row.cudnn)]:
         return ".".join(max(official, key=key).split(".")[:3])
     every = [version for version in question.facts.cudnn.cudnn if not majors or key(version)[0] in majors]
     return max((version for version in every if serves(version, known=True)), key=key, default=None)
@@ -64,15 +63,14 @@ class DecidedBuild(NamedTuple):
 
 
 def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
-    """The settings of the candidate, then what its tree means for them, then those given by hand, then what this
-    machine lacks; its patches last, since they hang on all of it."""
+    """The candidate's settings, its tree's, those by hand, what this machine lacks; patches last: they hang on all."""
     candidate, inputs = assessed.candidate, question.inputs
     backend = BACKENDS[candidate.backend]
     own_archs = _arch_list(candidate, question)
     arch_list = inputs.arch_list if inputs.arch_list and own_archs else own_archs
+    version = f"{candidate.torch}+{flavour_name(candidate.cuda, candidate.rocm)}"
     draft = RecipeDraft(env={**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"})
-    local = flavour_name(candidate.cuda, candidate.rocm)
-    draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{local}", "PYTORCH_BUILD_NUMBER": "1"}
+    draft.env |= {"PYTORCH_BUILD_VERSION": version, "PYTORCH_BUILD_NUMBER": "1"}
     hazards = hazards_met(candidate, question)
     for hazard in hazards:
         _join_flags(draft.env, hazard.env)
@@ -141,10 +139,7 @@ _SAYS_WHERE_CUDNN_IS = ("USE_CUDNN", "CUDNN_ROOT", "CUDNN_LIBRARY", "CUDNN_INCLU
 def _leave_out_absent_cudnn(
     draft: RecipeDraft, candidate: Candidate, cudnn: str | None, question: Question
 ) -> Reason | None:
-    """Where this machine has the planned toolkit and no cuDNN, the build goes without: a loss, and how to have it.
-
-    Where the toolkit itself is still to be had, or was only spoken of (it has no place), cuDNN comes with it.
-    """
+    """Where this machine has the planned toolkit and no cuDNN, the build goes without; a toolkit to come brings it."""
     if candidate.cuda is None or any(name in draft.env for name in _SAYS_WHERE_CUDNN_IS):
         return None
     if question.has_toolkit("cudnn") or not question.machine.cuda_folders(minor(candidate.cuda)):
@@ -163,12 +158,11 @@ def _join_flags(env: dict[str, str], more: dict[str, str]) -> None:
 
 
 def _arch_list(candidate: Candidate, question: Question) -> tuple[str, ...]:
-    listed = BACKENDS[candidate.backend].arch_list(question.gpus)
-    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    if row is None or candidate.cuda is None:
+    listed, cuda = BACKENDS[candidate.backend].arch_list(question.gpus), candidate.cuda or ""
+    if not cuda or (row := question.facts.toolkit(cuda)) is None:
         return listed
     # A name sold with several chips lists them all; nvcc of this toolkit may not know each.
-    emitted = {emits_for(candidate.cuda, sm, question.facts) for sm in question.sms}
+    emitted = {emits_for(cuda, sm, question.facts) for sm in question.sms}
     emittable = {sm.dotted for sm in row.sass}
     targets = {arch for arch in listed if arch in emittable} | {sm.dotted for sm in emitted if sm is not None}
     return tuple(sorted(targets, key=key))
@@ -182,9 +176,7 @@ def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, 
         row, manager = question.distro, question.manager
         own = row is not None and number == str(row.gcc) and not question.machine.compilers
         end = "" if own and manager is not None and "{version}" not in (manager.cxx or "") else f"-{number}"
-        env |= {"CC": f"gcc{end}", "CXX": f"g++{end}"}
-        if candidate.cuda:
-            env["CUDAHOSTCXX"] = f"g++{end}"
+        env |= {"CC": f"gcc{end}", "CXX": f"g++{end}"} | ({"CUDAHOSTCXX": f"g++{end}"} if candidate.cuda else {})
     elif kind == "clang":
         env |= {"CC": f"clang-{version.split('.')[0]}", "CXX": f"clang++-{version.split('.')[0]}"}
     elif kind == "msvc":
@@ -193,17 +185,14 @@ def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, 
 
 def _cpu_settings(candidate: Candidate, question: Question, draft: RecipeDraft) -> None:
     """Kernels for the CPU that is there. setup.py does not forward CXX_AVX2_FOUND, so it goes into a CMake file
-    named by CMAKE_PROJECT_INCLUDE; USE_AVX2 and CPU_CAPABILITY_NAMES would do nothing.
-    """
-    if question.arch != "x86_64" or question.cpu_features is None:
-        return
-    row = microarchitecture(question.machine.cpu.microarchitecture, question.facts)
+    named by CMAKE_PROJECT_INCLUDE; USE_AVX2 and CPU_CAPABILITY_NAMES would do nothing."""
     if question.cpu_lacks(("avx2", "fma")):
         off = ("CXX_AVX2_FOUND", "CXX_AVX512_FOUND", "C_AVX2_FOUND", "C_AVX512_FOUND")
         draft.cmake |= dict.fromkeys(off, "OFF")
-    kind = (candidate.compiler or "").partition("-")[0]
+    row = microarchitecture(question.machine.cpu.microarchitecture, question.facts)
     if row is not None and row.vendor != "generic" and question.cpu_lacks(("avx2",)):
-        march = next((flag for flag in row.flags.get(kind, "").split() if flag.startswith("-march=")), None)
+        flags = row.flags.get((candidate.compiler or "").partition("-")[0], "").split()
+        march = next((flag for flag in flags if flag.startswith("-march=")), None)
         _join_flags(draft.env, {"CFLAGS": march, "CXXFLAGS": march} if march else {})
 
 
@@ -243,28 +232,26 @@ def _choose_pins(candidate: Candidate, question: Question) -> dict[str, str]:
 
 
 def _list_toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:
-    kit: dict[str, str] = {}
-    if candidate.cuda:
-        kit["cuda"] = f"{candidate.cuda}: https://developer.nvidia.com/cuda-toolkit-archive"
-    if cudnn:
-        kit["cudnn"] = f"{cudnn}: {_cudnn_origin(candidate, cudnn, question)}"
-    if candidate.rocm:
-        kit["rocm"] = f"{candidate.rocm}: https://rocm.docs.amd.com/projects/install-on-linux"
+    cuda, rocm, python = candidate.cuda, candidate.rocm, candidate.python
     kind, _, version = (candidate.compiler or "").partition("-")
+    compiler = f"{kind} {version}{_compiler_package(kind, version, question)}" if kind else None
     if kind == "msvc":
         product = f"Visual Studio {visual_studio(version)}, toolset 14.{version.split('.')[1]}"
         place = "https://aka.ms/vs/older-downloads, workload 'Desktop development with C++'"
-        kit["compiler"] = f"MSVC {version} ({product}): {place}"
-    elif kind:
-        kit["compiler"] = f"{kind} {version}{_compiler_package(kind, version, question)}"
-    kit["python"] = f"{candidate.python}: https://www.python.org/downloads (or uv python install {candidate.python})"
-    kit["cmake"] = f"{question.facts.era(candidate.torch).cmake_min or '3.18'} or newer: pip install cmake"
-    if question.machine.os.system == "windows":
-        kit["git"] = "https://git-scm.com, with core.longpaths true"
+        compiler = f"MSVC {version} ({product}): {place}"
     last = last_cudnn(min(question.sms), question.facts) if question.sms else None
-    if last and cudnn and compare(cudnn, last) == 0 and compare(last, "9.20") < 0:
-        kit["cudnn"] += f" ({last} is the last with code for {min(question.sms)})"
-    return kit
+    ends = last and cudnn and compare(cudnn, last) == 0 and compare(last, "9.20") < 0
+    note = f" ({last} is the last with code for {min(question.sms)})" if ends else ""
+    kit = {
+        "cuda": cuda and f"{cuda}: https://developer.nvidia.com/cuda-toolkit-archive",
+        "cudnn": cudnn and f"{cudnn}: {_cudnn_origin(candidate, cudnn, question)}{note}",
+        "rocm": rocm and f"{rocm}: https://rocm.docs.amd.com/projects/install-on-linux",
+        "compiler": compiler,
+        "python": f"{python}: https://www.python.org/downloads (or uv python install {python})",
+        "cmake": f"{question.facts.era(candidate.torch).cmake_min or '3.18'} or newer: pip install cmake",
+        "git": "https://git-scm.com, with core.longpaths true" if question.machine.os.system == "windows" else None,
+    }
+    return {name: text for name, text in kit.items() if text}
 
 
 def _cudnn_origin(candidate: Candidate, cudnn: str, question: Question) -> str:

@@ -1,17 +1,13 @@
 """The register of rules, and the words of the planner. A rule has a stable number, says what it holds in its docstring,
-and refuses with a reason.
+and refuses with a reason; "cannot tell" is a refusal with ``certain=False``. No version number lives in code.
 
 ``R0xx`` the wish · ``R1xx`` accelerator · ``R2xx`` toolchain · ``R3xx`` Python · ``R4xx`` CPU and system ·
-``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
-with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
+``R5xx`` resources. ``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its
+answer about a published wheel depends on, so that one answer serves many: the ``cards`` (with the platform; not the
+wish, the Python or the driver), or the ``system`` (with the wish and the Python; not the cards, the driver or the CPU).
 
-``when`` says which questions a rule concerns at all. ``reads`` says which part of a question its answer about a
-published wheel depends on, so that one answer serves many questions: the ``cards`` (with the platform; not the wish,
-the Python or the driver), or the ``system`` (with the wish and the Python; not the cards, the driver or the CPU).
-
-The words stand in ``sentences.toml``. A name is the code of what is said; where a code has several sentences, a slash
-and a word tell them apart. In braces stand values by their names; ``{c.torch}`` and its like are of the candidate.
-"""
+The words stand in ``sentences.toml``, each under the code of what is said; a slash and a word tell several apart. In
+braces stand values by their names; ``{c.torch}`` and its like are of the candidate."""
 
 import functools
 import operator
@@ -25,7 +21,7 @@ from rekindle.model.document import Part
 from rekindle.model.facts import Hazard
 from rekindle.model.plan import Answer, Change, Reason, Refusal
 from rekindle.plan.candidates import Candidate
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, recall
 
 Check = Callable[[Candidate, Question], Iterable[Refusal]]
 When = Callable[[Question], bool]
@@ -71,11 +67,10 @@ def hazard_refusal(
     hazard: Hazard, what: str, *, rule: str | None = None, certain: bool = True, change: Change | None = None
 ) -> Refusal:
     """A known hazard as a "no", in its own words; with a change, the reason of that one."""
-    reason = f"{change.why}." if change else hazard.text
     return Refusal(
         code=hazard.id,
         what=what,
-        reason=reason,
+        reason=f"{change.why}." if change else hazard.text,
         remedy=hazard.remedy,
         source=hazard.source[0],
         rule=rule,
@@ -86,17 +81,23 @@ def hazard_refusal(
 
 def refusals(candidate: Candidate, question: Question) -> list[Refusal]:
     """Every refusal every rule has for this candidate, in the order of the rules."""
+
+    def concerned() -> dict[Reads | None, list[PlanRule]]:
+        groups: dict[Reads | None, list[PlanRule]] = {}
+        for each in RULES.values():
+            if candidate.answer in each.applies and (each.when is None or each.when(question)):
+                groups.setdefault(each.reads, []).append(each)
+        return groups
+
     said: list[tuple[int, Refusal]] = []
-    for reads, rules in _concerned_rules(candidate.answer, question).items():
+    # The rules for such a way that concern this question, by what they read.
+    for reads, rules in recall(question.cache, ("rules", candidate.answer, len(RULES)), concerned).items():
         if reads is None or not candidate.is_published:
             said += _ask_rules(rules, candidate, question)
             continue
         # What such rules say of a published wheel serves other questions too: all of them are kept together.
-        memory = question.shared[reads]
         key = "refusals", candidate.torch, id(candidate.flavour), None if reads == "cards" else candidate.python
-        if key not in memory:
-            memory[key] = _ask_rules(rules, candidate, question)
-        said += memory[key]
+        said += recall(question.shared[reads], key, functools.partial(_ask_rules, rules, candidate, question))
     return [refusal for _, refusal in sorted(said, key=operator.itemgetter(0))]
 
 
@@ -104,25 +105,13 @@ def _ask_rules(rules: list[PlanRule], candidate: Candidate, question: Question) 
     return [(list(RULES).index(each.number), refusal) for each in rules for refusal in each.check(candidate, question)]
 
 
-def _concerned_rules(answer: Answer, question: Question) -> dict[Reads | None, list[PlanRule]]:
-    """The rules for such a way that concern this question, by what they read."""
-    key = "rules", answer, len(RULES)
-    if key not in question.cache:
-        groups: dict[Reads | None, list[PlanRule]] = {}
-        for each in RULES.values():
-            if answer in each.applies and (each.when is None or each.when(question)):
-                groups.setdefault(each.reads, []).append(each)
-        question.cache[key] = groups
-    return question.cache[key]  # type: ignore[no-any-return]
-
-
 def passes_all(checks: Iterable[Check], candidate: Candidate, question: Question) -> bool:
+    """Does none of these checks refuse it?"""
     return not any(True for check in checks for _ in check(candidate, question))
 
 
 class Sentence(Part, frozen=True, kw_only=True):
-    """``what`` is refused (the candidate where nothing is said), ``remedy`` what would help, ``certain`` as in
-    :class:`Refusal`; ``source`` stands here where it is always the same."""
+    """``what`` is refused (or the candidate), ``remedy`` what would help; ``source`` where it is always the same."""
 
     text: str
     what: str = "{c.name}"
@@ -163,8 +152,7 @@ def refuse(
     departure: bool = False,
     **values: object,
 ) -> Refusal:
-    """The sentence of that name as a "no". ``change``: what would have to change, from what, to what; the sentence is
-    its reason. ``remedy`` where it depends on more than values."""
+    """That sentence as a "no". ``change``: of what, from, to; the sentence is its reason. ``remedy`` beats its own."""
     sentence = load_sentences()[name]
     reason = sentence.text.format(c=candidate, **values)
     if isinstance(change, tuple):

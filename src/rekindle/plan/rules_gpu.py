@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Iterator
-from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
 from rekindle.compat.answer import CompatAnswer
@@ -19,7 +18,7 @@ from rekindle.model.spoken import sentence
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.evidence import arch_syntax, sources_parse
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, recall
 from rekindle.plan.rules import refuse, rule, say
 
 # A driver may be installed or replaced; these say that none could do.
@@ -38,12 +37,10 @@ def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Cove
     flavour = candidate.flavour
     if flavour is None:
         return ()
+    covers = BACKENDS[candidate.backend].covers
+    seen = ((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
     cache = question.cache if candidate.wheel else question.shared["cards"]
-    key = ("coverages", candidate.backend, id(flavour))
-    if key not in cache:
-        covers = BACKENDS[candidate.backend].covers
-        cache[key] = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
-    return cast("tuple[tuple[Gpu, Coverage], ...]", cache[key])
+    return recall(cache, ("coverages", candidate.backend, id(flavour)), lambda: tuple(seen))
 
 
 @rule("R101", "install", reads="cards")
@@ -57,8 +54,7 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
 
 def needs_ptx(candidate: Candidate, question: Question) -> bool:
     """Does the driver have to compile PTX for a card, because the wheel has no machine code for it?"""
-    seen = coverages(candidate, question) if candidate.answer == "install" else ()
-    return any(coverage.kind == "jit" for _, coverage in seen)
+    return candidate.answer == "install" and any(seen.kind == "jit" for _, seen in coverages(candidate, question))
 
 
 @rule("R102", when=lambda question: not question.tegra)
@@ -67,9 +63,7 @@ def driver_serves(candidate: Candidate, question: Question) -> tuple[Refusal, ..
     if candidate.cuda is None:
         return ()
     key = ("driver", candidate.cuda, needs_ptx(candidate, question))
-    if key not in question.cache:
-        question.cache[key] = tuple(_driver_refusals(candidate, question))
-    return cast("tuple[Refusal, ...]", question.cache[key])
+    return recall(question.cache, key, lambda: tuple(_driver_refusals(candidate, question)))
 
 
 def driver_answer(driver: str | None, candidate: Candidate | None, question: Question) -> CompatAnswer:
@@ -122,10 +116,8 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
 @rule("R111", "build")
 def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """nvcc of this toolkit can compile for every card, or for a sibling whose code the card runs."""
-    if candidate.cuda is None:
-        return
-    for gpu, sm in question.sm_cards:
-        answer = compiles_for(candidate.cuda, sm, question.facts, gpu.name or str(sm))
+    for gpu, sm in question.sm_cards if candidate.cuda else ():
+        answer = compiles_for(candidate.cuda or "", sm, question.facts, gpu.name or str(sm))
         if answer.kind == "no":
             side = "newer" if answer.want in toolkits_for(sm, question.facts)[:1] else "older"
             remedy = f"to compile for it, use CUDA {answer.want} or {side}" if answer.want else None
@@ -154,10 +146,9 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
     """The release still compiles for old cards."""
     for gpu, sm in question.sm_cards:
         end = source_end(sm, question.facts)
-        if end is None or (end.torch_last != "none" and compare(candidate.torch, end.torch_last) <= 0):
-            continue
-        most = f", with CUDA {end.cuda_last} at most" if end.cuda_last else ""
-        yield refuse("source-ended-for-arch", candidate, end=end, card=card(gpu), most=most, source=end.source[0])
+        if end is not None and (end.torch_last == "none" or compare(candidate.torch, end.torch_last) > 0):
+            most = f", with CUDA {end.cuda_last} at most" if end.cuda_last else ""
+            yield refuse("source-ended-for-arch", candidate, end=end, card=card(gpu), most=most, source=end.source[0])
 
 
 @rule("R120", "build")
@@ -186,24 +177,21 @@ def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterato
 @rule("R115", when=lambda question: question.tegra)
 def jetpack_offers_cuda(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """On a Jetson the driver comes with JetPack, so only its CUDA versions can run."""
-    if candidate.cuda is None:
-        return
-    for sm in question.sms:
+    for sm in question.sms if candidate.cuda else ():
         offered = jetson_cuda(sm, question.facts)
-        if offered and minor(candidate.cuda) not in offered:
+        if offered and minor(candidate.cuda or "") not in offered:
             yield refuse("jetpack-bound", candidate, sm=sm, offered=", ".join(offered))
 
 
 @rule("R114", "build")
 def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """ROCm of this version knows the cards."""
-    if candidate.rocm is None:
-        return
-    for gfx in question.gfxs:
+    rocm = candidate.rocm or ""
+    for gfx in question.gfxs if rocm else ():
         row = next((row for row in question.facts.rocm.span if row.gfx.name == gfx.name), None)
-        if row is not None and compare(candidate.rocm, row.rocm) < 0:
+        if row is not None and compare(rocm, row.rocm) < 0:
             yield refuse("rocm-cannot-target-arch/old", candidate, row=row, source=row.source[-1])
-        elif row is not None and row.last is not None and compare(candidate.rocm, row.last) > 0:
+        elif row is not None and row.last is not None and compare(rocm, row.last) > 0:
             yield refuse("rocm-cannot-target-arch/new", candidate, row=row, source=row.source[-1])
 
 
@@ -233,9 +221,6 @@ def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refu
 @rule("R118", "build")
 def math_library_has_target(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """ROCm's math libraries have files for the cards; else they must be built too, which few did."""
-    if candidate.rocm is None:
-        return
-    for gfx in question.gfxs:
-        gap = find_gap(gfx, candidate.rocm, "pytorch", question.facts)
-        if gap is not None:
+    for gfx in question.gfxs if candidate.rocm else ():
+        if (gap := find_gap(gfx, candidate.rocm or "", "pytorch", question.facts)) is not None:
             yield refuse("rocm-math-gap", candidate, gap=gap, gfx=gfx, source=gap.source[0])

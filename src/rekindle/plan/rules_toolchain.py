@@ -1,9 +1,7 @@
 """R3xx, R4xx and R5xx: Python, glibc and platforms, memory and disk. R2xx: do the sources, the toolkit and the compiler
-go together? And the known hazards of combinations. What is said first of a candidate stands first here.
-
-Too little memory or disk is a doubt, not a no: fewer jobs, swap or another disk can fix it. Before all rules comes what
-no torch was ever made for (:func:`find_obstacle`), with one clear answer each.
-"""
+go together? And the known hazards of combinations. What is said first of a candidate stands first here. Too little
+memory or disk is a doubt, not a no: fewer jobs, swap or another disk can fix it. Before all rules comes what no torch
+was ever made for (:func:`find_obstacle`), with one clear answer each."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,7 +13,7 @@ from rekindle.compat.libc import Libc, flavour_libc, libc_runs, tools_libc
 from rekindle.compat.resources import build_cost, memory_fits
 from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.model.version import compare, key, matches, minor, reaches
+from rekindle.model.version import compare, key, matches, reaches
 from rekindle.plan.candidates import Candidate, hazards_met, is_cured, python_span, pythons_of, same_python
 from rekindle.plan.question import NARROW, Question
 from rekindle.plan.rules import hazard_refusal, refuse, rule, say
@@ -38,13 +36,10 @@ def find_obstacle(question: Question) -> Reason | None:
 @rule("R301", reads="system", when=lambda question: question.wish.python is not None)
 def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """There is a wheel for the asked Python, or the sources know it."""
-    asked = question.wish.python or ""
-    served = pythons_of(candidate, question)
+    asked, served = question.wish.python or "", pythons_of(candidate, question)
     if any(same_python(asked, version) for version in served):
         return
-    last = question.last_python
-    span = python_span(served)
-    change = None
+    last, span, change = question.last_python, python_span(served), None
     if candidate.python:
         why = f"torch {candidate.torch} is for Python {span}"
         why += f", and Python {last} is the last that runs on {question.machine.os.distro}" if last else ""
@@ -132,14 +127,14 @@ def visual_studio(version: str) -> str:
 
 
 def compiler_problems(compiler: str, candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """What speaks against it: nvcc, the sources, known hazards."""
     kind, _, version = compiler.partition("-")
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
     if version and row is not None and takes_compiler(row, kind, version) is False:
         rows = question.facts.cuda.toolkit
         takes = [v for v in reversed(question.facts.toolkits) if takes_compiler(rows[v], kind, version) is True]
         newer = f", or CUDA {takes[0]} or newer" if takes and compare(takes[0], candidate.cuda or "0") > 0 else ""
-        best = f"{kind}-{newest_compiler(row, kind)}"
-        spoken = compiler.replace("-", " ", 1)
+        best, spoken = f"{kind}-{newest_compiler(row, kind)}", compiler.replace("-", " ", 1)
         if kind == "msvc":
             best = f"the Visual Studio {row.visual_studio} toolset"
             spoken = f"MSVC {version} (Visual Studio {visual_studio(version)})"
@@ -162,14 +157,12 @@ def compiler_problems(compiler: str, candidate: Candidate, question: Question) -
 
 
 def compiler_fits(compiler: str, candidate: Candidate, question: Question) -> bool:
+    """Does nothing speak against it?"""
     return next(compiler_problems(compiler, candidate, question), None) is None
 
 
 def choose_compiler(candidate: Candidate, question: Question) -> str | None:
-    """The compiler to build with: the asked one, one the machine has, or the first proposal without a problem.
-
-    Among equals one that takes the sources as they are comes before one that needs a patch.
-    """
+    """The asked one, one the machine has, or the first proposal that fits; one that needs a patch comes after."""
     wish = question.wish.compiler
     if wish and compiler_fits(wish, candidate, question):
         return wish
@@ -189,9 +182,7 @@ def choose_compiler(candidate: Candidate, question: Question) -> str | None:
     # The nearest to what was asked for: usually the distribution has that one too.
     kind, _, number = wish.partition("-")
     older = [name for name in fitting if name.startswith(f"{kind}-") and compare(name.partition("-")[2], number) <= 0]
-    if older:
-        return max(older, key=lambda name: key(name.partition("-")[2]))
-    return fitting[0] if fitting else None
+    return max(older, key=lambda name: key(name.partition("-")[2]), default=fitting[0] if fitting else None)
 
 
 def _proposed_compilers(candidate: Candidate, question: Question) -> tuple[str, ...]:
@@ -220,20 +211,18 @@ def _first_fitting(names: Iterable[str], candidate: Candidate, question: Questio
 def toolkit_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The sources accept this CUDA."""
     era = question.facts.era(candidate.torch)
-    if candidate.cuda is None or era.cuda_min is None or compare(candidate.cuda, era.cuda_min) >= 0:
-        return
-    yield refuse("cuda-too-old-for-source", candidate, era=era, source=era.source[-1])
+    if candidate.cuda is not None and era.cuda_min is not None and compare(candidate.cuda, era.cuda_min) < 0:
+        yield refuse("cuda-too-old-for-source", candidate, era=era, source=era.source[-1])
 
 
 @rule("R208", "build")
 def toolkit_runs_here(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The toolkit's own programs run on this C library."""
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    if row is None or question.machine.os.system != "linux" or question.tegra:
-        return
-    answer = libc_runs(Libc("glibc", row.glibc), question.libc)
-    if answer.kind == "no":
-        yield refuse("glibc-too-old-for-toolkit", candidate, need=answer.text, source=row.source[-1])
+    if row is not None and question.machine.os.system == "linux" and not question.tegra:
+        answer = libc_runs(Libc("glibc", row.glibc), question.libc)
+        if answer.kind == "no":
+            yield refuse("glibc-too-old-for-toolkit", candidate, need=answer.text, source=row.source[-1])
 
 
 @rule("R202", "build")
@@ -285,24 +274,19 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
     """Somebody official built this torch with this major version of ROCm."""
     if candidate.rocm is None:
         return
-    facts = question.facts
-    flavours = [flavour.rocm for flavour in facts.flavours(candidate.torch) if flavour.rocm]
-    release, rows = minor(candidate.torch), facts.rocm.release.items()
-    named = [version for version, row in rows if any(minor(torch) == release for torch in row.torch)]
-    if not any(key(rocm)[0] == key(candidate.rocm)[0] for rocm in (*flavours, *named)):
-        official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
-        yield refuse("rocm-pair-unproven", candidate, official=official)
+    used = [flavour.rocm for flavour in question.facts.flavours(candidate.torch) if flavour.rocm]
+    known = dict.fromkeys((*used, *question.paired_rocm(candidate.torch)))
+    if not any(key(rocm)[0] == key(candidate.rocm)[0] for rocm in known):
+        yield refuse("rocm-pair-unproven", candidate, official=", ".join(known) or "none that we know")
 
 
 @rule("R206", "build")
 def cuda_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """Official builds of this release used the same major version of CUDA, or it is known to build with this one."""
-    tried = question.facts.sources.evidence
-    if candidate.cuda is None or any(
-        matches(candidate.torch, row.torch) and matches(candidate.cuda, row.cuda) for row in tried
-    ):
+    if candidate.cuda is None:
         return
-    used = [flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda]
-    if used and not any(key(cuda)[0] == key(candidate.cuda)[0] for cuda in used):
-        official = ", ".join(sorted(set(used), key=key))
-        yield refuse("cuda-pair-unproven", candidate, major=key(candidate.cuda)[0], official=official)
+    major, rows = key(candidate.cuda)[0], question.facts.sources.evidence
+    used = {flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda}
+    tried = any(matches(candidate.torch, row.torch) and matches(candidate.cuda, row.cuda) for row in rows)
+    if used and not tried and not any(key(cuda)[0] == major for cuda in used):
+        yield refuse("cuda-pair-unproven", candidate, major=major, official=", ".join(sorted(used, key=key)))

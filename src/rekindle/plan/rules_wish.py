@@ -1,25 +1,26 @@
 """R0xx: where a candidate departs from what was asked for. Each is a change, not an obstacle."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from rekindle.compat.toolkit import cudnn_floor, last_cudnn
 from rekindle.model.plan import Refusal
 from rekindle.model.version import flavour_name, key, minor, same_prefix
+from rekindle.plan import rules_gpu
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import Check, passes_all, refuse, rule
-from rekindle.plan.rules_gpu import (
-    card,
-    driver_serves,
-    jetpack_offers_cuda,
-    rocm_knows_target,
-    sources_take_arch,
-    toolkit_targets_cards,
-)
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
 
+# Could a toolkit itself build this torch for these cards?
+_CHECKS: dict[str, tuple[Check, ...]] = {
+    "cuda": (
+        *(rules_gpu.toolkit_targets_cards, rules_gpu.sources_take_arch, toolkit_is_new_enough),
+        *(rules_gpu.driver_serves, rules_gpu.jetpack_offers_cuda),
+    ),
+    "rocm": (rules_gpu.rocm_knows_target,),
+}
 _NEEDS = {"cuda": "needs CUDA", "rocm": "needs ROCm", "xpu": "needs the XPU wheels", "cpu": "runs torch on the CPU"}
 
 
@@ -47,14 +48,12 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
         yield _departure("variant", asked, offered or "built from source")
 
 
-def _toolkit_is_kept(
-    kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, built: Candidate, checks: Iterable[Check]
-) -> Iterator[Refusal]:
+def _toolkit_is_kept(kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The toolkit is the asked one; or a wheel brings one of its major version, where the asked one could itself build
-    this torch for these cards (``built`` passes the ``checks``): then a wheel beside it disturbs nothing."""
+    this torch for these cards: then a wheel beside it disturbs nothing."""
     asked: str = getattr(question.wish, kind)
     if question.backend != kind:
-        cards = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
+        cards = ", ".join(map(rules_gpu.card, question.usable_gpus)) or "a machine without a GPU"
         needs, change = f"which {_NEEDS[question.backend]}", (kind, asked, None)
         yield refuse(f"{kind}-not-as-asked/vendor", None, asked=asked, cards=cards, needs=needs, change=change)
         return
@@ -63,7 +62,8 @@ def _toolkit_is_kept(
     if offered is not None and (same_prefix(offered, asked) or same_prefix(asked, offered)):
         return
     brings_own = candidate.answer != "build" and question.flavour is None
-    if brings_own and offered and key(offered)[0] == key(asked)[0] and passes_all(checks, built, question):
+    built = replace(candidate, answer="build", flavour=None, **dict[str, Any]({kind: asked}))
+    if brings_own and offered and key(offered)[0] == key(asked)[0] and passes_all(_CHECKS[kind], built, question):
         return
     yield _departure(kind, asked, offered)
 
@@ -71,27 +71,19 @@ def _toolkit_is_kept(
 @rule("R003", when=lambda question: question.wish.cuda is not None)
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
-    checks = (toolkit_targets_cards, sources_take_arch, toolkit_is_new_enough, driver_serves, jetpack_offers_cuda)
-    built = replace(candidate, answer="build", flavour=None, cuda=question.wish.cuda)
-    yield from _toolkit_is_kept("cuda", candidate, question, built, checks)
+    yield from _toolkit_is_kept("cuda", candidate, question)
 
 
 @rule("R004", when=lambda question: question.wish.cudnn is not None)
 def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The asked cuDNN has code for the cards."""
-    asked = question.wish.cudnn or ""
+    asked, era = question.wish.cudnn or "", question.facts.era(candidate.torch)
     floor = cudnn_floor(asked, candidate.cuda, question.facts) if candidate.cuda else None
-    if floor is None:
-        return
-    majors = question.facts.era(candidate.torch).cudnn_major
-    if candidate.answer == "build" and majors and key(asked)[0] not in majors:
-        accepted = " or ".join(map(str, majors))
-        source = question.facts.era(candidate.torch).source[0]
-        change = ("cudnn", asked, f"{max(majors)}.x")
-        yield refuse("cudnn-not-for-source", candidate, asked=asked, wanted=accepted, source=source, change=change)
-        return
     oldest = min(question.sms, default=None)
-    if oldest is not None and oldest < floor.oldest:
+    if floor is not None and candidate.answer == "build" and era.cudnn_major and key(asked)[0] not in era.cudnn_major:
+        wanted, change = " or ".join(map(str, era.cudnn_major)), ("cudnn", asked, f"{max(era.cudnn_major)}.x")
+        yield refuse("cudnn-not-for-source", candidate, asked=asked, wanted=wanted, source=era.source[0], change=change)
+    elif floor is not None and oldest is not None and oldest < floor.oldest:
         last = last_cudnn(oldest, question.facts)
         name, change = "cudnn-lacks-arch/asked", ("cudnn", asked, f"<={last}")
         yield refuse(
@@ -103,5 +95,4 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
 def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
 
-    built = replace(candidate, answer="build", flavour=None, rocm=question.wish.rocm)
-    yield from _toolkit_is_kept("rocm", candidate, question, built, (rocm_knows_target,))
+    yield from _toolkit_is_kept("rocm", candidate, question)

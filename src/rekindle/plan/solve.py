@@ -1,8 +1,6 @@
-"""The planner: filter axis by axis, keep every refusal, take the cheapest way that is left.
-
-``make_plan`` is pure: the same machine, wish and facts give the same plan. A GPU nothing can serve is set aside
-and named, never silently dropped. ``why_not`` tells of a value that the plan does not propose what was kept about it.
-"""
+"""The planner: filter axis by axis, keep every refusal, take the cheapest way that is left. ``make_plan`` is pure: the
+same machine, wish and facts give the same plan. A GPU nothing can serve is set aside and named, never silently dropped.
+``why_not`` tells of a value that the plan does not propose what was kept about it."""
 
 import copy
 import itertools
@@ -20,22 +18,9 @@ from rekindle.model.graft import GraftRow
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine
 from rekindle.model.plan import Answer, Considered, Plan, Reason, WhyNot, Wish
 from rekindle.model.version import compare, key, minor
-from rekindle.plan.assess import (
-    BUILD_AS_ASKED,
-    GroupPlan,
-    PlanOutcome,
-    assess,
-    assessed_builds,
-    releases_behind,
-)
-from rekindle.plan.candidates import (
-    Assessed,
-    HouseWheel,
-    buildable_releases,
-    hazards_of,
-    house_candidates,
-    official_wheels,
-)
+from rekindle.plan import candidates
+from rekindle.plan.assess import PRICES, GroupPlan, PlanOutcome, assess, assessed_builds, releases_behind
+from rekindle.plan.candidates import Assessed, HouseWheel
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.grafts import graft_candidates
 from rekindle.plan.question import BuildInputs, PlanMemory, Question, check_wish
@@ -96,9 +81,8 @@ def make_plans(
         possible = [(number, facts.hazards.hazard[number]) for number in question.possible_hazards]
         met = frozenset(number for number, row in possible if row.cpu_lacks and (row.effect != "warns" or row.flavour))
         size = (question.arch, cpu.threads, cpu.cores)
-        same = (
-            outcome for kind, hazards, outcome in judged if kind == size and not _may_change(hazards ^ met, outcome)
-        )
+        of_size = ((hazards, outcome) for kind, hazards, outcome in judged if kind == size)
+        same = (outcome for hazards, outcome in of_size if not _may_change(hazards ^ met, outcome))
         if (verdict := next(same, None)) is None:
             verdict = _judge_question(question)
             judged.append((size, met, verdict))
@@ -113,7 +97,7 @@ def _may_change(hazards: frozenset[int], outcome: PlanOutcome) -> bool:
     if outcome.nearest or len(question.machine.gpus) > 1 or any(rows[number].concerns != "wheel" for number in hazards):
         return bool(hazards)
     seen = (assessed.candidate for assessed in (*outcome.wheels, *outcome.grafts)) if hazards else ()
-    return any(number in hazards for candidate in seen for number, _ in hazards_of(candidate, question))
+    return any(number in hazards for candidate in seen for number, _ in candidates.hazards_of(candidate, question))
 
 
 def _judge_question(
@@ -126,7 +110,7 @@ def _judge_question(
         return outcome
     # Without any way; or where it takes a build or a graft, and a newer system alone would give a wheel.
     if best is None or any({no.code for no in wheel.refusals} == {"glibc-too-old"} for wheel in outcome.wheels):
-        outcome.nearest = find_nearest(question)[: _NEAR if best is None else 1]
+        outcome.nearest = list(itertools.islice(find_nearest(question), _NEAR if best is None else 1))
     return outcome
 
 
@@ -142,11 +126,8 @@ def solve(
         return PlanOutcome(question, builds=_find_builds(question))
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
     shared = driver_answer(None, None, question) if len(question.gpus) > 1 and question.backend == "cuda" else None
-    clash = None
-    if shared is not None and shared.kind == "no":
-        clash = Reason(code=shared.code, text=shared.text, source=shared.source)
-    hopeless = clash is not None and not question.wish.build
-    outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
+    clash = Reason(code=shared.code, text=shared.text, source=shared.source) if shared and shared.kind == "no" else None
+    outcome = PlanOutcome(question) if clash and not question.wish.build else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
     groups: list[ServedCards] = []
@@ -195,8 +176,7 @@ def _choose_group(groups: list[ServedCards], outcome: PlanOutcome, question: Que
 
 
 def _holds_others_back(groups: list[ServedCards], outcome: PlanOutcome) -> bool:
-    """Would most cards have a better torch without one? Without one that can only drive a screen, or where serving all
-    takes a build whose libraries may lack a card, and the others have a wheel."""
+    """Would most have a better torch without one that only drives a screen, or that makes it a build in doubt?"""
     best, question = outcome.best, outcome.question
     if question.wish.serve == "all":
         return False
@@ -216,16 +196,12 @@ def _newness(outcome: PlanOutcome) -> tuple[bool, tuple[int, ...]]:
     return best is not None and best.candidate.answer == "install", key(best.candidate.torch) if best else ()
 
 
-def find_nearest(question: Question) -> list[tuple[str, Assessed]]:
+def find_nearest(question: Question) -> Iterator[tuple[str, Assessed]]:
     """The nearest things that work: with less asked for, another driver or C library, or without the GPU."""
-    nearest: list[tuple[str, Assessed]] = []
     for why, machine, wish in _easier_questions(question):
         other = question.ask_about(machine, wish)
         if find_obstacle(other) is None and (best := _assess_all(other, ()).best) is not None:
-            nearest.append((why, best))
-            if len(nearest) == _NEAR:
-                break
-    return nearest
+            yield why, best
 
 
 def _easier_questions(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
@@ -252,50 +228,45 @@ def _is_worth_telling(cards: tuple[Gpu, ...], way: Assessed, chosen: PlanOutcome
     """A group of cards that the plan leaves out, or one that could have a better torch without the others."""
     if chosen.unserved:
         return any(gpu in chosen.unserved for gpu in cards)
-    best = chosen.best
-    if best is None:
+    if chosen.best is None:
         return True
-    newer = compare(way.candidate.torch, best.candidate.torch) > 0
-    return newer or (way.candidate.answer == "install" and best.candidate.answer != "install")
+    ours, best = way.candidate, chosen.best.candidate
+    return compare(ours.torch, best.torch) > 0 or (ours.answer == "install" and best.answer != "install")
 
 
 def _driver_for(outcome: PlanOutcome) -> str | None:
-    best, question = outcome.best, outcome.question
-    if best is None or best.candidate.cuda is None:
-        return None
-    return wanted_driver(best.candidate.cuda, question.sms, question.side, question.facts)
+    question, cuda = outcome.question, outcome.best.candidate.cuda if outcome.best else None
+    return wanted_driver(cuda, question.sms, question.side, question.facts) if cuda else None
 
 
 def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | GraftRow]) -> PlanOutcome:
-    outcome = PlanOutcome(question)
     wheels = [each for each in wheelhouse if isinstance(each, HouseWheel)]
     grafts = [each for each in wheelhouse if isinstance(each, GraftRow)]
-    outcome.wheels = _assess_wheels(question)
-    outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheels, question)]
+    outcome = PlanOutcome(question, _assess_wheels(question))
+    outcome.wheels += [assess(candidate, question) for candidate in candidates.house_candidates(wheels, question)]
     fitting = [wheel for wheel in outcome.wheels if wheel.feasible]
     torches = [wheel.candidate.torch for wheel in fitting]
-    cheapest = min((wheel.cost for wheel in fitting), default=BUILD_AS_ASKED)
+    cheapest = min((wheel.cost for wheel in fitting), default=PRICES["build_as_asked"])
     # A build is worth naming beside wheels of which none keeps the asked torch, and beside those that are years behind.
     moved = question.torch is not None and not any(map(question.wants_torch, torches))
     dated = question.torch is None and all(releases_behind(torch, question) > _HELD_BACK for torch in torches)
-    if question.wish.build or cheapest >= BUILD_AS_ASKED or moved or dated:
+    if question.wish.build or cheapest >= PRICES["build_as_asked"] or moved or dated:
         outcome.builds = _find_builds(question)
-        outcome.grafts = [assess(candidate, question) for candidate in graft_candidates(question, grafts)]
+        outcome.grafts += [assess(candidate, question) for candidate in graft_candidates(question, grafts)]
     return outcome
 
 
 def _assess_wheels(question: Question) -> list[Assessed]:
     """Newest first. Where no torch is asked for and one fits perfectly, only its neighbours are looked at too."""
     wheels: list[Assessed] = []
-    stop_at: int | None = None
-    for candidate in official_wheels(question):
+    stop_at = 0
+    for candidate in candidates.official_wheels(question):
         place = question.facts.minors[minor(candidate.torch)]
-        if stop_at is not None and place < stop_at:
+        if place < stop_at:
             break
-        assessed = assess(candidate, question, brief=not question.asked)
-        wheels.append(assessed)
-        if stop_at is None and question.torch is None and assessed.feasible and assessed.cost == 0:
-            stop_at = place - _NEIGHBOURS
+        wheels.append(assess(candidate, question, brief=not question.asked))
+        if not stop_at and question.torch is None and wheels[-1].feasible and wheels[-1].cost == 0:
+            stop_at = max(0, place - _NEIGHBOURS)
     return wheels
 
 
@@ -308,28 +279,24 @@ def _builds_with_kit(question: Question) -> list[Assessed]:
             builds.append(first)
         # Of a pair that nobody official made, there may be an older one that somebody did.
         usual = [each for each in builds if all(doubt.code not in _ODD_PAIRS for doubt in each.doubts)]
-        if sum(assessed.feasible for assessed in usual) >= 2 * _ENOUGH_BUILDS:
-            break
-        if first is not None and first.feasible and not first.changes and not first.doubts:
+        as_asked = first is not None and first.feasible and not first.changes and not first.doubts
+        if as_asked or sum(assessed.feasible for assessed in usual) >= 2 * _ENOUGH_BUILDS:
             break
     return builds
 
 
 def _find_builds(question: Question) -> list[Assessed]:
     """The first feasible builds, nearest to the wish first; stops early, since a build is a build."""
-    builds: list[Assessed] = []
-    feasible = 0
-    wanted = set(question.wanted_releases)
     if question.machine.os.system == "macos":
-        return builds
-    asked_kit = question.wish.cuda or question.wish.rocm
-    if question.torch is None and asked_kit:
-        builds += _builds_with_kit(question)
-    for version in buildable_releases(question):
-        if feasible >= _ENOUGH_BUILDS and version not in wanted:
+        return []
+    wish, free = question.wish, question.torch is None
+    builds = _builds_with_kit(question) if free and (wish.cuda or wish.rocm) else []
+    feasible = 0
+    for version in candidates.buildable_releases(question):
+        if feasible >= _ENOUGH_BUILDS and version not in question.wanted_releases:
             break
         built = all(anybody_built(version, sm, question.machine.os.system, question.facts) for sm in question.sms)
-        if feasible and question.torch is None and not built:
+        if feasible and free and not built:
             continue  # one untried release is enough; look for one that somebody compiled
         passed = 0
         for assessed in assessed_builds(question, (version,)):
@@ -337,19 +304,16 @@ def _find_builds(question: Question) -> list[Assessed]:
             if not assessed.feasible:
                 continue
             passed += 1
-            if not assessed.changes and not assessed.doubts and _is_supported(assessed, question):
+            if not assessed.changes and not assessed.doubts and not (free and assessed.is_untried):
                 return builds
             if passed >= _ENOUGH_BUILDS:
                 break
         feasible += passed
-        if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(build, question) for build in builds if build.feasible):
+        if feasible >= 3 * _ENOUGH_BUILDS and any(
+            not (free and build.is_untried) for build in builds if build.feasible
+        ):
             break
     return builds
-
-
-def _is_supported(assessed: Assessed, question: Question) -> bool:
-    """Somebody compiled it, or it is the very release that was asked for."""
-    return not assessed.is_untried or question.torch is not None
 
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")
@@ -377,9 +341,8 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     assessed.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
     proposed = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "") if plan.torch else None
     same = operator.attrgetter("answer", "torch", "variant", "cuda", "rocm", "python")
-    ways = {each.candidate.answer for each in assessed if each.feasible and not each.changes}
-    if find_obstacle(asked) is not None or asked.cards_are_hopeless:
-        ways = set()
+    blocked = find_obstacle(asked) is not None or asked.cards_are_hopeless
+    ways = {each.candidate.answer for each in assessed if each.feasible and not each.changes and not blocked}
     return WhyNot(
         asked=f"{axis}={value}",
         possible=bool(ways),
@@ -398,7 +361,7 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
 
 
 def _assess_every_way(question: Question, *, with_builds: bool) -> list[Assessed]:
-    wheels = [assess(candidate, question) for candidate in official_wheels(question)]
+    wheels = [assess(candidate, question) for candidate in candidates.official_wheels(question)]
     wheels += [assess(candidate, question) for candidate in graft_candidates(question)]
     if not with_builds or question.machine.os.system == "macos":
         return wheels

@@ -1,8 +1,6 @@
-"""The plan for spark, the miniature: the same document as for torch, decided from the same machine.
-
-CUDA is planned only where it will work: a toolkit whose nvcc is there, a host compiler it accepts, and
-architectures it can emit. Everything else is said in ``because``.
-"""
+"""The plan for spark, the miniature: the same document as for torch, decided from the same machine. CUDA is planned
+only where it will work: a toolkit whose nvcc is there, a host compiler it accepts, and architectures it can emit.
+Everything else is said in ``because``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,10 +10,6 @@ from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason
 from rekindle.model.version import flavour_name
 from rekindle.plan.rules import say
 from rekindle.plan.supply import drop_names
-
-MINUTES = (1, 2)
-DISK_GIB = 0.2
-MEMORY_GIB = 1.0
 
 
 def plan_spark(
@@ -30,17 +24,15 @@ def plan_spark(
     settings: Mapping[str, str] | None = None,
     patches: tuple[str, ...] = (),
 ) -> Plan:
-    """``cuda`` is the toolkit to use, if any, and ``emits`` what it can compile for, of which ``archs`` are wanted
-    (default: the machine's own cards). ``settings`` by hand win over what is planned; ``patches`` are what the tools
-    here need."""
+    """``cuda`` is the toolkit to use, which can compile for ``emits``; ``archs`` of these are wanted (default: the
+    machine's own cards). ``settings`` by hand win over what is planned."""
     archs = (archs or choose_archs(machine, emits)) if cuda else ()
     if cuda and archs:
         has_card = any(isinstance(gpu.arch, Sm) for gpu in machine.gpus)
         whose = "this machine's GPU" if has_card else "no GPU is here, so the oldest and newest it can emit"
         about_cuda = say("spark-with-cuda", cuda=cuda.version, archs=", ".join(archs), whose=whose)
     else:
-        why = why_no_cuda or "No CUDA toolkit with nvcc was found: CPU only."
-        about_cuda = Reason(code="spark-cpu-only", text=why)
+        about_cuda = Reason(code="spark-cpu-only", text=why_no_cuda or "No CUDA toolkit with nvcc was found: CPU only.")
     env = {"USE_CUDA": "1" if archs else "0"}
     used = cuda.version if archs and cuda else None
     if archs:
@@ -63,9 +55,9 @@ def plan_spark(
             env=env,
             asserts=drop_names(asserts, settings or ()),
             patches=patches,
-            disk_gib=DISK_GIB,
-            memory_gib=MEMORY_GIB,
-            minutes=MINUTES,
+            disk_gib=0.2,
+            memory_gib=1.0,
+            minutes=(1, 2),
         ),
         os=PlannedFor(system=machine.os.system, arch=machine.os.arch) if machine.os.arch else None,
     )

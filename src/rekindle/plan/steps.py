@@ -45,8 +45,7 @@ def _torch_request(candidate: Candidate, flavour: Flavour, question: Question) -
     if flavour.publisher == "jetson":
         why = f"a wheel for JetPack with CUDA {candidate.cuda}"
         return Request(name="torch", version=candidate.torch, index=flavour.index, url=flavour.url, why=why)
-    python, platform = candidate.python, question.platform
-    default = question.facts.is_pypi_default(candidate.torch, flavour.name, platform, python)
+    default = question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform, candidate.python)
     local = "" if default else f"+{flavour.name}"
     if flavour.publisher == "amd":
         targets = tuple(f"device-{gfx.name}" for gfx in question.gfxs)
@@ -58,8 +57,7 @@ def _torch_request(candidate: Candidate, flavour: Flavour, question: Question) -
             page = _STABLE.replace("/torch_stable", f"/{flavour.name}/torch_stable")
             return Request(name="torch", version=candidate.torch, links=page, why=why)
         return Request(name="torch", version=candidate.torch + local, links=_STABLE, why=why)
-    index = flavour.index if local else None
-    return Request(name="torch", version=candidate.torch + local, index=index, why=why)
+    return Request(name="torch", version=candidate.torch + local, index=flavour.index if local else None, why=why)
 
 
 def _companion_requests(
@@ -96,8 +94,7 @@ def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
     if question.idle_gpus and all(gpu.how == "kfd" for gpu in amd):  # HIP counts them in the kernel's order
         env["HIP_VISIBLE_DEVICES"] = ",".join(str(n) for n, gpu in enumerate(amd) if gpu not in question.idle_gpus)
     cuda, flavour = assessed.candidate.cuda, assessed.candidate.flavour
-    cudnn = flavour.cudnn if flavour else None
-    lacking = (cudnn_covers(cudnn, cuda, sm, question.facts) for sm in question.sms)
+    lacking = (cudnn_covers(flavour.cudnn if flavour else None, cuda, sm, question.facts) for sm in question.sms)
     if any(answer.kind == "partly" for answer in lacking):
         env[CUDNN_SWITCH] = "off"
     return env
@@ -106,8 +103,8 @@ def lasting_env(assessed: Assessed, question: Question) -> dict[str, str]:
 def install_steps(requests: tuple[Request, ...], env: dict[str, str], python: str | None, system: str) -> list[Step]:
     """Variables to keep, then one pip command per index."""
     pip = (*interpreter_words(python, system), "-m", "pip", "install")
-    keep = [Step(kind="keep", env=env)] if env else []
-    return [*keep, *(Step(kind="run", argv=(*pip, *words)) for words in pip_arguments(requests))]
+    steps = [Step(kind="run", argv=(*pip, *words)) for words in pip_arguments(requests)]
+    return [Step(kind="keep", env=env), *steps] if env else steps
 
 
 def interpreter_words(python: str | None, system: str) -> tuple[str, ...]:
@@ -131,8 +128,7 @@ def front_end(torch: str, facts: Facts) -> FrontEndRow:
 
 
 def cudnn_package(candidate: Candidate, cudnn: str | None, question: Question) -> str | None:
-    """The package that brings this cuDNN with its headers into the environment; None where it is there already (a
-    machine that has one, a board) and where the index has none."""
+    """The package that brings this cuDNN with headers; None where it is there already, or the index has none."""
     if candidate.cuda is None or cudnn is None or question.tegra or question.has_toolkit("cudnn"):
         return None
     for row in question.facts.cudnn.package:
@@ -144,8 +140,7 @@ def cudnn_package(candidate: Candidate, cudnn: str | None, question: Question) -
 
 def _cudnn_steps(candidate: Candidate, cudnn: str | None, question: Question) -> list[Step]:
     """Its library goes by its full name only in the package; CMake looks for the short one."""
-    package = cudnn_package(candidate, cudnn, question)
-    if package is None or cudnn is None:
+    if (package := cudnn_package(candidate, cudnn, question)) is None or cudnn is None:
         return []
     folder = f".venv/lib/python{candidate.python}/site-packages/nvidia/cudnn"
     return [
@@ -185,27 +180,25 @@ def build_steps(
         if release and (home := toolkit_folder(name, release, question)):
             steps.append(Step(kind="set", env={variable: home}))
     if blas_folder is not None:
-        folder = ".venv" if blas_folder == "." else f".venv/{blas_folder}"
-        steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/{folder}"}))
+        steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/.venv/{blas_folder}".removesuffix("/.")}))
     if recipe.cmake:
         lines = tuple(cache_line(name, value) for name, value in recipe.cmake.items())
         steps.append(Step(kind="write", folder="rekindle-settings.cmake", argv=lines))
         steps.append(Step(kind="set", env={"CMAKE_PROJECT_INCLUDE": f"{HERE}/rekindle-settings.cmake"}))
-    steps.append(Step(kind="set", env=recipe.env))
-    steps.append(Step(kind="run", argv=front_end(candidate.torch, question.facts).command))
-    steps.append(Step(kind="install-built", folder="dist"))
-    return steps
+    build = Step(kind="run", argv=front_end(candidate.torch, question.facts).command)
+    return [*steps, Step(kind="set", env=recipe.env), build, Step(kind="install-built", folder="dist")]
 
 
 def toolkit_folder(kind: str, version: str, question: Question) -> str | None:
     """Where this very toolkit is, or its maker's installer puts it; None for a ROCm that is nowhere on Windows."""
-    for kit in question.machine.toolkits:
-        if kit.kind == kind and kit.path is not None and same_prefix(kit.version or "0", version):
-            return kit.path
-    if question.machine.os.system == "windows":
-        windows = f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{minor(version)}"
-        return windows if kind == "cuda" else None
-    return f"/usr/local/cuda-{minor(version)}" if kind == "cuda" else "/opt/rocm"
+    kits = (kit for kit in question.machine.toolkits if kit.kind == kind and same_prefix(kit.version or "0", version))
+    if here := next((kit.path for kit in kits if kit.path is not None), None):
+        return here
+    windows = question.machine.os.system == "windows"
+    if kind != "cuda":
+        return None if windows else "/opt/rocm"
+    place = "C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v" if windows else "/usr/local/cuda-"
+    return place + minor(version)
 
 
 def _pip_step(*words: str) -> Step:

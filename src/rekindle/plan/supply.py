@@ -1,18 +1,10 @@
 """Where the libraries of a build come from: linear algebra, and the third parties of a tree without its submodules."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rekindle.compat.resources import (
-    from_index,
-    install_line,
-    losses_of,
-    manager_of,
-    needs_for,
-    packages_of,
-    settings_of,
-)
+from rekindle.compat import resources
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason, Step, Wish
 from rekindle.model.supply import ThirdParty
@@ -44,21 +36,21 @@ def settle_third_parties(
     draft: RecipeDraft, rows: Sequence[ThirdParty], candidate: Candidate, machine: Machine
 ) -> None:
     """The settings, packages and losses that these ``rows`` mean: the third parties that are no submodules."""
-    needs = needs_for(candidate.torch)
+    every = (*resources.needs_for(candidate.torch), *rows)
     if machine.os.system == "linux":
-        draft.packages = packages_of((*needs, *rows), manager_of(machine.os.distro))
+        draft.packages = resources.packages_of(every, resources.manager_of(machine.os.distro))
     if not rows:
         return
-    settings = settings_of((*needs, *rows), candidate.backend)
+    settings = resources.settings_of(every, candidate.backend)
     # What a card or a board rules out stays out.
     settings = {name: value for name, value in settings.items() if (draft.env.get(name), value) != ("0", "1")}
     draft.env |= settings
     draft.asserts = drop_names(draft.asserts, settings)
-    fetched = [(row.name, row.index) for row in from_index(rows, candidate.backend) if row.index]
-    for name, index in fetched:
-        page = f"https://pypi.org/project/{index.package}/{index.version}"
-        text = f"{index.version}: {page} ({index.file} sha256:{index.sha256}), fetched with the sources"
-        draft.toolchain[name] = text
+    for row in resources.from_index(rows, candidate.backend):
+        if (index := row.index) is not None:
+            page = f"https://pypi.org/project/{index.package}/{index.version}"
+            text = f"{index.version}: {page} ({index.file} sha256:{index.sha256}), fetched with the sources"
+            draft.toolchain[row.name] = text
     if "BLAS" in settings:
         # Which LAPACK it was follows from the BLAS; that there is one is asserted of every build.
         draft.asserts = drop_names(draft.asserts, ("LAPACK",))
@@ -66,12 +58,12 @@ def settle_third_parties(
         # MKL comes by pip; a BLAS of the system makes that superfluous.
         draft.pins = drop_names(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
     draft.pins |= {name: pin for row in rows for name, pin in row.pins.items()}
-    draft.losses = tuple(dict.fromkeys((*draft.losses, *losses_of(rows, candidate.backend))))
+    draft.losses = tuple(dict.fromkeys((*draft.losses, *resources.losses_of(rows, candidate.backend))))
 
 
 def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin: str) -> Reason:
     """How many come from where."""
-    fetched = from_index(rows, candidate.backend)
+    fetched = resources.from_index(rows, candidate.backend)
     left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
     pins = ", ".join(row.index.pin for row in fetched if row.index)
     which = fetched[0].name if len(fetched) == 1 else len(fetched)
@@ -80,34 +72,24 @@ def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin:
     return say("third-parties-from-system", ours=ours, by_pip=by_pip, left=left, origin=origin)
 
 
-def needed_third_parties(rows: Sequence[ThirdParty], candidate: Candidate) -> Iterator[Reason]:
-    """A warning for each that this build cannot do without."""
-    for row in rows:
-        if candidate.backend in row.stops:
-            yield say("third-party-needed", row=row, why=row.stops[candidate.backend], source=row.source[0])
-
-
 def supplied_steps(candidate: Candidate, packages: Sequence[str], question: Question) -> list[Step]:
     """Packages of the system, then ``up``: filling such a tree by hand is not for people."""
     machine, wish = question.machine, question.wish
     words = ["rekindle", "up", "--build", "--from", question.inputs.origin, "--torch", candidate.torch]
     words += asked_by_hand(machine, wish, candidate)
-    for name, value in dict(wish.settings).items():
-        words += ["--set", f"{name}={value}"]
-    steps = [Step(kind="run", argv=tuple(words))]
-    manager = manager_of(machine.os.distro) if machine.os.system == "linux" else None
+    words += [word for name, value in dict(wish.settings).items() for word in ("--set", f"{name}={value}")]
+    lines = [words]
+    manager = resources.manager_of(machine.os.distro) if machine.os.system == "linux" else None
     if manager and packages:
-        steps.insert(0, Step(kind="run", argv=tuple(install_line(packages, manager, root=False).split())))
-    return steps
+        lines.insert(0, resources.install_line(packages, manager, root=False).split())
+    return [Step(kind="run", argv=tuple(line)) for line in lines]
 
 
 def asked_by_hand(machine: Machine, wish: Wish, candidate: Candidate) -> list[str]:
     """The words of ``up`` for hardware that was described and is not looked up, and for what the wish names: without
     them ``up`` would plan for the machine it runs on. A toolkit gets the version that the plan chose."""
-    words: list[str] = []
-    for gpu in machine.gpus:
-        if gpu.how == "given" and (name := str(gpu.arch) if gpu.arch else gpu.name):
-            words += ["--gpu", name]
+    given = [str(gpu.arch or gpu.name or "") for gpu in machine.gpus if gpu.how == "given"]
+    words = [word for name in filter(None, given) for word in ("--gpu", name)]
     if machine.cpu.cores is None:  # nobody looked: it was described
         words += ["--gpu", "none"] if machine.no_gpu else []
         words += ["--cpu", machine.cpu.microarchitecture] if machine.cpu.microarchitecture else []
@@ -119,9 +101,7 @@ def asked_by_hand(machine: Machine, wish: Wish, candidate: Candidate) -> list[st
 
 class Blas(NamedTuple):
     """``name`` steers the build and is checked after configure, ``pins`` come from pip, ``where`` is for people.
-
-    ``prefix`` is a folder below the environment that CMake must search; None where the library is the system's.
-    """
+    ``prefix`` is a folder below the environment that CMake must search; None where the library is the system's."""
 
     name: str
     pins: dict[str, str]
@@ -141,5 +121,5 @@ def plan_blas(question: Question) -> Blas:
     if not own_openblas and question.manager is not None:
         blas = next(row for row in question.facts.supply.need if row.settings.get("BLAS") == "OpenBLAS")
         install = "apt install" if question.manager.name == "apt" else question.manager.install
-        where += f": {install} {' '.join(packages_of((blas,), question.manager)) or 'openblas'}"
+        where += f": {install} {' '.join(resources.packages_of((blas,), question.manager)) or 'openblas'}"
     return Blas("OpenBLAS", {}, where)

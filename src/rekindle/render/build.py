@@ -19,6 +19,7 @@ def size(count: float) -> str:
 
 
 def render_results(results: BuildResults, screen: Screen) -> None:
+    """What was built, how long each phase took, and how it is proven."""
     for result in results.results:
         seconds = sum(phase.seconds for phase in result.phases)
         target = result.target or ""
@@ -58,7 +59,7 @@ def _next_steps(result: BuildResult) -> tuple[str, ...]:
     )
 
 
-def render_failure(failure: BuildFailure, screen: Screen) -> None:
+def _render_failure(failure: BuildFailure, screen: Screen) -> None:
     screen.verdict("fail", f"{failure.project}: {failure.phase} failed: {failure.message}")
     wrong = [fact for fact in failure.facts if fact.ok is False]
     screen.bullets((f"{fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in wrong), status="fail")
@@ -72,6 +73,7 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
 
 
 def show_error(failure: BuildFailure, screen: Screen, *, lines: int, causes: int) -> None:
+    """The first lines of the compiler's own words, and the likely causes."""
     if failure.error:
         screen.section("First error")
     for line in failure.error[:lines]:
@@ -89,7 +91,7 @@ def render_foreign(account: object, screen: Screen) -> None:
         screen.rows([(label if number == 0 else "", line) for number, line in enumerate(lines)])
 
 
-def render_bundle(document: BundleReport, screen: Screen) -> None:
+def _render_bundle(document: BundleReport, screen: Screen) -> None:
     count = len(document.brought)
     if document.out is None:
         screen.verdict("ok", f"{count} libraries would go in")

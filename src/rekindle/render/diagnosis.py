@@ -6,7 +6,7 @@ from rekindle.render.screen import Screen
 _SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
 
 
-def view_diagnosis(document: Diagnosis, screen: Screen) -> None:
+def _view_diagnosis(document: Diagnosis, screen: Screen) -> None:
     if not document.matches:
         screen.verdict("warn", f"nothing known in {document.lines or 0} lines")
         screen.paragraph("None of the rules recognises this log, so there is no answer rather than a guess.")
@@ -57,7 +57,7 @@ def _view_match(match: Match, screen: Screen) -> None:
     screen.line(screen.style(f"  {match.id} · {match.source or 'no source'}", "dim"))
 
 
-def view_catalogue(document: Catalogue, screen: Screen) -> None:
+def _view_catalogue(document: Catalogue, screen: Screen) -> None:
     """``--list``: every cause in a line, by family."""
     screen.verdict("ok", f"{len({page.id for page in document.rules})} causes are known")
     for family, about in document.families.items():
@@ -77,14 +77,13 @@ def view_fixes(document: FixReport, screen: Screen) -> None:
         screen.commands("It passes with these settings; keep them", document.keep)
         return
     screen.verdict("fail", f"it still fails (exit code {document.exit_code}); what was changed is undone")
-    for trial in document.attempts:
-        screen.bullet(f"{trial.outcome}: {trial.title}: {'; '.join(trial.shown)}")
+    screen.bullets(f"{trial.outcome}: {trial.title}: {'; '.join(trial.shown)}" for trial in document.attempts)
     if document.diagnosis is not None:
         screen.line()
-        view_diagnosis(document.diagnosis, screen)
+        _view_diagnosis(document.diagnosis, screen)
 
 
-def view_trials(document: Trials, screen: Screen) -> None:
+def _view_trials(document: Trials, screen: Screen) -> None:
     """``--try``: why a rule won or lost."""
     for trial in document.trials:
         screen.verdict("ok" if trial.outcome == "won" else "warn", f"{trial.rule}: {trial.outcome}")

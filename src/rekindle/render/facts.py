@@ -10,7 +10,7 @@ _TELLING = ("arch", "text", "sm", "gfx", "sass", "released", "title", "cuda", "g
 _MARKS = {"agrees": "ok", "drift": "fail", "new": "warn", "skipped": "skip"}
 
 
-def table_view(view: TableView, screen: Screen) -> None:
+def _table_view(view: TableView, screen: Screen) -> None:
     if view.table == "tables":
         counts = {name: ", ".join(f"{count} {key}" for key, count in row.items()) for name, row in view.rows.items()}
         screen.rows(counts.items())
@@ -18,15 +18,11 @@ def table_view(view: TableView, screen: Screen) -> None:
         screen.line("  rekindle facts show TABLE [ROW] shows the rows")
         return
     if len(view.rows) > _SHORT and not screen.verbosity:
-        screen.rows([(name, _gist(row)) for name, row in view.rows.items()])
+        keys = {name: next((key for key in _TELLING if key in row), "") for name, row in view.rows.items()}
+        screen.rows([(name, f"{key} {_text(view.rows[name][key])[:90]}" if key else "") for name, key in keys.items()])
         return
     for name, row in view.rows.items():
         screen.rows([(key, _text(value)) for key, value in row.items()], title=f"{view.table} {name}")
-
-
-def _gist(row: dict[str, object]) -> str:
-    key = next((key for key in _TELLING if key in row), None)
-    return f"{key} {_text(row[key])[:90]}" if key else ""
 
 
 def _text(value: object) -> str:
@@ -35,28 +31,26 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def sources_view(view: SourcesView, screen: Screen) -> None:
+def _sources_view(view: SourcesView, screen: Screen) -> None:
     counts = ", ".join(f"{count} {how}" for how, count in view.how.items())
     screen.verdict("ok", f"{sum(view.how.values())} rows: {counts}; read {view.oldest} to {view.newest}")
     screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in view.sources], most=40)
 
 
-def check_view(check: FactsCheck, screen: Screen) -> None:
+def _check_view(check: FactsCheck, screen: Screen) -> None:
     status = "fail" if check.drift else "warn" if check.new or not check.agrees else "ok"
     text = f"{check.agrees} facts agree, {check.drift} drifted, {check.new} new, {check.skipped} not looked at"
     screen.verdict(status, text)
     for row in check.compared:
         if row.outcome == "agrees" and not screen.verbosity and "Pythons" in row.what:
             continue
-        screen.bullet(row.what + (f": {row.note}" if row.note else ""), status=_MARKS[row.outcome])
+        below = [row.found] if row.outcome == "new" or screen.verbosity else []
         if row.outcome == "drift":
-            screen.paragraph(f"tables: {row.facts}", indent=6)
-            screen.paragraph(f"found:  {row.found}", indent=6)
-        elif row.found and (row.outcome == "new" or screen.verbosity):
-            screen.paragraph(row.found, indent=6)
+            below = [f"tables: {row.facts}", f"found:  {row.found}"]
+        screen.bullet(row.what + (f": {row.note}" if row.note else ""), status=_MARKS[row.outcome], below=below)
 
 
-def format_view(done: FactsFormat, screen: Screen) -> None:
+def _format_view(done: FactsFormat, screen: Screen) -> None:
     if not done.changed:
         screen.verdict("ok", f"{len(done.files)} files are in their canonical form")
         return

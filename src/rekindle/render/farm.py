@@ -10,8 +10,9 @@ _MEANING = {"silent": "its port does not answer", "lost": "not heard of for 90 s
 _SHOWN = 12
 
 
-def show_up(document: FarmUp, screen: Screen) -> None:
-    if document.state == "planned":
+def _show_up(document: FarmUp, screen: Screen) -> None:
+    planned = document.state == "planned"
+    if planned:
         screen.verdict("ok", f"A scheduler would run at {document.scheduler} (dry run: nothing was written)")
         screen.bullet(f"{document.folder}: {', '.join(document.written)}")
     else:
@@ -30,7 +31,7 @@ def show_up(document: FarmUp, screen: Screen) -> None:
     lines = [f"rekindle farm status{option}", f"rekindle up --build{option or ' --farm'}"]
     if document.state == "started" and not document.worker and not document.invitations:
         lines = [f"rekindle farm up{option} --invite ADDRESS", f"rekindle farm join{option} --ssh HOST"]
-    screen.commands("Next", lines if document.state != "planned" else [])
+    screen.commands("Next", [] if planned else lines)
 
 
 def _farm_option(folder: str) -> str:
@@ -38,20 +39,21 @@ def _farm_option(folder: str) -> str:
     return "" if folder == str(farm_at(None).root) else f" --farm {pasted(folder)}"
 
 
-def show_join(document: FarmJoin, screen: Screen) -> None:
+def _show_join(document: FarmJoin, screen: Screen) -> None:
     if document.script is not None:
         for line in document.script.splitlines():
             screen.line(line)
         return
+    who, farm = document.address, document.scheduler
     words = {
-        "joined": ("ok", f"{document.address} works for {document.scheduler}"),
-        "running": ("ok", f"{document.address} works for {document.scheduler} already"),
-        "client": ("ok", f"this machine may build with the farm at {document.scheduler}"),
-        "checked": ("ok", f"{document.address} could work for {document.scheduler} (dry run: nothing was started)"),
-        "refused": ("fail", f"{document.address} cannot work for {document.scheduler} yet"),
-        "ended": ("ok", f"{document.address} worked for {document.scheduler} and has ended"),
+        "joined": f"{who} works for {farm}",
+        "running": f"{who} works for {farm} already",
+        "client": f"this machine may build with the farm at {farm}",
+        "checked": f"{who} could work for {farm} (dry run: nothing was started)",
+        "refused": f"{who} cannot work for {farm} yet",
+        "ended": f"{who} worked for {farm} and has ended",
     }
-    screen.verdict(*words[document.state])
+    screen.verdict("fail" if document.state == "refused" else "ok", words[document.state])
     _show_join_checks(document, screen)
 
 
@@ -68,19 +70,18 @@ def _show_join_checks(document: FarmJoin, screen: Screen) -> None:
         screen.bullet(f"{document.address} is up (process {document.pid})", status="ok")
 
 
-def show_report(document: FarmReport, screen: Screen) -> None:
+def _show_report(document: FarmReport, screen: Screen) -> None:
     status = document.status
     if status.why:
         screen.verdict("fail", status.why)
         screen.commands("Next", [f"rekindle farm up{_farm_option(document.folder)}"])
     else:
-        state = "ok" if document.works else "warn"
         words = f"{status.servers} machines with {status.slots} slots, {status.in_progress} compilations now"
-        screen.verdict(state, f"{status.scheduler}: {words}")
+        screen.verdict("ok" if document.works else "warn", f"{status.scheduler}: {words}")
     rows = []
     for each in document.machines:
         counts = f"{each.compiled} compiled, {each.running} now" + (f", {each.lost} lost" if each.lost else "")
-        slots = f"{each.slots} slot{'s' * (each.slots != 1)}" if each.slots else ""
+        slots = f"{each.slots} slots" if each.slots else ""
         rows.append((each.address, each.state, slots, counts, _MEANING.get(each.state, "")))
     screen.rows(rows, title="Machines", statuses=[_WORKER[machine.state] for machine in document.machines])
     screen.bullets(filter(None, [document.cache]), title="Cache")
@@ -96,7 +97,7 @@ def show_report(document: FarmReport, screen: Screen) -> None:
     screen.rest(len(document.failures) - len(shown))
 
 
-def show_down(document: FarmDown, screen: Screen) -> None:
+def _show_down(document: FarmDown, screen: Screen) -> None:
     words = f"ended: {', '.join(document.ended)}" if document.ended else "nothing of this farm runs here"
     screen.verdict("warn" if document.left else "ok", words)
     screen.bullets(document.left, status="warn", title="Not reached")

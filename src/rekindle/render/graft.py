@@ -12,6 +12,7 @@ _SHOWN = 8
 
 
 def render_graft(document: GraftReport, screen: Screen) -> None:
+    """How many units got code for the card, what stays without, and how it is installed."""
     counts = {state: document.count(state) for state in ("has", "added", "planned", "left-out", "refused")}
     total = len(document.units)
     name = Path(document.wheel).name
@@ -32,10 +33,8 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     else:
         screen.verdict("ok", f"{name} holds no device code of its own; there is nothing to do")
     if proof := document.proof:
-        functions, same = sum(row.functions for row in proof), sum(row.same for row in proof)
-        screen.section(
-            f"Compiled for {proof[0].arch}, which the wheel has: {same} of {functions} functions are the same"
-        )
+        same = f"{sum(row.same for row in proof)} of {sum(row.functions for row in proof)} functions are the same"
+        screen.section(f"Compiled for {proof[0].arch}, which the wheel has: {same}")
     for row in proof:
         outcome = row.why or f"all {row.functions} functions have the wheel's very machine code"
         screen.bullet(f"{row.unit}: {outcome}", status="warn" if row.why else "ok")
@@ -46,7 +45,17 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
         _show_units(document, screen, ("added", "planned"), title, "ok")
     _libraries(screen, document.libraries)
     screen.bullets(document.notes, status="warn")
-    _show_next(document, screen, refused=counts["refused"])
+    lines = []
+    if document.out:
+        exchanged = any(row.exchanged for row in document.libraries)
+        lines = [f"pip install {'' if exchanged else '--no-deps '}{pasted(document.out)}"]
+        lines.append(f"rekindle inspect {pasted(document.out)} --for {document.arch.split(',')[0]}")
+    elif document.graft:
+        lines = [f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}"]
+    elif counts["refused"]:
+        cards = " ".join(f"--gpu {arch}" for arch in document.arch.split(", "))
+        lines = [f"rekindle graft {pasted(document.wheel)} {cards} --leave-out"]
+    screen.commands("Next", lines)
 
 
 def _show_result(document: GraftReport, screen: Screen) -> None:
@@ -74,9 +83,8 @@ def _show_units(document: GraftReport, screen: Screen, states: Sequence[State], 
 
 def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:
     """What closed libraries do on the card, and what was done about it."""
-    if not rows:
-        return
-    screen.section("Closed libraries that it calls")
+    if rows:
+        screen.section("Closed libraries that it calls")
     for row in rows:
         text = row.why
         if row.exchanged:
@@ -86,17 +94,3 @@ def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:
         elif row.operators:
             text += f"; these will not work: {', '.join(row.operators)}"
         screen.bullet(text, status="ok" if row.code == "native" else "warn")
-
-
-def _show_next(document: GraftReport, screen: Screen, *, refused: int) -> None:
-    lines = []
-    if document.out:
-        exchanged = any(row.exchanged for row in document.libraries)
-        lines = [f"pip install {'' if exchanged else '--no-deps '}{pasted(document.out)}"]
-        lines.append(f"rekindle inspect {pasted(document.out)} --for {document.arch.split(',')[0]}")
-    elif document.graft:
-        lines = [f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}"]
-    elif refused:
-        cards = " ".join(f"--gpu {arch}" for arch in document.arch.split(", "))
-        lines = [f"rekindle graft {pasted(document.wheel)} {cards} --leave-out"]
-    screen.commands("Next", lines)

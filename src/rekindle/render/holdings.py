@@ -7,7 +7,7 @@ from rekindle.model.spoken import spoken_age, spoken_bytes
 from rekindle.render.screen import Screen
 
 
-def show_holdings(document: Holdings, screen: Screen) -> None:
+def _show_holdings(document: Holdings, screen: Screen) -> None:
     if not document.items:
         screen.verdict("ok", "Rekindle keeps nothing on this machine")
         screen.paragraph(f"(looked in {', '.join(document.places)})")
@@ -33,12 +33,11 @@ def holding_rows(items: Iterable[Holding]) -> list[tuple[str, ...]]:
     return rows
 
 
-def show_cleaning(document: Cleaning, screen: Screen) -> None:
-    freed = spoken_bytes(document.freed_bytes)
+def _show_cleaning(document: Cleaning, screen: Screen) -> None:
     if not document.removed and not document.kept:
         screen.verdict("ok", "There is nothing of that kind to remove")
         return
-    words = f"{freed} would be free (dry run: nothing was removed)" if document.dry_run else f"{freed} are free again"
-    screen.verdict("warn" if document.kept else "ok", words)
+    words = "would be free (dry run: nothing was removed)" if document.dry_run else "are free again"
+    screen.verdict("warn" if document.kept else "ok", f"{spoken_bytes(document.freed_bytes)} {words}")
     screen.rows(holding_rows(document.removed))
     screen.bullets((f"{item.path}: {item.why}" for item in document.kept), status="warn", title="Not removed")

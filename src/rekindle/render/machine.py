@@ -3,38 +3,39 @@
 import functools
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from rekindle.host.redact import redactor_for
-from rekindle.model.machine import Check, Compiler, Examination, Gpu, InstalledTorch, Machine
+from rekindle.model.machine import Compiler, Examination, Gpu, InstalledTorch, Machine
 from rekindle.model.plan import Plan
 from rekindle.model.spoken import sentence
-from rekindle.render.screen import Screen, widest
+from rekindle.render.screen import Screen, shown_as, widest
 from rekindle.render.summary import summarise_plan
 
 
 def show_examination(document: Examination, screen: Screen) -> None:
-    screen.verdict(*_READINESS[document.ready.use, document.ready.build])
+    """Everything the doctor found, and what it asked for it with -v."""
+    screen.verdict(*shown_as("ready", f"{document.ready.use}/{document.ready.build}"))
     screen.line()
     rows: list[list[str]] = []
     labelled = _labelled_lines(document) | {"features": [" ".join(document.cpu.features)] if screen.verbosity else []}
     for label, lines in labelled.items():
         rows += [[label if number == 0 else "", line] for number, line in enumerate(filter(None, lines))]
     screen.rows(rows)
-    _show_checks(document.checks, screen)
+    screen.section("Needed to use / to build")
+    width = widest(check.id for check in document.checks)
+    for check in document.checks:
+        want = f", want {check.want}" if check.status != "ok" and check.want else ""
+        purposes, state = "+".join(check.needed_for).ljust(9), private((check.found or "missing") + want)
+        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {purposes}  {state}")
+        if check.why:
+            screen.paragraph(private(check.why), indent=width + 17)
+        if check.fix and check.status != "ok":
+            screen.line(" " * (width + 17) + screen.style(f"→ {check.fix}", "cyan"))
     screen.bullets((private(f"{gap.what}: {gap.why}") for gap in document.gaps), title="Could not learn")
     if screen.verbosity:
         asked = ([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
         screen.rows(asked, title="Asked")
-
-
-# By what the machine is ready for: to use torch, to build it.
-_READINESS = {
-    (True, True): ("ok", "Ready to use torch and to build it."),
-    (True, False): ("warn", "Ready to use torch; not ready to build it."),
-    (False, True): ("warn", "Ready to build torch; not ready to use it."),
-    (False, False): ("fail", "Not ready: neither to use torch nor to build it."),
-}
 
 
 def _labelled_lines(machine: Machine) -> dict[str, list[str]]:
@@ -81,19 +82,17 @@ def _system(machine: Machine) -> str:
 
 def _processor(machine: Machine) -> str:
     cpu = machine.cpu
-    counts = f"{cpu.cores} cores" if cpu.cores else None
-    if cpu.threads and cpu.threads != cpu.cores:
-        counts = f"{counts}, {cpu.threads} threads" if counts else f"{cpu.threads} threads"
+    cores = f"{cpu.cores} cores" if cpu.cores else None
+    threads = f"{cpu.threads} threads" if cpu.threads and cpu.threads != cpu.cores else None
     allowed = f"{cpu.allowed:g} allowed" if cpu.allowed else None
-    return ", ".join(part for part in (cpu.name or "unknown", cpu.microarchitecture, counts, allowed) if part)
+    return ", ".join(filter(None, (cpu.name or "unknown", cpu.microarchitecture, cores, threads, allowed)))
 
 
 def _memory(machine: Machine) -> str:
     if machine.memory_gib is None:
         return "unknown"
-    limit = ""
-    if machine.memory_limited_by and machine.memory_physical_gib:
-        limit = f" ({machine.memory_limited_by} limit; the machine has {machine.memory_physical_gib:g})"
+    whole = machine.memory_physical_gib if machine.memory_limited_by else None
+    limit = f" ({machine.memory_limited_by} limit; the machine has {whole:g})" if whole else ""
     return f"{machine.memory_gib:g} GiB{limit}, swap {machine.swap_gib or 0:g} GiB"
 
 
@@ -118,21 +117,6 @@ def _torch(torch: InstalledTorch) -> str:
     return private(f"{torch.version}  {torch.path or torch.python} ({built}; {state})")
 
 
-def _show_checks(checks: Sequence[Check], screen: Screen) -> None:
-    screen.section("Needed to use / to build")
-    width = widest(check.id for check in checks)
-    for check in checks:
-        purposes = "+".join(check.needed_for)
-        state = check.found or "missing"
-        if check.status != "ok" and check.want:
-            state += f", want {check.want}"
-        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {purposes.ljust(9)}  {private(state)}")
-        if check.why:
-            screen.paragraph(private(check.why), indent=width + 17)
-        if check.fix and check.status != "ok":
-            screen.line(" " * (width + 17) + screen.style(f"→ {check.fix}", "cyan"))
-
-
 def private(text: str) -> str:
     """Paths below the user's home begin with ~; names, serials and numbers that identify are taken out."""
     for home in (os.path.expanduser("~"), os.environ.get("USERPROFILE", "")):  # noqa: PTH111 (plain text wanted)
@@ -147,7 +131,8 @@ _SHOWN_VERSIONS = 5
 
 
 def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> None:
-    screen.verdict(*_READINESS[document.ready.use, document.ready.build])
+    """One line per part of the machine, what is wrong with it, and the torch for it."""
+    screen.verdict(*shown_as("ready", f"{document.ready.use}/{document.ready.build}"))
     screen.line()
     screen.labels(_glance_rows(document))
     wrong = [check for check in document.checks if check.status in ("warn", "fail")]
@@ -181,12 +166,14 @@ def _torch_line(document: Examination, plan: Plan, screen: Screen) -> None:
 
 def _glance_rows(document: Examination) -> list[tuple[str, str]]:
     labelled = _labelled_lines(document)
-    rows = [(name, "; ".join(labelled[name])) for name in _SHORT]
-    rows.append(("toolkits", _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits)))
-    rows.append(("compilers", _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers)))
-    rows.append(("pythons", _join_few(python.version for python in document.pythons) or "none found"))
-    rows.append(("torch", _join_few(torch.version for torch in document.torches)))
-    return [(name, text) for name, text in rows if text]
+    rows = {
+        **{name: "; ".join(labelled[name]) for name in _SHORT},
+        "toolkits": _join_few(f"{kit.kind} {kit.version or '?'}" for kit in document.toolkits),
+        "compilers": _join_few(f"{compiler.kind} {compiler.version}" for compiler in document.compilers),
+        "pythons": _join_few(python.version for python in document.pythons) or "none found",
+        "torch": _join_few(torch.version for torch in document.torches),
+    }
+    return [(name, text) for name, text in rows.items() if text]
 
 
 def _join_few(values: Iterable[str]) -> str:

@@ -17,17 +17,17 @@ _ALL = "--json lists all"
 
 
 def render_lock(lock: matrix.MatrixLock, screen: Screen) -> None:
+    """How many cells were planned, what they cost together, and which were refused."""
     count = len(lock.cells)
     screen.verdict("ok" if count else "fail", f"{count} cells planned, {len(lock.refused)} refused")
     cost = lock.cost
-    screen.rows(
-        [
-            ("compiled trees", str(cost.trees)),
-            ("one after another", _hours(cost.serial_hours)),
-            ("without sharing trees", _hours(cost.cold_hours)),
-            ("disk", f"{cost.disk_gib:.0f} GiB" if cost.disk_gib >= 1 else "less than 1 GiB"),
-        ]
-    )
+    facts = {
+        "compiled trees": str(cost.trees),
+        "one after another": _hours(cost.serial_hours),
+        "without sharing trees": _hours(cost.cold_hours),
+        "disk": f"{cost.disk_gib:.0f} GiB" if cost.disk_gib >= 1 else "less than 1 GiB",
+    }
+    screen.rows(facts.items())
     if lock.defaults.target:
         screen.bullet(f"only {lock.defaults.target} is built; the hours are those of whole wheels", status="warn")
     screen.rows(((cell.id, cell.name) for cell in lock.cells[:MAX_ROWS]), title="Cells")
@@ -40,10 +40,11 @@ def render_lock(lock: matrix.MatrixLock, screen: Screen) -> None:
 
 
 def count_stages(status: matrix.MatrixStatus) -> str:
+    """``3 built, 1 failed``."""
     return ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items()))
 
 
-def render_status(status: matrix.MatrixStatus, screen: Screen) -> None:
+def _render_status(status: matrix.MatrixStatus, screen: Screen) -> None:
     screen.verdict("ok" if status.good else "warn", count_stages(status) or "no cells")
     width = min(60, widest(row.name for row in status.rows))
     for row in status.rows[:MAX_ROWS]:
@@ -66,29 +67,27 @@ def cost_figures(state: matrix.CellState) -> tuple[str, str, str]:
     )
 
 
-def render_run(run: matrix.MatrixRun, screen: Screen) -> None:
-    render_status(run.status, screen)
-    screen.facts(
-        [
-            ("engine", run.engine),
-            ("took", spoken_seconds(run.seconds)),
-            ("started", str(run.started)),
-            ("tried again", str(run.retried)),
-            ("left to other runs", str(run.adopted)),
-            ("report", run.report),
-        ],
-        title="This run",
-    )
+def _render_run(run: matrix.MatrixRun, screen: Screen) -> None:
+    _render_status(run.status, screen)
+    facts = {
+        "engine": run.engine,
+        "took": spoken_seconds(run.seconds),
+        "started": str(run.started),
+        "tried again": str(run.retried),
+        "left to other runs": str(run.adopted),
+        "report": run.report,
+    }
+    screen.facts(facts.items(), title="This run")
 
 
-def render_cell(state: matrix.CellState, screen: Screen) -> None:
+def _render_cell(state: matrix.CellState, screen: Screen) -> None:
     good = state.stage in ("built", "proven")
     screen.verdict("ok" if good else "fail", f"cell {state.id}: {state.stage}{'' if good else ': ' + state.message}")
     if state.wheel:
         screen.rows([("wheel", state.wheel), ("proof", state.proof or "none")])
 
 
-def render_published(published: matrix.Published, screen: Screen) -> None:
+def _render_published(published: matrix.Published, screen: Screen) -> None:
     screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
     screen.bullets((f"{name}: published as not proven" for name in published.unproven), status="warn")
     screen.bullets((f"{name}: there is no wheel" for name in published.missing), status="skip")
@@ -102,6 +101,7 @@ def render_script(script: matrix.MatrixScript, screen: Screen) -> None:
 
 
 def render_proposal(proposal: matrix.Proposal, screen: Screen) -> None:
+    """The wheels worth building for these machines, and which have an official one."""
     count, machines = len(proposal.wheels), sum(len(wheel.serves) for wheel in proposal.wheels)
     text = f"{count} wheel{'s' * (count != 1)} to build for {machines} machine{'s' * (machines != 1)}"
     screen.verdict("warn" if proposal.unserved else "ok", f"{text}; official wheels serve {len(proposal.official)}")
@@ -121,19 +121,18 @@ def render_proposal(proposal: matrix.Proposal, screen: Screen) -> None:
         screen.stream.write(proposal.table)
 
 
-def render_simulation(simulation: matrix.Simulation, screen: Screen) -> None:
+def _render_simulation(simulation: matrix.Simulation, screen: Screen) -> None:
     screen.verdict("ok" if not simulation.unbuilt else "warn", f"{simulation.built} of {simulation.cells} cells built")
-    screen.rows(
-        [
-            ("workers", str(simulation.workers)),
-            ("took", _hours(simulation.makespan_hours)),
-            ("at best", _hours(simulation.lower_bound_hours)),
-            ("ratio", f"{simulation.ratio:.2f}"),
-            ("workers that died", str(simulation.failures)),
-            ("work lost by that", _hours(simulation.lost_hours)),
-            ("the scheduler's own time", f"{simulation.scheduler_cpu_seconds:.2f} s"),
-        ]
-    )
+    facts = {
+        "workers": str(simulation.workers),
+        "took": _hours(simulation.makespan_hours),
+        "at best": _hours(simulation.lower_bound_hours),
+        "ratio": f"{simulation.ratio:.2f}",
+        "workers that died": str(simulation.failures),
+        "work lost by that": _hours(simulation.lost_hours),
+        "the scheduler's own time": f"{simulation.scheduler_cpu_seconds:.2f} s",
+    }
+    screen.rows(facts.items())
 
 
 def watch(statuses: Iterable[matrix.MatrixStatus], progress: LineProgress) -> matrix.MatrixStatus:

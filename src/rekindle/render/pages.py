@@ -1,8 +1,13 @@
-"""Walks, matrices, proofs and wheels as HTML pages that need no network. No name of a stranger's becomes markup on
-them, and no secret stays."""
+"""Any document as a piece of HTML, for notebooks; walks, matrices, proofs and wheels as pages that need no network. No
+name of a stranger's becomes markup there, and no secret stays."""
 
+import html
+import io
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rekindle.host.files import write_for_user
 from rekindle.host.redact import all_without_secrets, fill_template, without_secrets
@@ -16,6 +21,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import LibraryGpu, WheelReport
 from rekindle.render.build import size
 from rekindle.render.matrix import cost_figures, count_stages
+from rekindle.render.screen import Screen, find_view
 from rekindle.render.summary import summarise_proof
 from rekindle.render.wheel import arch_table, full_name, headline, judged_headline
 
@@ -23,11 +29,11 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def render_journey_html(journey: Journey) -> str:
-    longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
+    """A walk as a page: its legs as bars, and the whole document for programs."""
     body = fill_template(
         _TEMPLATES / "journey.html.j2",
         journey=journey,
-        longest=longest,
+        longest=max((leg.seconds for leg in journey.legs), default=0.0) or 1.0,
         total=sum(leg.seconds for leg in journey.legs),
         # Before it is written as JSON: behind escapes nothing is recognised.
         document=encode(all_without_secrets(json.loads(encode(journey)))).decode("utf-8"),
@@ -59,18 +65,17 @@ def render_matrix_html(status: MatrixStatus) -> str:
     failed, proven = status.counts.get("failed", 0), status.counts.get("proven", 0)
     good = False if failed else True if proven == len(status.rows) and status.rows else None
     top = header(verdict, str(without_secrets(status.root)), good=good)
-    style = (_TEMPLATES / "matrix.css").read_text(encoding="utf-8")
-    return page(verdict, f"{top}\n{body}", more_style=f"\n{style}")
+    return page(verdict, f"{top}\n{body}", more_style="\n" + (_TEMPLATES / "matrix.css").read_text(encoding="utf-8"))
 
 
 def write_report(status: MatrixStatus, out: Path) -> None:
+    """The grid of a matrix where the user wants it."""
     write_for_user(out, render_matrix_html(status))
 
 
 def _figures(state: CellState) -> list[str]:
     """What the grid shows of a cell; a space inside a figure does not break."""
-    figures = (*cost_figures(state), state.proof.split(",")[0])
-    return [text.replace(" ", "\u00a0") for text in figures if text]
+    return [text.replace(" ", "\u00a0") for text in (*cost_figures(state), state.proof.split(",")[0]) if text]
 
 
 def _python(row: CellRow) -> str:
@@ -97,6 +102,12 @@ def wheel_page(report: WheelReport) -> str:
     good = None if report.verdict is None else report.verdict.runs
     cpu = report.cpu
     harmful = (("would crash", cpu.unconditional), ("may crash", (*cpu.untold, *cpu.suspects)))
+    # A few kernels of a group were looked at: that tells whose library it is, and nothing of the project's own.
+    kernels = [["library", "containers", "whose", "which", "architectures"]]
+    for library in report.gpu.libraries:
+        for group in library.sets:
+            whose, which = group.origin or "", "" if group.origin == "own" else ", ".join(group.kernels)
+            kernels.append([Path(library.file).name, str(group.count), whose, which, " ".join(group.archs)])
     counts = arch_table(report.gpu.libraries)
     sources = report.links.sources
     body = fill_template(
@@ -107,7 +118,7 @@ def wheel_page(report: WheelReport) -> str:
         facts=_facts(report),
         cards=[(str(card), *families().get(str(card), ("", ""))) for card in cards_of(report)],
         grid=[(Path(library.file).name, _cover_cells(report, library)) for library in report.gpu.libraries],
-        kernels=_kernel_rows(report),
+        kernels=kernels,
         counts=counts,
         count_marks=[["none" if cell == "·" else "some" for cell in row[1:]] for row in counts[1:]],
         harmful=[(word, uses) for word, uses in harmful if uses],
@@ -147,16 +158,6 @@ def _cover_cells(report: WheelReport, library: LibraryGpu) -> list[tuple[str, st
     return cells
 
 
-def _kernel_rows(report: WheelReport) -> list[list[str]]:
-    """Groups of kernels. A few were looked at: that tells whose library it is, and nothing of the project's own."""
-    rows = [["library", "containers", "whose", "which", "architectures"]]
-    for library in report.gpu.libraries:
-        for group in library.sets:
-            which = "" if group.origin == "own" else ", ".join(group.kernels)
-            rows.append([Path(library.file).name, str(group.count), group.origin or "", which, " ".join(group.archs)])
-    return rows
-
-
 def _instruction_sets(report: WheelReport) -> dict[str, list[list[str]]]:
     """Functions by instruction set, and the classes of the cells."""
     kinds = (report.cpu.unconditional, report.cpu.suspects, report.cpu.dispatched)
@@ -167,3 +168,48 @@ def _instruction_sets(report: WheelReport) -> dict[str, list[list[str]]]:
         rows.append([name, *cells])
         marks.append(["none" if c == "·" else kind for c, kind in zip(cells, ("bad", "partly", "plain"), strict=True)])
     return {"sets": rows, "set_marks": marks}
+
+
+_PAGES: dict[type, Callable[[Any], str]] = {
+    WheelReport: wheel_page,
+    VerifyReport: verify_page,
+    Journey: render_journey_html,
+    MatrixStatus: render_matrix_html,
+}
+_ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")
+_STYLES = {
+    "1": "font-weight:bold",
+    "2": "opacity:.6",
+    "31": "color:#c0392b",
+    "32": "color:#1e8449",
+    "33": "color:#b7791f",
+    "36": "color:#117a8b",
+}
+
+
+def render_html(document: object) -> str:
+    """The text of a terminal in a ``<pre>`` with its colours (JSON, where nobody shows the document to people); folded
+    below it the page with tables and bars, where there is one. Neither wants a stylesheet or runs a script."""
+    view = find_view(type(document))
+    if view is None:
+        text = html.escape(encode(document).decode("utf-8"))
+    else:
+        stream = io.StringIO()
+        view(document, Screen(stream, color="always"))
+        text = _spans(stream.getvalue())
+    shown = f'<pre style="line-height:1.4">{text}</pre>'
+    if (make_page := _PAGES.get(type(document))) is None:
+        return shown
+    page_text = html.escape(make_page(document))
+    frame = f'<iframe sandbox srcdoc="{page_text}" style="width:100%;height:36rem;border:0"></iframe>'
+    return f"{shown}<details><summary>As a page</summary>{frame}</details>"
+
+
+def _spans(text: str) -> str:
+    """Terminal colours as spans; everything else escaped."""
+    first, *rest = _ESCAPE.split(text)
+    out = [html.escape(first)]
+    for codes, piece in zip(rest[::2], rest[1::2], strict=True):
+        style = ";".join(_STYLES[code] for code in codes.split(";") if code in _STYLES)
+        out.append(f'<span style="{style}">{html.escape(piece)}</span>' if style else html.escape(piece))
+    return "".join(out)

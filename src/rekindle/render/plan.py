@@ -3,19 +3,10 @@
 import os
 from collections.abc import Sequence
 
-from rekindle.model.plan import (
-    Alternative,
-    Companion,
-    CompanionChoice,
-    GraftOutline,
-    Plan,
-    Reason,
-    TorchChoice,
-    TorchReady,
-    WhyNot,
-)
+from rekindle.model import plan as model
+from rekindle.model.plan import Plan, Reason
 from rekindle.model.spoken import spoken_minutes
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, shown_as
 from rekindle.scripts.quoting import paste_line
 
 _SHOWN_REASONS = 5
@@ -28,35 +19,32 @@ _HINT = "-v shows everything, with sources; --why-not torch=… tells why someth
 
 
 def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> None:
-    status, text = _verdict(plan)
-    screen.verdict(status, text)
-    if plan.changes:
-        screen.section("What changes")
-        for change in plan.changes:
-            why = change.why if screen.verbosity else change.why.split(";")[0]
-            inside = plan.answer in ("install", "graft") and change.what in ("cuda", "rocm")
-            aside = "; it comes inside the wheel, nothing to install" if inside else ""
-            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{aside})")
+    """A plan on one screen; ``assumed`` is what nobody said of the machine."""
+    screen.verdict(*_verdict(plan))
+    changes = []
+    for change in plan.changes:
+        why = change.why if screen.verbosity else change.why.split(";")[0]
+        inside = plan.answer in ("install", "graft") and change.what in ("cuda", "rocm")
+        aside = "; it comes inside the wheel, nothing to install" if inside else ""
+        changes.append(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{aside})")
+    screen.bullets(changes, title="What changes")
     first = [note for note in plan.warnings if note.code in _STANDS_IN_THE_WAY]
     screen.bullets((note.text for note in first), status="warn", title="First, by hand: without it nothing below works")
     _commands(plan, screen)
     if plan.companions:
-        companions_view(plan, screen)
+        _companions(plan, screen)
     screen.section("Why")
     for reason in plan.because if screen.verbosity else plan.because[:_SHOWN_REASONS]:
-        screen.bullet(reason.text)
-        if screen.verbosity and reason.source:
-            screen.paragraph(f"[{reason.source}]", indent=6)
+        screen.bullet(reason.text, below=_source(reason, screen))
     if plan.build is not None:
         _recipe(plan, screen)
     if plan.graft is not None:
         _graft(plan.graft, screen)
     _warnings("Know this", [note for note in plan.warnings if not note.handled and note not in first], "warn", screen)
     _warnings("Known problems that this build's settings avoid", [w for w in plan.warnings if w.handled], None, screen)
-    rows = []
-    for other in plan.alternatives:
-        kit = f" CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
-        rows.append((other.answer, f"{_name(other)}{kit}", other.why))
+    kits = [f" CUDA {each.cuda}" if each.answer == "build" and each.cuda else "" for each in plan.alternatives]
+    others = zip(plan.alternatives, kits, strict=True)
+    rows = ((other.answer, f"{_name(other)}{kit}", other.why) for other, kit in others)
     screen.rows(rows, title="What else was considered")
     if assumed:
         screen.section("Assumed, since nothing else was said")
@@ -66,7 +54,12 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         screen.hint(_HINT)
 
 
-def _name(torch: Plan | Alternative | CompanionChoice | TorchChoice) -> str:
+def _source(said: Reason | model.Refusal | model.Companion, screen: Screen) -> list[str]:
+    """Where that is from, with -v."""
+    return [f"[{said.source}]"] if screen.verbosity and said.source else []
+
+
+def _name(torch: Plan | model.Alternative | model.CompanionChoice | model.TorchChoice) -> str:
     return f"torch {torch.torch}" + (f"+{torch.variant}" if torch.variant else "")
 
 
@@ -91,27 +84,30 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         text = f"Graft {name}{python}: the official wheel gets code for {', '.join(plan.graft.archs)}{minutes}{asked}"
         return ("ok" if plan.as_asked and plan.evidence != "untried" else "warn"), f"{text} (evidence: {plan.evidence})"
     if "gpu-only-ptx" in told:
-        return "warn", f"Install {name}{python}; cannot tell whether it runs on this card"
-    if plan.as_asked and "cpu-not-seen" in told:
-        return "warn", f"Install {name}{python}; cannot tell whether it starts on this CPU"
-    if plan.as_asked and "cpu-seen-crashing" in told:
-        return "warn", f"Install {name}{python}: it starts, but not all of it works on this CPU"
-    if plan.as_asked:
-        fits = "a published wheel with code for this GPU" if has_gpu else "a published wheel for this system"
-        return "ok", f"Install {name}{python}: {fits}"
-    if not plan.changes and not has_gpu and "gpu-unsupported" in told:
-        return "warn", f"Install {name}{python}: it runs on the CPU, since nothing can use this GPU"
-    if "gpu-not-served" in told:
-        return "warn", f"Install {name}{python}: it serves a part of the cards"
-    return "warn", f"Install {name}{python}{'; not quite as asked' if plan.asked else ', with changes'}"
+        how = "; cannot tell whether it runs on this card"
+    elif plan.as_asked and "cpu-not-seen" in told:
+        how = "; cannot tell whether it starts on this CPU"
+    elif plan.as_asked and "cpu-seen-crashing" in told:
+        how = ": it starts, but not all of it works on this CPU"
+    elif plan.as_asked:
+        return (
+            "ok",
+            f"Install {name}{python}: a published wheel {'with code for this GPU' if has_gpu else 'for this system'}",
+        )
+    elif not plan.changes and not has_gpu and "gpu-unsupported" in told:
+        how = ": it runs on the CPU, since nothing can use this GPU"
+    elif "gpu-not-served" in told:
+        how = ": it serves a part of the cards"
+    else:
+        how = "; not quite as asked" if plan.asked else ", with changes"
+    return "warn", f"Install {name}{python}{how}"
 
 
 def _commands(plan: Plan, screen: Screen) -> None:
     by_hand = "The way by hand (rekindle up does it for you)"
     # Lines for Windows are pasted there: ./rekindle is how this machine calls it.
     elsewhere = plan.os is not None and (plan.os.system == "windows") != (os.name == "nt")
-    title = by_hand if plan.build or plan.graft else "Paste this"
-    screen.commands(title, plan.commands, as_called=not elsewhere)
+    screen.commands(by_hand if plan.build or plan.graft else "Paste this", plan.commands, as_called=not elsewhere)
     if plan.commands and plan.build and plan.powershell:
         screen.paragraph("These lines are for cmd. In PowerShell:" if screen.verbosity else "(cmd; -v adds PowerShell)")
         for command in plan.powershell if screen.verbosity else ():
@@ -134,7 +130,7 @@ def _recipe(plan: Plan, screen: Screen) -> None:
         screen.paragraph("Lost: " + "; ".join(recipe.losses) + ".")
 
 
-def _graft(graft: GraftOutline, screen: Screen) -> None:
+def _graft(graft: model.GraftOutline, screen: Screen) -> None:
     screen.section("The graft")
     if graft.file:
         screen.bullet(f"made before, nothing is compiled: {graft.file}")
@@ -149,28 +145,18 @@ def _graft(graft: GraftOutline, screen: Screen) -> None:
 
 
 def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen: Screen) -> None:
-    if not warnings:
-        return
-    screen.section(title)
-    for warning in warnings if screen.verbosity else warnings[:_SHOWN_WARNINGS]:
-        screen.bullet(warning.text, status=status)
-        if screen.verbosity and warning.source:
-            screen.paragraph(f"[{warning.source}]", indent=6)
-    if not screen.verbosity:
-        screen.rest(len(warnings) - _SHOWN_WARNINGS)
+    shown = warnings if screen.verbosity else warnings[:_SHOWN_WARNINGS]
+    if shown:
+        screen.section(title)
+    for warning in shown:
+        screen.bullet(warning.text, status=status, below=_source(warning, screen))
+    screen.rest(len(warnings) - len(shown))
 
 
-def why_not_view(answer: WhyNot, screen: Screen) -> None:
-    if answer.proposed:
-        screen.verdict("ok", f"{answer.asked} is what the plan proposes")
-    elif answer.way == "graft":
-        screen.verdict("warn", f"{answer.asked} works as a graft: an official wheel that gets code for the card")
-    elif answer.way == "build":
-        screen.verdict("warn", f"{answer.asked} works only as a source build; no published wheel of it will do")
-    elif answer.possible:
-        screen.verdict("ok", f"{answer.asked} works; it was not asked for, and something else came first")
-    else:
-        screen.verdict("fail", f"{answer.asked} does not work here as it stands")
+def _why_not_view(answer: model.WhyNot, screen: Screen) -> None:
+    """How a value that is not proposed could be had, and what was found about each way."""
+    status, words = shown_as("why-not", "proposed" if answer.proposed else answer.way)
+    screen.verdict(status, f"{answer.asked} {words}")
     if answer.instead:
         screen.paragraph(f"Proposed: {answer.instead}")
     for candidate in answer.considered:
@@ -179,28 +165,25 @@ def why_not_view(answer: WhyNot, screen: Screen) -> None:
             screen.bullet("nothing is in its way", status="ok")
         for refusal in candidate.refusals:
             mark = "warn" if refusal.change or not refusal.certain else "fail"
-            screen.bullet(f"{refusal.rule} {refusal.reason}", status=mark)
-            if refusal.remedy:
-                screen.paragraph(f"→ {refusal.remedy}", indent=6)
-            if screen.verbosity and refusal.source:
-                screen.paragraph(f"[{refusal.source}]", indent=6)
+            below = [f"→ {refusal.remedy}" if refusal.remedy else None, *_source(refusal, screen)]
+            screen.bullet(f"{refusal.rule} {refusal.reason}", status=mark, below=below)
 
 
-_MARK = {"runs": "ok", "last": "ok", "build": "warn", "alternative": "warn", "none": "fail", "unknown": "skip"}
-_WORDS = {
-    "runs": "runs",
-    "last": "last that runs",
-    "build": "from source",
-    "alternative": "another's build",
-    "none": "does not run",
-    "unknown": "not known",
-}
-
-
-def companions_view(plan: Plan, screen: Screen) -> None:
+def _companions(plan: Plan, screen: Screen) -> None:
     screen.section(f"Beside torch {plan.torch}" if plan.torch else "Beside torch")
     for companion in plan.companions:
-        _companion(companion, screen)
+        answer, instead = companion.answer, companion.instead
+        mark, words = shown_as("companion", answer)
+        version = f" {companion.version}" if companion.version and answer != "alternative" else ""
+        lead, state = ("From", "") if answer == "alternative" else ("Does the same work:", f": {companion.state}")
+        below = [
+            f"Cost: {companion.cost}." if companion.cost else None,
+            *companion.notes,
+            f"{lead} {instead}{state} ({companion.url})" if instead else None,
+            f"A torch {companion.wants} would serve it." if companion.wants and answer != "runs" else None,
+            *_source(companion, screen),
+        ]
+        screen.bullet(f"{companion.name}{version}: {words}. {companion.why}", status=mark, below=below)
     commands = dict.fromkeys(line for companion in plan.companions for line in companion.commands)
     if commands:
         screen.line()
@@ -213,24 +196,8 @@ def companions_view(plan: Plan, screen: Screen) -> None:
     screen.rows(rows, title="What each torch gives and costs")
 
 
-def _companion(companion: Companion, screen: Screen) -> None:
-    answer = companion.answer
-    version = f" {companion.version}" if companion.version and answer != "alternative" else ""
-    screen.bullet(f"{companion.name}{version}: {_WORDS[answer]}. {companion.why}", status=_MARK[answer])
-    if companion.cost:
-        screen.paragraph(f"Cost: {companion.cost}.", indent=6)
-    for note in companion.notes:
-        screen.paragraph(note, indent=6)
-    if companion.instead:
-        lead, state = ("From", "") if answer == "alternative" else ("Does the same work:", f": {companion.state}")
-        screen.paragraph(f"{lead} {companion.instead}{state} ({companion.url})", indent=6)
-    if companion.wants and answer != "runs":
-        screen.paragraph(f"A torch {companion.wants} would serve it.", indent=6)
-    if screen.verbosity and companion.source:
-        screen.paragraph(f"[{companion.source}]", indent=6)
-
-
-def show_choice(choice: TorchChoice, screen: Screen) -> None:
+def show_choice(choice: model.TorchChoice, screen: Screen) -> None:
+    """The torch of ``rekindle.choose``: what to install, why, and what to know."""
     if choice.answer == "none":
         screen.verdict("fail", "No torch runs on this machine")
     else:
@@ -241,6 +208,7 @@ def show_choice(choice: TorchChoice, screen: Screen) -> None:
     screen.bullets(choice.beware, status="warn")
 
 
-def show_ready(ready: TorchReady, screen: Screen) -> None:
+def _show_ready(ready: model.TorchReady, screen: Screen) -> None:
+    """What became of an environment, and how it is entered and kept."""
     screen.verdict("ok" if ready.ready else "fail", ready.verdict)
     screen.facts([("python", ready.python), ("activate", ready.activate), ("constraints", ready.constraints)])

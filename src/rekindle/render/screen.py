@@ -1,8 +1,6 @@
-"""The terminal as a place to write on: colour only where it is wanted, wrapped to its width.
-
-Human text is made of few things: a verdict, sections, aligned rows, commands to paste. Each view writes
-them through ``Screen`` so that all verbs look alike. (The library rich would cost 60 ms to import.)
-"""
+"""The terminal as a place to write on: colour only where it is wanted, wrapped to its width. Human text is made of few
+things: a verdict, sections, aligned rows, commands to paste. Each view writes them through ``Screen`` so that all verbs
+look alike. (The library rich would cost 60 ms to import.)"""
 
 from __future__ import annotations
 
@@ -16,6 +14,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from rekindle.model.toml import read_beside
 
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Match
@@ -41,13 +41,9 @@ def speaks_unicode(stream: TextIO) -> bool:
 
 def wants_color(stream: TextIO, choice: str) -> bool:
     """``--color`` beats ``NO_COLOR`` beats ``FORCE_COLOR`` beats "is it a terminal"."""
-    if choice != "auto":
+    if choice != "auto" or os.environ.get("NO_COLOR"):
         return choice == "always"
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
+    return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def printable(text: str) -> str:
@@ -60,33 +56,36 @@ def spelled(text: str, encoding: str) -> str:
     return "".join(c if c.encode(encoding, "ignore") else _ASCII_SIGNS.get(c, "?") for c in text)
 
 
+def shown_as(kind: str, state: str) -> tuple[str, str]:
+    """How a state is shown: the mark of its status, and the words for it."""
+    return read_beside(__file__, "states.toml", dict[str, dict[str, tuple[str, str]]])[kind][state]
+
+
 def widest(texts: Iterable[str]) -> int:
     """The width of the column that they stand in."""
     return len(max(texts, key=len, default=""))
 
 
 # Documents whose view stands in a module of another name.
-_ELSEWHERE = {"guard": "verify"}
+_ELSEWHERE = {"adopt": "journey", "pack": "journey", "claims": "wheelhouse", "guard": "verify"}
 
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
-    """The function that shows this kind of document to people.
-
-    A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` (or of the module named
-    in ``_ELSEWHERE``) that takes it and a screen.
-    """
+    """The function that shows this kind of document to people. A document of ``model/plan.py`` is shown by the first
+    function of ``render/plan.py`` (or of the module named in ``_ELSEWHERE``) that takes it and a screen: private,
+    where nobody calls it by its name."""
     name = kind.__module__.rpartition(".")[2]
     try:
         module = importlib.import_module(f"rekindle.render.{_ELSEWHERE.get(name, name)}")
     except ModuleNotFoundError:
         return None
-    for name, function in vars(module).items():
-        kinds = list(getattr(function, "__annotations__", {}).values())
-        is_own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
-        if is_own and kinds[:2] == [kind, Screen] and not name.startswith("_"):
-            view: Callable[[Any, Screen], None] = function
-            return view
-    return None
+    views: list[Callable[[Any, Screen], None]] = [
+        function
+        for function in vars(module).values()
+        if getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
+        and list(getattr(function, "__annotations__", {}).values())[:2] == [kind, Screen]
+    ]
+    return next(iter(views), None)
 
 
 _COUNTED = (
@@ -115,41 +114,50 @@ class Screen:
         self.color = wants_color(stream, color)
         # A pipe gets each row on one line, for grep and scripts; a person's screen is never wider than it is.
         self._live = stream.isatty()
-        columns = shutil.get_terminal_size().columns if self._live else 100
-        self.width = width or max(40, min(columns, 120))
+        self.width = width or max(40, min(shutil.get_terminal_size().columns if self._live else 100, 120))
         self.verbosity = verbosity
         self._unicode = speaks_unicode(stream)
 
     def style(self, text: str, *styles: str) -> str:
+        """The text in these styles, where colour is wanted."""
         if not self.color or not styles:
             return text
         return f"\x1b[{';'.join(_CODES[s] for s in styles)}m{text}\x1b[0m"
 
     def mark(self, status: str) -> str:
+        """The sign of a status, as this stream can show it."""
         sign, style = MARKS[status]
         return self.style(sign if self._unicode else _ASCII_MARKS.get(sign, sign), style)
 
     def line(self, text: str = "") -> None:
+        """One row as it stands, spelled so that the stream can carry it."""
         if not self._unicode:
             text = spelled(text, self.stream.encoding)
         self.stream.write(text.rstrip() + "\n")
 
     def verdict(self, status: str, text: str) -> None:
+        """The answer first, in bold, behind the mark of its status."""
         rows = self._wrapped(screen_text(text), self.width - 2) if self._live else [screen_text(text)]
         self._hang(f"{self.mark(status)} ", [self.style(row, "bold") for row in rows], 2)
 
     def section(self, title: str) -> None:
+        """A title below an empty line."""
         self.line()
         self.line(self.style(title, "bold"))
 
     def paragraph(self, text: str, *, indent: int = 2) -> None:
+        """Sentences, wrapped and set in."""
         for piece in screen_text(text).splitlines() or [""]:
             self._hang(" " * indent, self._wrapped(piece, self.width - indent), indent)
 
-    def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
-        """Wrapped text after a dash or the mark of a status."""
+    def bullet(
+        self, text: str, *, status: str | None = None, indent: int = 2, below: Iterable[str | None] = ()
+    ) -> None:
+        """Wrapped text after a dash or the mark of a status; ``below`` it, further in, what more there is to say."""
         lead = self.mark(status) if status else "-"
         self._hang(f"{' ' * indent}{lead} ", self._wrapped(screen_text(text), self.width - indent - 2), indent + 2)
+        for more in filter(None, below):
+            self.paragraph(more, indent=indent + 4)
 
     def bullets(
         self, texts: Iterable[str], *, status: str | None = None, title: str = "", most: int | None = None
@@ -190,6 +198,7 @@ class Screen:
             self.command(line, as_called=as_called)
 
     def causes(self, matches: Iterable[Match], word: str = "Cause") -> None:
+        """What explain found, each with how it is fixed."""
         for match in matches:
             self.section(f"{word} ({match.confidence} confidence)")
             self.paragraph(match.cause)
@@ -220,8 +229,7 @@ class Screen:
     def rows(
         self, rows: Iterable[Sequence[str]], *, title: str = "", statuses: Sequence[str] = (), most: int | None = None
     ) -> None:
-        """Aligned columns, below the title of a section where there are any; the last may be as long as it likes.
-        ``statuses`` put a mark before each row; without -v there are at ``most`` so many."""
+        """Aligned columns, the last as long as it likes, with marks for ``statuses``; without -v ``most`` rows."""
         every = list(rows)
         table = [[screen_text(cell) for cell in row] for row in (every if self.verbosity else every[:most])]
         if not table:

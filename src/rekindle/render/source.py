@@ -1,20 +1,10 @@
 """Source trees for people: what the tree is, what was changed in it, what is next."""
 
-from rekindle.model.source import AppliedPatch, CMakeRewrite, SavedPatches, SourceTree
-from rekindle.render.screen import Screen, printable
-
-_MARK = {"applied": "ok", "already": "ok", "clean": "ok", "conflict": "fail", "not-needed": "skip", "unknown": "warn"}
-_WORD = {
-    "applied": "applied",
-    "already": "there already",
-    "clean": "fits, not applied",
-    "conflict": "does not fit",
-    "not-needed": "not needed",
-    "unknown": "undecided",
-}
+from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
+from rekindle.render.screen import Screen, printable, shown_as
 
 
-def view_tree(tree: SourceTree, screen: Screen) -> None:
+def _view_tree(tree: SourceTree, screen: Screen) -> None:
     """``status`` and what every step that changes a tree ends with."""
     text = f"{tree.project} {tree.version} in {tree.root}"
     if count := len(tree.conflicts):
@@ -28,59 +18,17 @@ def view_tree(tree: SourceTree, screen: Screen) -> None:
     idle = [patch for patch in tree.patches if patch.state == "not-needed" and not screen.verbosity]
     if len(idle) < len(tree.patches):
         screen.section("Patches")
-    for patch in tree.patches:
-        if patch not in idle:
-            _patch(patch, screen)
+    for patch in (patch for patch in tree.patches if patch not in idle):
+        title = f" — {patch.title}" if patch.title else ""
+        status, word = shown_as("patch", patch.state)
+        screen.line(f"  {screen.mark(status)} {patch.id}: {word}{printable(title)}")
+        told = [patch.detail] if screen.verbosity or patch.state in ("conflict", "unknown") else []
+        if screen.verbosity and patch.instead and patch.state in ("clean", "applied"):
+            told.append(f"instead: {patch.instead}")
+        for text in filter(None, (*told, patch.source if screen.verbosity else None)):
+            screen.paragraph(text, indent=6)
     if idle:
         screen.line(f"  {screen.style(f'{len(idle)} more not needed here (-v shows why)', 'dim')}")
-    _tail(tree, screen)
-
-
-def view_diff(tree: SourceTree, screen: Screen) -> None:
-    """``patch --dry-run``: the states, then the diff, which can be piped into git apply."""
-    view_tree(tree, screen)
-    if tree.diff:
-        screen.section("The change")
-        _diff(tree.diff, screen)
-
-
-def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
-    verb = "would be raised" if result.dry_run else "raised"
-    count = len(result.changes)
-    files = len({change.file for change in result.changes})
-    versions = f"{count} CMake version{'s' * (count != 1)}"
-    screen.verdict("ok", f"{versions} {verb}, in {files} of {result.files_read} CMake files")
-    screen.rows([f"{change.file}:{change.line}", f"{change.before} → {change.after}"] for change in result.changes)
-    left = ([f"{call.file}:{call.line}", call.before, call.why or ""] for call in result.left)
-    screen.rows(left, title="Left alone", most=8)
-    if result.diff and screen.verbosity:
-        screen.section("The change")
-        _diff(result.diff, screen)
-
-
-def view_saved(saved: SavedPatches, screen: Screen) -> None:
-    count = len(saved.files)
-    screen.verdict("ok" if count else "skip", f"{count} patch file{'s' * (count != 1)} written from {saved.base}..HEAD")
-    for file in saved.files:
-        screen.command(file)
-    screen.bullets(saved.skipped, status="warn")
-    if count:
-        screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
-
-
-def _patch(patch: AppliedPatch, screen: Screen) -> None:
-    title = f" — {patch.title}" if patch.title else ""
-    screen.line(f"  {screen.mark(_MARK[patch.state])} {patch.id}: {_WORD[patch.state]}{printable(title)}")
-    if patch.detail and (screen.verbosity or patch.state in ("conflict", "unknown")):
-        screen.paragraph(patch.detail, indent=6)
-    if screen.verbosity:
-        if patch.instead and patch.state in ("clean", "applied"):
-            screen.paragraph(f"instead: {patch.instead}", indent=6)
-        if patch.source:
-            screen.paragraph(patch.source, indent=6)
-
-
-def _tail(tree: SourceTree, screen: Screen) -> None:
     screen.bullets(tree.notes)
     _parts(tree, screen)
     if tree.missing_submodules:
@@ -90,6 +38,36 @@ def _tail(tree: SourceTree, screen: Screen) -> None:
         for fix in dict.fromkeys(fixes or [by_git if tree.commit else f"rekindle source fill {tree.root}"]):
             screen.command(fix)
     screen.commands("What was changed", filter(None, [tree.diff_command]))
+
+
+def view_diff(tree: SourceTree, screen: Screen) -> None:
+    """``patch --dry-run``: the states, then the diff, which can be piped into git apply."""
+    _view_tree(tree, screen)
+    if tree.diff:
+        screen.section("The change")
+        _diff(tree.diff, screen)
+
+
+def _view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
+    verb, count = "would be raised" if result.dry_run else "raised", len(result.changes)
+    where = f"{len({change.file for change in result.changes})} of {result.files_read} CMake files"
+    screen.verdict("ok", f"{count} CMake version{'s' * (count != 1)} {verb}, in {where}")
+    screen.rows([f"{change.file}:{change.line}", f"{change.before} → {change.after}"] for change in result.changes)
+    left = ([f"{call.file}:{call.line}", call.before, call.why or ""] for call in result.left)
+    screen.rows(left, title="Left alone", most=8)
+    if result.diff and screen.verbosity:
+        screen.section("The change")
+        _diff(result.diff, screen)
+
+
+def _view_saved(saved: SavedPatches, screen: Screen) -> None:
+    count = len(saved.files)
+    screen.verdict("ok" if count else "skip", f"{count} patch file{'s' * (count != 1)} written from {saved.base}..HEAD")
+    for file in saved.files:
+        screen.command(file)
+    screen.bullets(saved.skipped, status="warn")
+    if count:
+        screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
 
 
 def _parts(tree: SourceTree, screen: Screen) -> None:
@@ -122,7 +100,6 @@ _WAYS = {
 
 
 def _diff(diff: str, screen: Screen) -> None:
-    colors = {"+": "green", "-": "red", "@": "cyan"}
     for line in diff.splitlines():
-        style = colors.get(line[:1])
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         screen.line(screen.style(printable(line), style) if style else printable(line))

@@ -25,12 +25,14 @@ def summarise_machine(examined: Examination) -> str:
 
 
 def summarise_graft(report: GraftReport) -> str:
+    """How many units got code for the card."""
     without = report.count("left-out") + report.count("refused")
     stay = f"; {without} stay without" if without else ""
     return f"{report.count('added')} of {len(report.units)} units got code for {report.arch}{stay}"
 
 
 def summarise_plan(plan: Plan) -> str:
+    """What the plan proposes, and what that costs."""
     if plan.project == "spark":
         return " ".join(reason.text for reason in plan.because)
     if plan.answer == "none":
@@ -46,30 +48,31 @@ def summarise_plan(plan: Plan) -> str:
         return f"take {plan.build.taken.split(' ')[0]}{python}, and build what goes beside it"
     cost = ""
     if plan.build and plan.build.minutes:
-        low, high = plan.build.minutes
         disk = f", {plan.build.disk_gib:g} GiB of disk" if plan.build.disk_gib else ""
-        cost = f" (about {spoken_minutes(low, high)}{disk})"
+        cost = f" (about {spoken_minutes(*plan.build.minutes)}{disk})"
     return f"build {name}{python} from source{cost}"
 
 
-def summarise_tree(tree: SourceTree) -> str:
+def _summarise_tree(tree: SourceTree) -> str:
     return f"{tree.project} {tree.version}{' at ' + tree.commit[:12] if tree.commit else ''} in {tree.root}"
 
 
 def summarise_patches(tree: SourceTree) -> str:
+    """Our patches that this build needs."""
     ours = [patch for patch in tree.patches if patch.state == "applied"]
     if not ours:
         return "none needed with these tools"
     return "; ".join(f"{patch.id} ({patch.title})" if patch.title else patch.id for patch in ours)
 
 
-def summarise_build(built: BuildResult) -> str:
+def _summarise_build(built: BuildResult) -> str:
     if not built.wheel:
         return f"{spoken_targets(built.target or '') or 'the target'}: {built.steps or 0} steps, no wheel"
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
 
 
 def summarise_bundle(report: BundleReport) -> str:
+    """Which libraries are inside now, and which were not found."""
     left = f"; not found here: {', '.join(library.name for library in report.missing)}" if report.missing else ""
     if not report.out:
         return f"nothing to bring along: it needs only what every machine has{left}"
@@ -78,7 +81,7 @@ def summarise_bundle(report: BundleReport) -> str:
     return f"{', '.join(names[:4])}{more} now inside {Path(report.out).name}{left}"
 
 
-def summarise_inspection(report: WheelReport) -> str:
+def _summarise_inspection(report: WheelReport) -> str:
     gpu = [*report.gpu.kernels.sass, *report.gpu.kernels.ptx, *report.gpu.kernels.gfx]
     dispatched = [use.isa for use in report.cpu.dispatched]
     parts = [
@@ -92,6 +95,7 @@ def summarise_inspection(report: WheelReport) -> str:
 
 
 def summarise_proof(proof: VerifyReport) -> str:
+    """The verdict with its counts, and the reason where it is no proof."""
     names = [check.id for check in proof.checks if check.status == "failed"]
     which = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
     count = f"{proof.passed} passed, {proof.failed} failed{which}, {proof.skipped} skipped"
@@ -103,12 +107,13 @@ def summarise_proof(proof: VerifyReport) -> str:
     return f"not proven: {count}; {way[0]}"
 
 
-def summarise_installation(done: Installation) -> str:
+def _summarise_installation(done: Installation) -> str:
     torch = done.packages.get("torch", "?")
     return f"torch {torch} and {max(0, len(done.packages) - 1)} other packages in {done.python}"
 
 
 def summarise_checks(checks: Sequence[Check]) -> str:
+    """How many were asked, and which of them are missing."""
     failed = [check for check in checks if check.status == "fail"]
     if failed:
         return f"{len(failed)} of {len(checks)} are missing: {', '.join(check.id for check in failed)}"
@@ -117,17 +122,18 @@ def summarise_checks(checks: Sequence[Check]) -> str:
 
 
 _BY_KIND: dict[type, Callable[[Any], str]] = {
-    BuildResult: summarise_build,
+    BuildResult: _summarise_build,
     BundleReport: summarise_bundle,
     Examination: summarise_machine,
     GraftReport: summarise_graft,
-    Installation: summarise_installation,
+    Installation: _summarise_installation,
     Plan: summarise_plan,
-    SourceTree: summarise_tree,
+    SourceTree: _summarise_tree,
     VerifyReport: summarise_proof,
-    WheelReport: summarise_inspection,
+    WheelReport: _summarise_inspection,
 }
 
 
 def summarise(document: object) -> str:
+    """The line for any of these kinds."""
     return _BY_KIND[type(document)](document)

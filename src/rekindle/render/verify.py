@@ -7,18 +7,10 @@ from rekindle.compat.processor import describe_trials
 from rekindle.model.guard import GuardReport
 from rekindle.model.verify import RecordReview, VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.model.wheel import OperatorTrial
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, shown_as
 
 # Failures of one kind that are shown whole.
 MOST_ALIKE = 3
-_OUTCOME: dict[str, tuple[str, str]] = {
-    "crashes": ("fail", "crashes"),
-    "no-answer": ("fail", "gives no answer"),
-    "refuses": ("ok", "refuses with an error"),
-    "runs": ("ok", "runs"),
-    "not-tried": ("skip", "was not tried"),
-    "suspected": ("warn", "is suspected"),
-}
 
 
 def view_verification(report: VerifyReport, screen: Screen) -> None:
@@ -29,25 +21,29 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     harmed = sum(trial.harms for trial in report.operators)
     if harmed:
         count = count.replace(" failed,", f" failed, {harmed} operator{'s' * (harmed > 1)} crashed,")
+    status, words = shown_as("proof", report.verdict)
+    level = f"({report.level}{part if report.verdict == 'proven' else ''})"
     if report.verdict == "proven" and harmed:
-        screen.verdict("warn", f"{subject} ({report.level}{part}): {describe_trials(report.operators)}; {count}")
-    elif report.verdict == "proven":
-        screen.verdict("ok", f"{subject} is proven to work ({report.level}{part}): {count}")
-    elif report.verdict == "failed":
-        screen.verdict("fail", f"{subject} does not work as it should ({report.level}): {count}")
+        screen.verdict("warn", f"{subject} {level}: {describe_trials(report.operators)}; {count}")
     else:
-        screen.verdict("warn", f"{subject} is not proven ({report.level}): {count}")
+        screen.verdict(status, f"{subject} {words} {level}: {count}")
     place = ("torch", "cuda", "hip", "xpu", "python", "machine", "cpu model", "emulator", "sandbox", "installed")
     shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
     screen.rows([(name, report.environment[name]) for name in shown if name in report.environment])
     if report.verdict == "not-proven":
-        _show_missing(report, screen)
+        screen.section("a proof also needs")
+        idle = [need.id for need in report.missing if need.why == "did not run"]
+        begun = (f"{need.id}: {need.why}" for need in report.missing if need.why != "did not run")
+        screen.bullets(begun, status="warn")
+        if idle:
+            more = f" and {len(idle) - 6} more" if len(idle) > 6 else ""
+            screen.bullet(f"never ran: {', '.join(idle[:6])}{more}", status="warn")
     _show_failures([check for check in report.checks if check.status == "failed"], screen)
     _show_operators(report.operators, screen)
     screen.causes(report.diagnosis.matches[:2], "cause")
     skipped = [check for check in report.checks if check.status == "skipped"]
-    words = {"absent": "absent by plan", "foretold": "foretold"}
-    reasons = (f"{check.id} ({words.get(check.skip or '', 'could not be tried')}): {check.detail}" for check in skipped)
+    why = {"absent": "absent by plan", "foretold": "foretold"}
+    reasons = (f"{check.id} ({why.get(check.skip or '', 'could not be tried')}): {check.detail}" for check in skipped)
     screen.bullets(reasons, status="skip", title="skipped")
     better = [f"{check.id}: {check.detail}" for check in report.checks if check.foretold and check.status == "passed"]
     screen.bullets(better, status="warn", title="works, though a graft said it would not")
@@ -70,19 +66,10 @@ def _show_operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
     for trial in trials:
         lacks = f" [{', '.join(trial.isa)}]" if trial.isa else ""
         detail = f": {trial.detail}" if trial.detail else ""
-        screen.bullet(f"{trial.name}{lacks} {_OUTCOME[trial.outcome][1]}{detail}", status=_OUTCOME[trial.outcome][0])
+        status, words = shown_as("operator", trial.outcome)
+        screen.bullet(f"{trial.name}{lacks} {words}{detail}", status=status)
         if trial.avoid and trial.outcome == "crashes":
             screen.paragraph(f"→ instead: {trial.avoid}", indent=4)
-
-
-def _show_missing(report: VerifyReport, screen: Screen) -> None:
-    """What the level requires and did not get; checks that never began are told in one line."""
-    screen.section("a proof also needs")
-    idle = [need.id for need in report.missing if need.why == "did not run"]
-    screen.bullets((f"{need.id}: {need.why}" for need in report.missing if need.why != "did not run"), status="warn")
-    if idle:
-        more = f" and {len(idle) - 6} more" if len(idle) > 6 else ""
-        screen.bullet(f"never ran: {', '.join(idle[:6])}{more}", status="warn")
 
 
 def _show_failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
@@ -104,7 +91,7 @@ def _show_failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
         screen.bullet(f"{len(ids)} more died of {kind}: {', '.join(ids)} (-v shows them)", status="fail")
 
 
-def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
+def _view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
     if comparison.worse:
         screen.verdict("fail", f"{len(comparison.worse)} checks got worse, {len(comparison.better)} better")
     else:
@@ -121,7 +108,7 @@ def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
     screen.rows(changed, title="environment")
 
 
-def guard_view(report: GuardReport, screen: Screen) -> None:
+def _guard_view(report: GuardReport, screen: Screen) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in sorted(report.found.items())) or "no torch"
     if report.written:
         screen.verdict("ok", f"Recorded: {versions}")
@@ -140,9 +127,8 @@ def guard_view(report: GuardReport, screen: Screen) -> None:
     )
     screen.verdict("fail", f"Replaced: {gone}")
     for package in report.replaced:
-        screen.bullet(package.why, status="fail")
-        for culprit in package.culprits[1:]:
-            screen.paragraph(f"{culprit.name} {culprit.version} takes {culprit.wants}", indent=6)
+        others = (f"{culprit.name} {culprit.version} takes {culprit.wants}" for culprit in package.culprits[1:])
+        screen.bullet(package.why, status="fail", below=others)
     screen.commands("What restores it", (line for package in report.replaced for line in package.restore))
     first = next((who for package in report.replaced for who in package.culprits), None)
     if first is not None:
@@ -150,7 +136,7 @@ def guard_view(report: GuardReport, screen: Screen) -> None:
     screen.paragraph(f"So that it cannot happen again: python -m pip install -c {report.kept} PACKAGE")
 
 
-def show_records(review: RecordReview, screen: Screen) -> None:
+def _show_records(review: RecordReview, screen: Screen) -> None:
     total = len(review.records)
     bad = review.count("doubtful") + review.count("unreadable")
     counts = f"{review.count('counts')} count, {review.count('hearsay')} are signed by nobody who is believed here"

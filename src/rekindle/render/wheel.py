@@ -17,23 +17,21 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     if judged:
         screen.paragraph(headline(report))
     read = f", {report.read_bytes / 1e6:.1f} MB read" if report.read_bytes else ""
-    screen.facts(
-        [
-            ("found", report.target if report.kind == "installed" else ""),
-            ("tags", " ".join(report.tags)),
-            ("size", f"{report.bytes / 1e6:.1f} MB{read}"),
-            ("CUDA", report.cuda),
-            ("ROCm", report.rocm),
-            ("Python", report.requires_python),
-            ("CPU", report.cpu.arch),
-        ]
-    )
+    facts = {
+        "found": report.target if report.kind == "installed" else "",
+        "tags": " ".join(report.tags),
+        "size": f"{report.bytes / 1e6:.1f} MB{read}",
+        "CUDA": report.cuda,
+        "ROCm": report.rocm,
+        "Python": report.requires_python,
+        "CPU": report.cpu.arch,
+    }
+    screen.facts(facts.items())
     if report.verdict:
         screen.section(f"On {report.verdict.machine}")
         for axis in report.verdict.axes:
-            screen.bullet(f"{axis.axis}: {axis.text}", status=_STATUS[axis.runs])
-            if axis.remedy and axis.runs != "yes":
-                screen.paragraph(f"→ {axis.remedy}", indent=6)
+            below = [f"→ {axis.remedy}"] if axis.remedy and axis.runs != "yes" else []
+            screen.bullet(f"{axis.axis}: {axis.text}", status=_STATUS[axis.runs], below=below)
     _gpu(report.gpu, screen)
     _cpu(report.cpu, screen)
     _links(report, screen)
@@ -54,6 +52,7 @@ def full_name(report: WheelReport) -> str:
 
 
 def judged_headline(report: WheelReport) -> str | None:
+    """Whether it runs on the machine that was asked about."""
     if report.verdict is None:
         return None
     exceptions = ", with exceptions" if _runs_partly(report) else ""
@@ -66,6 +65,7 @@ def _runs_partly(report: WheelReport) -> bool:
 
 
 def headline(report: WheelReport) -> str:
+    """For which cards the wheel holds code."""
     if report.name not in (None, "torch") and not report.gpu.declared and report.gpu.libraries:
         return "GPU code for " + " ".join(_all_archs(report.gpu.libraries))
     kernels = report.gpu.kernels
@@ -177,7 +177,7 @@ def _links(report: WheelReport, screen: Screen) -> None:
         screen.bullet(f"from {package}: {' '.join(names)}")
 
 
-def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
+def _render_shelf(shelf: WheelShelf, screen: Screen) -> None:
     good = bool(shelf.wheels) and not shelf.findings
     screen.verdict("ok" if good else "warn", f"{shelf.place}: {len(shelf.wheels)} wheels")
     for report in shelf.wheels:

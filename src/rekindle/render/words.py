@@ -10,11 +10,11 @@ from rekindle.render.screen import Screen, commands_as_called
 from rekindle.scripts.quoting import spell
 
 
-def show_text(document: Text, screen: Screen) -> None:
+def _show_text(document: Text, screen: Screen) -> None:
     screen.stream.write(document.text if document.text.endswith("\n") else document.text + "\n")
 
 
-def show_versions(document: Versions, screen: Screen) -> None:
+def _show_versions(document: Versions, screen: Screen) -> None:
     screen.line(f"rekindle {document.rekindle}")
     if screen.verbosity:
         screen.rows([("python", document.python), ("system", document.system)])
@@ -58,7 +58,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text).replace("`", "")
 
 
-def render_environment(document: VariantEnvironment, screen: Screen) -> None:
+def _render_environment(document: VariantEnvironment, screen: Screen) -> None:
     """Variables to paste into a POSIX shell, or into cmd on Windows."""
     windows = os.name == "nt"
     for note in document.notes:
@@ -67,7 +67,7 @@ def render_environment(document: VariantEnvironment, screen: Screen) -> None:
         screen.line(line)
 
 
-def render_exported(document: Exported, screen: Screen) -> None:
+def _render_exported(document: Exported, screen: Screen) -> None:
     """The script itself, or where it was written and how it is run."""
     if document.path is None:
         # Printed to be piped into a file: exactly the script, with the line ends it needs, nothing else.

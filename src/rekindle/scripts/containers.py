@@ -1,18 +1,13 @@
-"""A plan in containers: which image to build in and which to run in, a Dockerfile, a development container.
-
-Nothing of rekindle is installed where a Dockerfile builds, so it carries along the part of ``inspect`` that tells what
-a wheel needs of the system.
-"""
+"""A plan in containers: which image to build in and which to run in, a Dockerfile, a development container. Nothing of
+rekindle is installed where a Dockerfile builds, so it carries along the part of ``inspect`` that tells what a wheel
+needs of the system."""
 
 import base64
 import json
 import re
 import shlex
-from dataclasses import dataclass
 from importlib import resources
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from rekindle import __version__
 from rekindle.errors import BadInput
@@ -33,8 +28,7 @@ _INSPECTOR_FILES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Images:
+class Images(NamedTuple):
     """``kind`` is cuda, rocm or cpu; ``run`` is what the wheel needs around it."""
 
     kind: str
@@ -48,13 +42,9 @@ def docker_platform(arch: str) -> Quoted:
 
 
 def pinned(image: str, arch: str = "x86_64") -> str:
-    """The image by tag and digest where that is known: the same bytes, whatever becomes of the tag.
-
-    Whether a digest that people pinned is of all architectures or of theirs alone is not known.
-    """
-    if arch != "x86_64":
-        return image
-    row = load_facts().images.digest.get(image)
+    """The image by tag and digest where that is known: the same bytes, whatever becomes of the tag. Whether a digest
+    that people pinned is of all architectures or of theirs alone is not known."""
+    row = load_facts().images.digest.get(image) if arch == "x86_64" else None
     return f"{image}@sha256:{row.sha256}" if row else image
 
 
@@ -67,25 +57,25 @@ def find_image(kind: str, version: str | None) -> ContainerImage | None:
 
 
 def choose_images(plan: Plan, given: str | None, arch: str = "x86_64", distro: str | None = None) -> Images:
-    """``given`` replaces the image to build in (and to run in, where we know no better). Pinned where it can be.
-    ``distro`` was asked for: an image of another is refused."""
+    """``given`` replaces the image to build in (and to run in, if none is known); it must be of ``distro``."""
     if arch not in ("x86_64", "aarch64"):
         raise BadInput(f"no container image for {arch} is known here", remedy="export it as sh")
     kind, version = ("cuda", plan.cuda) if plan.cuda else ("rocm", plan.rocm) if plan.rocm else ("cpu", None)
     row = find_image(kind, version)
-    if row is None and given is None:
+    if given is not None:
+        return Images(kind, pinned(given, arch), pinned((row.run if row else None) or given, arch))
+    if row is None:
         known = ", ".join(name.split()[1] for name in load_facts().images.image if name.startswith(f"{kind} "))
         text = f"no container image with {kind.upper()} {version} is known here (known: {known})"
         raise BadInput(text, remedy="name one with --image")
-    if given is None and arch == "aarch64" and (why := _not_on_arm(plan, row)):
+    if arch == "aarch64" and (why := _not_on_arm(plan, row)):
         raise BadInput(why, remedy="name an image with --image, or export it as sh")
-    if given is None and row is not None and kind == "cpu":
-        row = msgspec.structs.replace(row, build=base_image(distro), run=base_image(distro))
-    elif given is None and row is not None and distro is not None:
+    if kind == "cpu":
+        plain = pinned(base_image(distro), arch)
+        return Images(kind, plain, plain)
+    if distro is not None:
         _check_distro(row.build, distro)
-    build = given or (row.build if row else "")
-    run = (row.run if row and row.run else None) or build
-    return Images(kind=kind, build=pinned(build, arch), run=pinned(run, arch))
+    return Images(kind, pinned(row.build, arch), pinned(row.run or row.build, arch))
 
 
 def base_image(distro: str | None) -> str:
@@ -116,14 +106,12 @@ def _distro_parts(distro: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (distro, "")
 
 
-def _not_on_arm(plan: Plan, row: ContainerImage | None) -> str | None:
-    facts = load_facts()
-    if row and row.only and "aarch64" not in row.only:
+def _not_on_arm(plan: Plan, row: ContainerImage) -> str | None:
+    if row.only and "aarch64" not in row.only:
         return f"the image {row.build} exists for {', '.join(row.only)} alone, and this plan is for aarch64"
     sms = [parse_sm(arch) for arch in plan.arch_list] if plan.cuda else []
-    if sms and all(facts.is_tegra(sm) for sm in sms):
-        return "NVIDIA's CUDA images are for servers; a Jetson needs one that fits its JetPack (l4t)"
-    return None
+    board = "NVIDIA's CUDA images are for servers; a Jetson needs one that fits its JetPack (l4t)"
+    return board if sms and all(map(load_facts().is_tegra, sms)) else None
 
 
 def _inspector_files() -> tuple[tuple[Quoted, Quoted], ...]:
@@ -148,8 +136,7 @@ def _card_flags(recipe: Recipe) -> tuple[str, ...]:
 
 
 def render_dockerfile(recipe: Recipe, image: str | None, *, arch: str, apart: bool, distro: str | None = None) -> str:
-    """An image that builds the wheel and one that runs it, or one that installs it. ``apart``: what it needs lies in a
-    folder beside it (:func:`files_beside`) instead of inside."""
+    """An image that builds the wheel and one that runs it, or one that installs it; ``apart``: with files beside it."""
     plan = recipe.plan
     shared = shared_values(recipe, "dockerfile") | {
         "uv_image": Quoted(pinned(_UV_IMAGE, arch)),

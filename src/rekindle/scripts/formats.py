@@ -1,28 +1,21 @@
-"""A plan in the form that is asked for: which forms there are, where they run, and their bytes; as a GitHub workflow:
-what a hosted runner has, whether the build fits, and in how many jobs.
-"""
+"""A plan in the form that is asked for, and its bytes; as a GitHub workflow: whether the build fits a hosted runner."""
 
 import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import NamedTuple
 
 from rekindle.compat.backends import PLATFORM_NAMES, PLATFORMS
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.host.files import read_head
 from rekindle.model.matrix import slurm_head
 from rekindle.model.supply import HostedRunner
-from rekindle.scripts.containers import (
-    choose_images,
-    docker_platform,
-    find_image,
-    render_devcontainer,
-    render_dockerfile,
-)
+from rekindle.scripts import containers
 from rekindle.scripts.quoting import Quoted, pasted, plain_word
 from rekindle.scripts.recipe import Recipe
 from rekindle.scripts.templates import FORMATS, find_template, linux_packages, render_script, shared_values
@@ -46,12 +39,9 @@ def render(
     distro: str | None = None,
     apart: bool = False,
 ) -> str:
-    """The text, with LF; :func:`encode` gives the bytes of the file.
-
-    ``system`` is the one the plan is for, where that is known: a format that runs on another is refused. ``apart``: a
-    Dockerfile finds what it needs in a folder beside it instead of carrying it along. ``distro`` is what a container
-    was asked to be made of.
-    """
+    """The text, with LF; :func:`encode` gives the bytes of the file. ``system`` is the one the plan is for, where that
+    is known: a format that runs on another is refused. ``apart``: a Dockerfile finds what it needs in a folder beside
+    it instead of carrying it along. ``distro`` is what a container was asked to be made of."""
     runs = FORMATS.get(kind, {}).get("system")
     if runs and system and runs != system:
         text = f"{kind} runs on {_SYSTEM_NAMES[runs]}, and this plan is for {_SYSTEM_NAMES.get(system, system)}"
@@ -61,10 +51,10 @@ def render(
         "sh": lambda: render_script(recipe, "sh"),
         "bat": lambda: render_script(recipe, "bat"),
         "ps1": lambda: render_script(recipe, "ps1"),
-        "dockerfile": lambda: render_dockerfile(recipe, image, arch=arch, apart=apart, distro=distro),
-        "github": lambda: render_workflow(recipe, image, system=system or "linux", arch=arch, distro=distro),
+        "dockerfile": lambda: containers.render_dockerfile(recipe, image, arch=arch, apart=apart, distro=distro),
+        "github": lambda: _workflow(recipe, image, system=system or "linux", arch=arch, distro=distro),
         "slurm": lambda: _slurm(recipe),
-        "devcontainer": lambda: render_devcontainer(recipe, image, arch=arch, distro=distro),
+        "devcontainer": lambda: containers.render_devcontainer(recipe, image, arch=arch, distro=distro),
         "pixi": lambda: _pixi(recipe, system or "linux", arch),
     }
     if kind not in writers:
@@ -73,8 +63,7 @@ def render(
 
 
 def choose_path(out: Path, kind: str, recipe: Recipe) -> Path:
-    """The file to write: in a folder under its usual name, else as it was named, with the extension without which it
-    would not run. A name that says another form is refused."""
+    """The file to write: in a folder under its usual name, else as named, with the extension it needs to run."""
     usual = FORMATS[kind]["file"].format(recipe.folder)
     if out.is_dir():
         return out / usual
@@ -92,8 +81,7 @@ def choose_path(out: Path, kind: str, recipe: Recipe) -> Path:
 def check_overwriting(path: Path, content: bytes) -> None:
     """An earlier export of the same form may be written over; anything else in its place is somebody's work."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = read_head(path, _HEAD_BYTES)
     except OSError:  # not there, or told when it is written
         return
     if _MADE_BY_US not in head or head[:_SIGN_BYTES] != content[:_SIGN_BYTES]:
@@ -102,12 +90,9 @@ def check_overwriting(path: Path, content: bytes) -> None:
 
 
 def encode(text: str, kind: str) -> bytes:
-    """cmd reads labels wrongly in files without CRLF, PowerShell 5 takes a file without a mark for ANSI; the rest wants
-    LF.
-    """
-    if kind == "bat":
-        return text.replace("\n", "\r\n").encode()
-    return text.replace("\n", "\r\n").encode("utf-8-sig") if kind == "ps1" else text.encode()
+    """cmd misreads labels in files without CRLF, PowerShell 5 takes one without a mark for ANSI; others want LF."""
+    lines = text.replace("\n", "\r\n") if kind in ("bat", "ps1") else text
+    return lines.encode("utf-8-sig" if kind == "ps1" else "utf-8")
 
 
 def run_line(recipe: Recipe, kind: str, path: Path | None, arch: str) -> str:
@@ -117,7 +102,7 @@ def run_line(recipe: Recipe, kind: str, path: Path | None, arch: str) -> str:
     if FORMATS[kind].get("system") == "windows":
         # Written elsewhere it is carried there first; cmd and PowerShell both start a batch file by this.
         shown = pasted(str(path) if path is not None and os.name == "nt" else f".\\{name}", windows=True)
-    platform, tag = docker_platform(arch), recipe.folder.lower()
+    platform, tag = containers.docker_platform(arch), recipe.folder.lower()
     return FORMATS[kind]["use"].format(path=shown, name=name, folder=folder, platform=platform, tag=tag)
 
 
@@ -128,8 +113,7 @@ def _slurm(recipe: Recipe) -> str:
     cost = build_cost(plan.torch, plan.backend, load_facts())
     kits = {"cuda": plan.cuda, "rocm": plan.rocm}
     modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
-    if recipe.compiler:
-        modules.append(plain_word(recipe.compiler).replace("-", "/", 1))
+    modules += [plain_word(recipe.compiler).replace("-", "/", 1)] if recipe.compiler else []
     memory_gib = max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2
     hours = max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60))  # twice the estimate: Slurm ends what is late
     head = slurm_head(job=folder, cores=_SLURM_CORES, memory_gib=memory_gib, hours=hours, log=f"{folder}-%j.log")
@@ -145,8 +129,7 @@ def _pixi(recipe: Recipe, system: str, arch: str) -> str:
         raise BadInput("pixi describes an environment, and this plan is a build", remedy=remedy)
     plan = recipe.plan
     named = PLATFORMS.get((system, arch))
-    platform = PLATFORM_NAMES[named].pixi if named else None
-    if platform is None:
+    if named is None or (platform := PLATFORM_NAMES[named].pixi) is None:
         raise BadInput(f"pixi has no torch for {system} on {arch}")
     cuda = plan.cuda and plan.cuda.split(".")[0]
     return find_template("pixi.toml.j2").render(shared_values(recipe, "pixi"), platform=platform, cuda=cuda)
@@ -157,8 +140,7 @@ _RESERVE_MINUTES = 60
 _MOST_ROUNDS = 4
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(NamedTuple):
     """``rounds`` jobs one after another, each with the compiler cache of the one before."""
 
     runner: HostedRunner
@@ -186,16 +168,15 @@ def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
         why = f"the build takes about {minutes} minutes on {hosted} ({runner.cores} cores), and a job may take "
         why += f"{runner.minutes}; even {_MOST_ROUNDS} jobs in a row are too few"
     if why:
-        raise BadInput(
-            why, remedy="use a runner of your own with the script (sh or bat), or build it in a cloud machine"
-        )
+        remedy = "use a runner of your own with the script (sh or bat), or build it in a cloud machine"
+        raise BadInput(why, remedy=remedy)
     return Fit(runner, minutes, rounds)
 
 
 def cuda_release(recipe: Recipe) -> str:
     """The toolkit with its patch level, as NVIDIA's archive names it: the images know it."""
     minor = ".".join((recipe.plan.cuda or "").split(".")[:2])
-    row = find_image("cuda", minor)
+    row = containers.find_image("cuda", minor)
     match = re.search(r":(\d+\.\d+\.\d+)", row.build) if row else None
     if match is None:
         raise BadInput(f"the exact release of CUDA {minor} is not known here", remedy="export it as bat")
@@ -207,9 +188,8 @@ def carried_program(name: str) -> str:
     return resources.files("rekindle.scripts").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def render_workflow(recipe: Recipe, image: str | None, *, system: str, arch: str, distro: str | None = None) -> str:
-    windows = system == "windows"
-    fit = fit_runner(recipe, system, arch)
+def _workflow(recipe: Recipe, image: str | None, *, system: str, arch: str, distro: str | None = None) -> str:
+    windows, fit = system == "windows", fit_runner(recipe, system, arch)
     script = render_script(recipe, "bat" if windows else "sh")
     cuda = bool(recipe.builds and windows and recipe.plan.cuda)
     if "${{" in script:
@@ -217,9 +197,7 @@ def render_workflow(recipe: Recipe, image: str | None, *, system: str, arch: str
     return find_template("workflow.yml.j2").render(
         shared_values(recipe, "github"),
         windows=windows,
-        runner=fit.runner,
-        minutes=fit.minutes,
-        rounds=fit.rounds,
+        **fit._asdict(),
         job="build" if recipe.builds else "install",
         fetch=Quoted(carried_program("fetch_cuda.py.txt") if cuda else ""),
         report=Quoted(carried_program("build_report.py.txt")),
@@ -227,6 +205,6 @@ def render_workflow(recipe: Recipe, image: str | None, *, system: str, arch: str
         cudnn_release=recipe.plan.cudnn or "-",
         script=Quoted(script),
         script_name=plain_word("build.bat" if windows else "build.sh"),
-        images=choose_images(recipe.plan, image, arch, distro) if recipe.builds and not windows else None,
+        images=containers.choose_images(recipe.plan, image, arch, distro) if recipe.builds and not windows else None,
         packages=linux_packages(recipe),
     )

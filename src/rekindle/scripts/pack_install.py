@@ -1,8 +1,6 @@
 """Installs a pack: no network, nothing of Rekindle, any Python from 3.8 on. Written into each pack as install.py.
-
 Nothing is done before every file was found to be what SHA256SUMS says, no more and no less. An install that was cut
-short is begun anew by the same command. Exit codes: 0 done, 1 a step failed, 2 nothing was begun.
-"""
+short is begun anew by the same command. Exit codes: 0 done, 1 a step failed, 2 nothing was begun."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """One value into one word, for each language we write; what a language cannot say is refused. And steps of a plan into
-lines for a shell, settings into code for CMake.
-
-Every function takes text and gives the source text of a single word that means exactly it, as :class:`Quoted`; the
-templates write nothing else (:func:`only_quoted`), so a value cannot be forgotten. Control characters are refused
-everywhere: no sensible path, flag or version has them, and in a batch file or a workflow they end the line.
-
-A line to paste on Windows may be given to cmd or to PowerShell: :func:`pasted` spells what both read alike.
-"""
+lines for a shell, settings into code for CMake. Each function gives the source text of a single word that means exactly
+its text, as :class:`Quoted`; templates write nothing else (:func:`only_quoted`), so no value can be forgotten. Control
+characters are refused everywhere: no sensible value has them, and in a batch file or a workflow they end the line.
+A line to paste on Windows may be given to cmd or to PowerShell: :func:`pasted` spells what both read alike."""
 
 import json
 import os
@@ -58,11 +54,9 @@ def sh_words(texts: Iterable[str]) -> Quoted:
 
 
 def batch_set(name: str, value: str) -> Quoted:
-    """A whole ``set`` line for cmd, with delayed expansion off.
-
-    ``set "NAME=value"`` keeps everything literally but percent signs, which are doubled. A value with a
-    double quote in it would end that quoting, so it is written with carets instead.
-    """
+    """A whole ``set`` line for cmd, with delayed expansion off. ``set "NAME=value"`` keeps everything literally but
+    percent signs, which are doubled. A value with a double quote in it would end that quoting, so it is written with
+    carets instead."""
     value = plain_text(value).replace("%", "%%")
     if '"' not in value:
         return Quoted(f'set "{variable_name(name)}={value}"')
@@ -158,9 +152,7 @@ def pasted(text: str, *, windows: bool | None = None) -> str:
 
 
 def paste_line(words: Iterable[str], *, windows: bool | None = None) -> str:
-    """A command. PowerShell starts a program whose name is quoted only after an ampersand, which cmd would not take;
-    such a name is rare, and cmd is what the line is for.
-    """
+    """A command. (PowerShell starts a quoted program only after an ampersand, which cmd does not take.)"""
     return " ".join(pasted(word, windows=windows) for word in words)
 
 
@@ -187,13 +179,9 @@ def spell(steps: Iterable[Step], shell: Shell) -> tuple[str, ...]:
 
 def shell_script(steps: Iterable[Step], title: str) -> str:
     """The same lines as a POSIX script that stops at the first failure."""
-    head = [
-        "#!/bin/sh",
-        f"# {comment(title)}",
-        "# Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes.",
-        "set -eu",
-    ]
-    return "\n".join([*head, *spell(steps, "sh")]) + "\n"
+    how = "Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes."
+    lines = ("#!/bin/sh", f"# {comment(title)}", f"# {how}", "set -eu", *spell(steps, "sh"))
+    return "\n".join(lines) + "\n"
 
 
 def _lines(step: Step, shell: Shell) -> list[str]:
@@ -236,8 +224,7 @@ def is_forwarded(name: str) -> bool:
 
 
 def cache_line(name: str, value: str) -> str:
-    """A line of CMake that puts the value into the cache. A value that is no plain word stands in brackets longer than
-    any in it: nothing in it is special then."""
+    """A line of CMake that puts the value into the cache, in brackets longer than any in it if it is no plain word."""
     if not re.fullmatch(r"[A-Za-z0-9_./+-]+", name):
         raise BadInput(f"{name!r} is no name for a CMake setting")
     if not re.fullmatch(r"[A-Za-z0-9_./+-]+", plain_text(value)):

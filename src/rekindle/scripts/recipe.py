@@ -1,14 +1,13 @@
-"""A plan, made ready to be written in any language: every word decided, nothing left to the template.
-
-``Recipe`` is what the templates see. It holds values only; quoting is each language's own business. Its compiler is
-said in the words of each system: ``gcc-11`` is the command ``g++-11``; ``msvc-19.29`` is the toolset 14.29 of Visual
-Studio 2019 (https://learn.microsoft.com/cpp/overview/compiler-versions).
-"""
+"""A plan, made ready to be written in any language: every word decided, nothing left to the template. ``Recipe`` is
+what the templates see. It holds values only; quoting is each language's own business. Its compiler is said in the words
+of each system: ``gcc-11`` is the command ``g++-11``; ``msvc-19.29`` is the toolset 14.29 of Visual Studio 2019
+(https://learn.microsoft.com/cpp/overview/compiler-versions)."""
 
 import hashlib
 import math
 import re
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.resources import build_cost
@@ -31,16 +30,11 @@ _PRODUCT = "assert (a @ a).sum().item() == 262144,"
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbeddedFile:
+class EmbeddedFile(NamedTuple):
     """A file the script brings along (a patch, CMake settings)."""
 
     name: str
     content: bytes
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.content).hexdigest()
 
     @property
     def text(self) -> str | None:
@@ -88,14 +82,13 @@ class Recipe:
     def digest(self) -> str:
         """Of everything that goes into the build: what another plan built is not taken for this one's."""
         settings = sorted(self.env.items()), sorted(self.settings.items())
-        patches = [(file.name, file.sha256) for file in self.patches]
+        patches = [(file.name, hashlib.sha256(file.content).hexdigest()) for file in self.patches]
         parts = (self.title, self.python, self.tag, self.requirements, *settings, patches)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
     @property
     def proof_on_cpu(self) -> str:
-        """A line of Python that computes with it; without double quotes and percent signs, which cmd and PowerShell
-        would read."""
+        """Python that computes with it, without double quotes and percent signs: cmd and PowerShell read those."""
         if self.plan.project != "torch":
             return f"import {plain_word(self.plan.project)}"
         return f"import torch; a = torch.ones(64, 64); {_PRODUCT} 'the CPU computes wrongly'; print(torch.__version__)"
@@ -118,15 +111,12 @@ class Recipe:
     @property
     def settings_file(self) -> EmbeddedFile | None:
         """CMake code for what setup.py would not forward."""
-        if not self.settings:
-            return None
-        lines = [cache_line(name, value) for name, value in self.settings.items()]
-        return EmbeddedFile(name="settings.cmake", content=("\n".join(lines) + "\n").encode())
+        text = "".join(f"{cache_line(name, value)}\n" for name, value in self.settings.items())
+        return EmbeddedFile(name="settings.cmake", content=text.encode()) if text else None
 
     @property
     def files(self) -> tuple[EmbeddedFile, ...]:
-        extra = (self.settings_file,) if self.settings_file else ()
-        return (*self.patches, *extra)
+        return (*self.patches, *filter(None, [self.settings_file]))
 
 
 def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
@@ -149,13 +139,12 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
     if plan.answer == "install":
         if not plan.requests:
             raise BadInput("the plan says install but names no package", remedy="make the plan again with this version")
-        env = dict(plan.env)
         commands = tuple(("python", "-m", "pip", "install", *words) for words in pip_arguments(plan.requests))
-        lasting = tuple(f"{name}={value} must be set whenever {plan.project} is used." for name, value in env.items())
-        cautions = tuple(_add_source(reason.text, reason.source) for reason in plan.warnings)
+        lasting = [f"{name}={value} must be set whenever {plan.project} is used." for name, value in plan.env.items()]
+        cautions = [_add_source(reason.text, reason.source) for reason in plan.warnings]
         windows = (plan.os and plan.os.system == "windows") or plan.powershell
         driver = toolkit_driver(plan.cuda, "windows" if windows else "linux", load_facts()).floor if plan.cuda else None
-        return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions), driver=driver)
+        return replace(base, commands=commands, env=plan.env, cautions=(*lasting, *cautions), driver=driver)
     return _build_recipe(plan, patches, base)
 
 
@@ -163,8 +152,7 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
     build = plan.build
     if build is None:
         raise BadInput("the plan says build but has no recipe, so it was cut short", remedy="make the plan again")
-    missing = [name for name in build.patches if name not in patches]
-    if missing:
+    if missing := [name for name in build.patches if name not in patches]:
         raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
     forwarded = {name: value for name, value in build.cmake.items() if is_forwarded(name)}
     match = _TAG.search(build.source) or _TAG.search(plan.torch or "")
@@ -194,9 +182,7 @@ def _add_source(text: str, source: str | None) -> str:
 def cxx_command(compiler: str | None) -> str | None:
     """The C++ compiler's command on Linux; None leaves the choice to the machine."""
     match = re.fullmatch(r"(gcc|clang)-(\d+)(?:\..*)?", compiler or "")
-    if not match:
-        return None
-    return f"g++-{match[2]}" if match[1] == "gcc" else f"clang++-{match[2]}"
+    return f"{'g++' if match[1] == 'gcc' else 'clang++'}-{match[2]}" if match else None
 
 
 def cxx_package(compiler: str | None) -> str:
@@ -205,8 +191,7 @@ def cxx_package(compiler: str | None) -> str:
     return cxx.replace("clang++", "clang") if cxx else "g++"
 
 
-@dataclass(frozen=True)
-class Studio:
+class Studio(NamedTuple):
     """Which Visual Studio: version ranges for vswhere, best first; the toolset (14.29); both in words for people."""
 
     ranges: tuple[str, ...]
@@ -219,8 +204,7 @@ def visual_studio(compiler: str | None) -> Studio:
     match = re.fullmatch(r"msvc-19\.(\d\d)(?:\..*)?", compiler or "")
     product = find_visual_studio(int(match[1])) if match else None
     if match is None or product is None or product[0] < _FIRST_WITH_VSWHERE:
-        return Studio(ranges=(f"[{_FIRST_WITH_VSWHERE}.0,",), toolset="", words="")
+        return Studio((f"[{_FIRST_WITH_VSWHERE}.0,",), "", "")
     version, year = product
-    ranges = (f"[{version}.0,{version + 1}.0)", f"[{version + 1}.0,")
-    toolset = f"14.{match[1]}"
-    return Studio(ranges=ranges, toolset=toolset, words=f" (toolset {toolset} of Visual Studio {year})")
+    ranges, toolset = (f"[{version}.0,{version + 1}.0)", f"[{version + 1}.0,"), f"14.{match[1]}"
+    return Studio(ranges, toolset, f" (toolset {toolset} of Visual Studio {year})")

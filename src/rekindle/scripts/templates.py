@@ -1,8 +1,6 @@
 """The scripts that do the work on a machine (sh, bat, ps1), what a pack says and runs, and the templates that all
-formats are written with.
-
-Templates hold the words; what they write of a value has been quoted for its language (:mod:`.quoting`).
-"""
+formats are written with. Templates hold the words; what they write of a value has been quoted for its language
+(:mod:`.quoting`)."""
 
 from __future__ import annotations
 
@@ -97,10 +95,11 @@ def _environment() -> Environment:
         comment=quoting.comment,
         cc=c_compiler_of,
         minor=lambda version: plain_word(".".join(version.split(".")[:2])),
-        delimiter=delimiter,
+        # A here-document's end that cannot occur in the text: it is made from the text's own hash.
+        delimiter=lambda text: Quoted(f"END_{hashlib.sha256(text.encode()).hexdigest()[:12].upper()}"),
         base64=lambda content: Quoted("\n".join(_base64_lines(content))),
         base64_lines=_base64_lines,
-        # Between quoted delimiters a shell reads nothing; the delimiter is made from the text.
+        # Between quoted delimiters a shell reads nothing.
         here_text=Quoted,
         # For people alone; no program reads it.
         words=Quoted,
@@ -113,11 +112,6 @@ def _environment() -> Environment:
 def find_template(name: str) -> Template:
     """A template of ours; it refuses to write a value that nobody quoted."""
     return _environment().get_template(name)
-
-
-def delimiter(text: str) -> Quoted:
-    """A here-document's end that cannot occur in the text: it is made from the text's own hash."""
-    return Quoted(f"END_{hashlib.sha256(text.encode()).hexdigest()[:12].upper()}")
 
 
 def _base64_lines(content: bytes) -> list[Quoted]:

@@ -180,7 +180,7 @@ def test_the_line_for_a_worker_is_asked_for_where_none_was_given(
 def test_an_adoption_asks_for_what_it_does(
     words: tuple[str, ...], question: str, answers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rekindle.render.adopt.show_adoption", lambda planned, screen: screen.line(f"card {planned}"))
+    monkeypatch.setattr("rekindle.render.journey.show_adoption", lambda planned, screen: screen.line(f"card {planned}"))
     confirm = confirmed(monkeypatch, adopt, api, "adopt", "folder", *words)
     said = answers("y\n")
     assert confirm("X") is True and "card X" in said.getvalue() and said.getvalue().endswith(f"{question} [y/N] ")
@@ -190,7 +190,7 @@ def test_the_cards_of_up_and_pack_come_before_their_questions(
     answers: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("rekindle.render.journey.show_card", lambda card, screen: screen.line(f"card {card}"))
-    monkeypatch.setattr("rekindle.render.pack.show_pack_card", lambda card, screen: screen.line(f"card {card}"))
+    monkeypatch.setattr("rekindle.render.journey.show_pack_card", lambda card, screen: screen.line(f"card {card}"))
     monkeypatch.setattr("rekindle.render.summary.summarise_plan", lambda plan: f"a torch for {plan}")
     monkeypatch.setattr(api, "this_machine", lambda: api.machine_from_flags(gpu=["sm_86"], os="linux"))
     for module, place, words, question in (

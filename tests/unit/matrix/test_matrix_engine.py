@@ -20,7 +20,7 @@ from matrix_mini import cell
 
 from rekindle.errors import BadInput, Interrupted, StageFailed
 from rekindle.matrix import engine
-from rekindle.matrix.engine import DaskEngine, Ending, Hang, HangWatch, LocalEngine, Task, carry_out, run_task
+from rekindle.matrix.engine import DaskEngine, Ending, HangWatch, LocalEngine, Stopped, Task, carry_out, run_task
 from rekindle.matrix.ledger import Decision
 from rekindle.matrix.run import Loop, slurm_script
 from rekindle.model.matrix import BUSY_CODE, Cell, Worker
@@ -83,7 +83,7 @@ def test_work_before_the_first_look_is_a_sign_of_life() -> None:
     now[0] = 199.0
     watch.look(lambda: pytest.fail("asked only a few times per limit"))
     now[0] = 218.0
-    with pytest.raises(Hang):
+    with pytest.raises(Stopped):
         watch.look(lambda: 1.5)
 
 
@@ -97,7 +97,7 @@ def test_processor_time_is_a_sign_of_life(spent: float, hangs: bool) -> None:
             now[0] += 20.0
             used += spent
             watch.look(lambda: used)
-    except Hang:
+    except Stopped:
         assert hangs
     else:
         assert not hangs
@@ -124,7 +124,7 @@ def test_half_a_percent_of_the_time_is_what_merely_polls(spent: float, hangs: bo
     watch.look(lambda: spent)
     now[0] = 1200.0
     if hangs:
-        with pytest.raises(Hang):
+        with pytest.raises(Stopped):
             watch.look(lambda: spent)
     else:
         watch.look(lambda: spent)
@@ -134,7 +134,7 @@ def test_silence_as_long_as_the_limit_is_a_hang() -> None:
     now = [0.0]
     watch = HangWatch(100.0, clock=lambda: now[0])
     now[0] = 100.0
-    with pytest.raises(Hang):
+    with pytest.raises(Stopped):
         watch.look(lambda: 0.0)
 
 
@@ -155,7 +155,7 @@ def test_a_line_is_a_sign_of_life() -> None:
     now[0] += 99.9
     watch.look(lambda: 0.0)
     now[0] += 20.1
-    with pytest.raises(Hang):
+    with pytest.raises(Stopped):
         watch.look(lambda: 0.0)
 
 

@@ -25,9 +25,9 @@ from rekindle.matrix.ledger import (
     end_attempt,
     fail_attempt,
     hold_cell,
+    is_done,
     is_held,
     read_owner,
-    wheel_is_good,
 )
 from rekindle.model.document import encode
 from rekindle.model.matrix import CellState, Defaults
@@ -168,7 +168,7 @@ def test_a_changed_wheel_is_built_again(folder: CellFolder) -> None:
         wheel_sha256=sha256_of(wheel),
     )
     folder.save(state)
-    assert wheel_is_good(state)
+    assert is_done(CELL, state)
     assert not ledger(folder.root).decide(CELL, fresh_run=True).build
     wheel.write_bytes(b"two")
     assert ledger(folder.root).decide(CELL, fresh_run=True).build

@@ -248,7 +248,7 @@ def test_a_cpu_whose_name_says_too_little_is_told(cpu: str | None, told: bool) -
 def test_a_board_of_unknown_jetpack_gets_one_of_the_age_of_the_sources() -> None:
     board = ask("Jetson Orin NX")
     assert [row.name for row in board.jetpacks] == ["JetPack 7.2", "JetPack 6.2", "JetPack 6.0", "JetPack 5.1"]
-    assert board.jetpack_with_wheels is not None and board.jetpack_with_wheels.name == "JetPack 6.2"
+    assert next(row for row in board.jetpacks if row.torch).name == "JetPack 6.2"
     old, new = build("2.3.1", cuda="12.6"), build("2.15.0", cuda="13.2")
     assert (choose_python(old, board), choose_compiler(old, board)) == ("3.10", "gcc-11"), (
         "Ubuntu 22.04 comes with JetPack 6"
@@ -259,5 +259,7 @@ def test_a_board_of_unknown_jetpack_gets_one_of_the_age_of_the_sources() -> None
     assert planned_cudnn(old, board) == "9.3.0"
     assert planned_cudnn(build("2.9.0", cuda="13.0"), ask("Jetson Thor")) == "9.12.0"
     newest = ask("Jetson Orin NX", cuda="13.2")
-    assert newest.jetpack_with_wheels is None, "from JetPack 7 on the boards take the wheels of any Arm server"
+    assert not any(row.torch for row in newest.jetpacks), (
+        "from JetPack 7 on the boards take the wheels of any Arm server"
+    )
     assert newest.jetpack is not None and newest.jetpack.cudnn is None

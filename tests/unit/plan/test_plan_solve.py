@@ -8,7 +8,7 @@ from rekindle.model.machine import Drivers, Os
 from rekindle.model.plan import Wish
 from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.question import Question
-from rekindle.plan.solve import _card_groups, _easier_questions, find_nearest, make_plan, solve
+from rekindle.plan.solve import _card_groups, _easier_questions, _judge_question, make_plan, solve
 
 
 def easier(question: Question) -> list[str]:
@@ -83,7 +83,8 @@ def test_what_would_make_it_easier() -> None:
 
 
 def test_no_more_than_two_ways_are_near() -> None:
-    assert len(find_nearest(ask("sm_120", torch="1.0", cuda="10.0", build=True, driver="400.1"))) == 2
+    hard = _judge_question(ask("sm_120", torch="2.1.0", variant="cu118", driver="400.1", glibc="2.17"))
+    assert hard.best is None and len(hard.nearest) == 2
 
 
 def test_builds_only_looks_at_no_wheel() -> None:

@@ -25,7 +25,7 @@ from rekindle.model.matrix import Cell, MatrixCost, MatrixLock, Proposal, Propos
 from rekindle.model.pack import Pack, PackedFile
 from rekindle.model.plan import TorchChoice
 from rekindle.model.wheelhouse import PageWritten, SiteBuilt, Yanked
-from rekindle.render import build, graft, matrix, pack, plan, wheelhouse
+from rekindle.render import build, graft, journey, matrix, plan, wheelhouse
 from rekindle.render.screen import Screen
 
 AWKWARD = "a place/it's 50% (new)"
@@ -86,7 +86,7 @@ def check_ours(words: list[str]) -> None:
             graft.render_graft, msgspec.structs.replace(GRAFT, graft=f"{AWKWARD}/torch.rekindle-graft"), id="graft-file"
         ),
         pytest.param(graft.render_graft, msgspec.structs.replace(GRAFT, units=(REFUSED,)), id="graft-refused"),
-        (pack.show_pack, filled(Pack, folder=AWKWARD, files=(filled(PackedFile),))),
+        (journey.show_pack, filled(Pack, folder=AWKWARD, files=(filled(PackedFile),))),
         (build.render_results, BuildResults(results=(filled(BuildResult, wheel=f"{AWKWARD}/torch.whl"),))),
         (plan.show_choice, filled(TorchChoice, answer="install", pip=(("torch>=2,<3", f"{AWKWARD}/x.whl"),))),
     ],

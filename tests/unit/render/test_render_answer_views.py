@@ -271,7 +271,7 @@ VIEWS: dict[str, Document] = {
     "why-not-proposed": WhyNot(asked="torch 2.6", possible=True, proposed=True),
     "why-not-graft": WhyNot(asked="torch 2.6", possible=True, way="graft", instead="torch 2.5"),
     "why-not-build": WhyNot(asked="torch 2.6", possible=True, way="build"),
-    "why-not-later": WhyNot(asked="torch 2.6", possible=True),
+    "why-not-later": WhyNot(asked="torch 2.6", possible=True, way="install"),
     "why-not": WhyNot(
         asked="torch 2.6",
         possible=False,

@@ -15,8 +15,7 @@ from rekindle import api
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document, encode
 from rekindle.model.machine import Machine, Os
-from rekindle.render.html import _spans, render_html
-from rekindle.render.pages import render_journey_html
+from rekindle.render.pages import _spans, render_html, render_journey_html
 from rekindle.render.screen import find_view
 
 ROOM = Path(__file__).parents[3] / "src" / "rekindle" / "render"
@@ -24,14 +23,14 @@ MODEL = ROOM.with_name("model")
 
 
 def views_in_the_room() -> dict[str, list[str]]:
-    """Document class -> the public functions of this room that show it."""
+    """Document class -> the functions of this room that could show it, in the order of their module."""
     found: dict[str, list[str]] = {}
     parts = re.findall(r"^class (\w+)\(Part\b", "\n".join(map(Path.read_text, MODEL.glob("*.py"))), re.M)
     for path in ROOM.glob("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and len(node.args.args) == 2:
+            if isinstance(node, ast.FunctionDef) and len(node.args.args) == 2:
                 first, second = (ast.unparse(arg.annotation or arg).split(".")[-1] for arg in node.args.args)
-                if second == "Screen" and first != "object" and first not in parts:
+                if second == "Screen" and re.fullmatch(r"[A-Z]\w+", first) and first not in parts:
                     found.setdefault(first, []).append(f"{path.stem}.{node.name}")
     return found
 
@@ -44,7 +43,8 @@ def test_every_document_with_a_view_is_shown_by_it() -> None:
     for name, places in views.items():
         kinds = {vars(module)[name] for module in modules if name in vars(module)}
         shown = [view for kind in kinds if (view := find_view(kind)) is not None]
-        assert [f"{view.__module__.rsplit('.', 1)[-1]}.{view.__name__}" in places for view in shown] == [True], name
+        names = [f"{view.__module__.rsplit('.', 1)[-1]}.{view.__name__}" for view in shown]
+        assert len(names) == 1 and names == places[:1], f"{name}: a view stands before what helps it"
 
 
 def test_the_text_is_what_the_terminal_shows() -> None:

@@ -26,8 +26,7 @@ from rekindle.model.wheel import (
     WheelGpu,
     WheelReport,
 )
-from rekindle.render.html import render_html
-from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page, wheel_page
+from rekindle.render.pages import render_html, render_journey_html, render_matrix_html, verify_page, wheel_page
 from views import expected_views
 
 

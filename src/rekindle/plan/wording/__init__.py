@@ -1,4 +1,1 @@
-"""What was decided, said: one module per part of the finished plan, and :mod:`document`, which composes it.
-
-Nothing here decides; deciding is done in the rooms' other modules (rules, candidates, assess, solve, recipe).
-"""
+"""What was decided, said: a module per part of the plan; :mod:`document` composes it. Nothing here decides."""

@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Iterator
 
+import msgspec
+
 from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.compat.backends import PLATFORM_NAMES
 from rekindle.compat.libc import flavour_libc, libc_runs
@@ -36,7 +38,8 @@ def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         yield Reason(code=f"evidence-{evidence.grade}", text=f"Evidence: {evidence.text}", source=evidence.source)
     if candidate.answer == "build":
         yield from _build_reasons(candidate, question)
-    yield from _cpu_reasons(candidate, question)
+    if question.cpu_lacks(("avx2", "fma")):
+        yield _cpu_reason(candidate, question)
 
 
 def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
@@ -64,8 +67,7 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         # A wheel needs no toolkit; what the asked one is still good for.
         asked, newest = question.wish.cuda, max(question.sms, default=None)
         able = toolkits_for(newest, question.facts) if newest else ()
-        too_old = able and compare(asked, able[0]) < 0
-        more = f", and for {newest} those take CUDA {able[0]} or newer" if too_old else ""
+        more = f", and for {newest} those take CUDA {able[0]} or newer" if able and compare(asked, able[0]) < 0 else ""
         yield say("wheel-brings-cuda", candidate, asked=asked, more=more)
     if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:
         yield say("wheel-brings-rocm", candidate, asked=question.wish.rocm)
@@ -108,8 +110,8 @@ def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
     every = [(wheel, [no for no in wheel.refusals if no.change is None and no.certain]) for wheel in wheels]
     refused = [(wheel, why) for wheel, why in every if why]
     if not refused:
-        name = "no-wheel-serves/kept" if outcome.wheels else "no-wheel-serves/platform"
-        yield say(name, way=way, where=PLATFORM_NAMES[question.platform].short)
+        why_not = "kept" if outcome.wheels else "platform"
+        yield say(f"no-wheel-serves/{why_not}", way=way, where=PLATFORM_NAMES[question.platform].short)
         return
     nearest, why = min(refused, key=lambda pair: (any(r.code == "gpu-not-in-wheel" for r in pair[1]), len(pair[1])))
     listed = ", ".join(card(gpu) for gpu in question.gpus)
@@ -133,17 +135,14 @@ def _none_has_code(outcome: PlanOutcome) -> str:
     return f"No official wheel after {last.name}{python}"
 
 
-def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
+def _cpu_reason(candidate: Candidate, question: Question) -> Reason:
     name = question.machine.cpu.microarchitecture or question.machine.cpu.name or "this CPU"
-    if not question.cpu_lacks(("avx2", "fma")):
-        return
     missing = ", ".join(f.upper() for f in ("avx", "avx2", "fma") if question.cpu_lacks((f,)))
     if candidate.answer == "build":
-        yield say("cpu-dispatch/build", name=name, missing=missing)
-        return
+        return say("cpu-dispatch/build", name=name, missing=missing)
     start = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     outlook = {"yes": f" It was {start.text}.", "partly": f" It {start.text}.", "unknown": f" But {start.text}."}
-    yield say("cpu-dispatch", name=name, missing=missing, outlook=outlook.get(start.kind, ""), source=start.source)
+    return say("cpu-dispatch", name=name, missing=missing, outlook=outlook.get(start.kind, ""), source=start.source)
 
 
 _MANY = 6
@@ -158,16 +157,12 @@ _EXPLAINS = {
 
 def explain_change(change: Change, departures: set[str], against: list[Refusal], candidate: Candidate) -> Change:
     """A departure from the wish gets the reason the asked value was refused for."""
-    if change.what not in departures:
-        return change
-    rules = _EXPLAINS.get(change.what, ())
+    rules = _EXPLAINS.get(change.what, ()) if change.what in departures else ()
     if candidate.answer != "build":  # what is wrong with the asked wheel comes before what is wrong with a build
         rules = tuple(sorted(rules, key=lambda number: "install" not in RULES[number].applies))
     fitting = [refusal for refusal in against if refusal.rule in rules]
-    if not fitting:
-        return change
-    best = min(fitting, key=lambda refusal: rules.index(refusal.rule or ""))
-    return Change(what=change.what, from_=change.from_, to=change.to, why=best.reason)
+    best = min(fitting, key=lambda refusal: rules.index(refusal.rule or ""), default=None)
+    return msgspec.structs.replace(change, why=best.reason) if best else change
 
 
 def wheel_instead(against: list[Refusal]) -> Change:
@@ -184,9 +179,16 @@ def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
     asked_flavour = question.flavour
     wheels = [assessed for assessed in outcome.wheels if question.wants_torch(assessed.candidate.torch)]
     if asked_flavour is not None:
+        version, platform = question.wanted_releases[0], question.platform
         exact = [each for each in wheels if each.candidate.variant == asked_flavour]
         if not exact:
-            refusals.append(_never_published(question, asked_flavour))
+            rows = question.facts.flavours(version)
+            names = [row.name for row in rows if platform in BACKENDS[flavour_backend(row)].platforms(row)]
+            name = "flavour-never-published" if names else "flavour-never-published/none"
+            listed, flavour = ", ".join(names), asked_flavour
+            refusals.append(
+                refuse(name, None, rule="R002", version=version, flavour=flavour, platform=platform, names=listed)
+            )
         wheels = exact or wheels
     elif question.torch is not None and not wheels and not question.wish.build:
         kind = {"cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "cpu": "CPU"}[question.backend]
@@ -206,30 +208,20 @@ def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
     refusals += [refusal for each in nearest for refusal in each.refusals if not refusal.departure]
     for assessed in outcome.feasible[:1]:
         refusals += [refusal for refusal in assessed.refusals if refusal.rule == "R004"]  # the cuDNN that is not kept
-    unique = {(refusal.code, refusal.reason): refusal for refusal in refusals}
-    return list(unique.values())[:_MANY]
-
-
-def _never_published(question: Question, flavour: str) -> Refusal:
-    version = question.wanted_releases[0]
-    rows = question.facts.flavours(version)
-    names = [row.name for row in rows if question.platform in BACKENDS[flavour_backend(row)].platforms(row)]
-    name = "flavour-never-published" if names else "flavour-never-published/none"
-    listed = ", ".join(names)
-    return refuse(name, None, rule="R002", version=version, flavour=flavour, platform=question.platform, names=listed)
+    return list({(refusal.code, refusal.reason): refusal for refusal in refusals}.values())[:_MANY]
 
 
 def refusal_reasons(refusals: list[Refusal]) -> list[Reason]:
-    reasons = []
-    for refusal in refusals:
-        remedy = f" {sentence(refusal.remedy)}" if refusal.remedy else ""
-        reasons.append(Reason(code=refusal.code, text=capital(refusal.reason) + remedy, source=refusal.source))
-    return reasons
+    return [
+        Reason(code=no.code, text=" ".join((capital(no.reason), *told)), source=no.source)
+        for no in refusals
+        for told in [(sentence(no.remedy),) if no.remedy else ()]
+    ]
 
 
 def commonest_refusals(outcome: PlanOutcome) -> list[Refusal]:
     by_code: dict[str, Refusal] = {}
-    for refusal in (no for assessed in (*outcome.builds, *outcome.wheels) for no in assessed.refusals):
-        if refusal.change is None and refusal.certain:
-            by_code.setdefault(refusal.code, refusal)
+    every = (no for assessed in (*outcome.builds, *outcome.wheels) for no in assessed.refusals)
+    for refusal in (no for no in every if no.change is None and no.certain):
+        by_code.setdefault(refusal.code, refusal)
     return list(by_code.values())[:_MANY]

@@ -1,9 +1,6 @@
-"""The finished plan as a document, composed once from what was judged and decided; and what else there is.
+"""The finished plan as a document, composed once; and alternatives, each of which keeps what the best way gives up."""
 
-Each alternative keeps something that the best way gives up.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -17,15 +14,7 @@ from rekindle.plan.question import Question
 from rekindle.plan.rules import say
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
-from rekindle.plan.wording.because import (
-    against_the_wish,
-    choice_reasons,
-    commonest_refusals,
-    explain_change,
-    refusal_reasons,
-    wheel_instead,
-    why_no_wheel,
-)
+from rekindle.plan.wording import because as said
 from rekindle.plan.wording.warnings import hopeless_cards, warnings_for
 from rekindle.scripts.quoting import spell
 
@@ -38,35 +27,35 @@ _WAYS = {
 
 def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     """The best candidate with its reasons, or why there is none; ``notices`` are warnings about the question itself."""
-    question = outcome.question
-    best = outcome.best
+    question, best = outcome.question, outcome.best
     if best is None:
         plain = outcome.obstacle is not None or question.cards_are_hopeless
-        return _compose_no(outcome, [] if plain else against_the_wish(outcome), notices)
+        return _compose_no(outcome, [] if plain else said.against_the_wish(outcome), notices)
     candidate = with_hazards(best, question).candidate
     no_build = question.wish.build and candidate.answer == "install"
-    against = against_the_wish(outcome) if best.changes or no_build else []
+    against = said.against_the_wish(outcome) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
-    changes = tuple(explain_change(change, departures, against, candidate) for change in best.changes)
-    if no_build:
-        changes = (*changes, wheel_instead(against))
+    changes = [said.explain_change(change, departures, against, candidate) for change in best.changes]
+    changes += [said.wheel_instead(against)] if no_build else []
     system = question.machine.os.system
-    because = [*choice_reasons(best, question), *refusal_reasons(against)]
+    because = [*said.choice_reasons(best, question), *said.refusal_reasons(against)]
+    if best.graft is not None or (candidate.answer == "build" and not question.wish.build):
+        because = [*said.why_no_wheel(outcome), *because]
     requests: tuple[Request, ...] = ()
     env = lasting_env(best, question)
     recipe: BuildRecipe | None = None
     if candidate.answer == "build":
         # Only a build needs them, and most plans are of wheels.
         from rekindle.plan.recipe import decide_build
-        from rekindle.plan.supply import needed_third_parties, supplied_steps, third_party_reason
+        from rekindle.plan.supply import supplied_steps, third_party_reason
 
         build = decide_build(best, question)
         recipe, cudnn = build.recipe, build.cudnn
-        warnings = [*warnings_for(best, outcome, cudnn), *needed_third_parties(build.third_parties, candidate)]
-        if build.lacks_cudnn is not None:
-            warnings.append(build.lacks_cudnn)
-        if not question.wish.build:
-            because = [*why_no_wheel(outcome), *because]
+        warnings = list(warnings_for(best, outcome, cudnn))
+        for row in (row for row in build.third_parties if candidate.backend in row.stops):
+            why = row.stops[candidate.backend]
+            warnings.append(say("third-party-needed", row=row, why=why, source=row.source[0]))
+        warnings += [build.lacks_cudnn] if build.lacks_cudnn else []
         if build.third_parties:
             because.append(third_party_reason(build.third_parties, candidate, recipe.origin))
             steps = supplied_steps(candidate, recipe.packages, question)
@@ -77,7 +66,6 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         requests, left_out = install_requests(best, question)
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
         if best.graft is not None:
-            because = [*why_no_wheel(outcome), *because]
             steps = graft_steps(best.graft, requests[0], candidate, question)
         else:
             steps = install_steps(requests, env, candidate.python, system)
@@ -95,7 +83,7 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         steps=tuple(steps),
         commands=spell(steps, "cmd" if system == "windows" else "sh"),
         because=tuple(because),
-        changes=changes,
+        changes=tuple(changes),
         build=recipe,
         graft=best.graft,
         alternatives=alternatives(outcome, best),
@@ -110,12 +98,9 @@ def compose_plan(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
 def _compose_no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
     """Nothing fits. Say what is in the way, and name the nearest thing that does fit."""
     question = outcome.question
-    if outcome.obstacle is not None:
-        because = [outcome.obstacle]
-    else:
-        because = [*hopeless_cards(question), *refusal_reasons(against)] or refusal_reasons(commonest_refusals(outcome))
-    if outcome.driver_clash is not None:
-        because.insert(0, outcome.driver_clash)
+    because = [outcome.obstacle] if outcome.obstacle else [*hopeless_cards(question), *said.refusal_reasons(against)]
+    because = because or said.refusal_reasons(said.commonest_refusals(outcome))
+    because = [outcome.driver_clash, *because] if outcome.driver_clash else because
     names = ", ".join(card(gpu) for gpu in question.machine.gpus) or "this machine"
     return Plan(
         answer="none",
@@ -131,8 +116,7 @@ def _compose_no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[
 def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...]:
     """A few that differ in kind: each keeps something the best one gives up."""
     chosen: list[Alternative] = []
-    signatures = {_signature(best)}
-    kinds = {_way_kind(best)}
+    signatures, kinds = {_signature(best)}, {_way_kind(best)}
     # Where the plan serves a part of the cards, so does what stands beside it.
     served = [card(gpu) for gpu in outcome.question.gpus if gpu not in outcome.unserved] if outcome.unserved else []
     lead = f"for {', '.join(served)}: " if served else ""
@@ -148,19 +132,25 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
             kind = (*kind, "untried")  # newer than what somebody compiled
         if _signature(assessed) in signatures or kind in kinds:
             continue
-        kinds.add(kind)
-        signatures.add(_signature(assessed))
+        kinds |= {kind}
+        signatures |= {_signature(assessed)}
         chosen.append(alternative(assessed, lead, best.candidate.python))
     if outcome.whole is not None:
         chosen.insert(0, _group_alternative(outcome.whole, "all cards"))
     chosen += [_group_alternative(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
-    stable = _stable_wheel(outcome, best)
-    if stable is not None and _signature(stable) not in signatures:
-        chosen.append(alternative(stable, "the newest whose flavour PyTorch calls stable: "))
+
+    def add(ways: Iterable[Assessed], lead: str) -> None:
+        way = next((way for way in ways if not is_guess(way)), None)
+        if way is not None and _signature(way) not in signatures:
+            chosen.append(alternative(way, lead))
+
+    if best.candidate.flavour is not None and best.candidate.flavour.status != "stable":
+        stable = (way for way in outcome.feasible if way.candidate.flavour and way.candidate.flavour.status == "stable")
+        add(stable, "the newest whose flavour PyTorch calls stable: ")
     chosen += [alternative(near, f"{why}: ") for why, near in outcome.nearest]
-    keeps = _keeps_the_driver(outcome, best)
-    if keeps is not None and _signature(keeps) not in signatures:
-        chosen.append(alternative(keeps, "with the driver as it is: "))
+    if any(change.what == "driver" for change in best.changes):
+        same = (way for way in outcome.feasible if all(change.what != "driver" for change in way.changes))
+        add(same, "with the driver as it is: ")  # however old that torch is
     if outcome.question.backend != "cpu":
         why = "without the GPU: the CPU wheel"
         chosen.append(Alternative(answer="install", torch=best.candidate.torch, variant="cpu", why=why))
@@ -173,29 +163,11 @@ def _group_alternative(alone: GroupPlan, names: str) -> Alternative:
     return msgspec.structs.replace(only, driver=only.driver or alone.driver)
 
 
-def _stable_wheel(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
-    """Beside a flavour that PyTorch built but never called stable: the best wheel that is."""
-    if best.candidate.flavour is None or best.candidate.flavour.status == "stable":
-        return None
-    stable = (way for way in outcome.feasible if way.candidate.flavour and way.candidate.flavour.status == "stable")
-    return next((way for way in stable if not is_guess(way)), None)
-
-
-def _keeps_the_driver(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
-    """Where the best way wants another driver: the best one that does not, however old."""
-    if all(change.what != "driver" for change in best.changes):
-        return None
-    same = (way for way in outcome.feasible if all(change.what != "driver" for change in way.changes))
-    return next((way for way in same if not is_guess(way)), None)
-
-
 def _is_poor(assessed: Assessed, best: Assessed, question: Question) -> bool:
     """Beside a good wheel: PTX that may not compile, or a torch of another age nobody asked for."""
-    if is_guess(assessed):
-        return True
     order = question.facts.minors
     behind = order[minor(best.candidate.torch)] - order[minor(assessed.candidate.torch)]
-    return question.torch is None and behind > ANCIENT_RELEASES
+    return is_guess(assessed) or (question.torch is None and behind > ANCIENT_RELEASES)
 
 
 def _way_kind(assessed: Assessed) -> tuple[str, ...]:

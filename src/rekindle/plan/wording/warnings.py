@@ -25,10 +25,13 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from _price_of_sharing(outcome)
     yield from _how_long_it_holds(assessed, outcome)
     yield from hopeless_cards(question)
-    yield from _driver_needed(candidate, question)
+    if candidate.cuda and not question.driver and not question.tegra:
+        needs = driver_answer(None, candidate, question)
+        if needs.want and needs.kind == "unknown":
+            yield say("driver-needed", want=needs.want, source=needs.source)
     if question.old_system is not None:
-        old, name = question.old_system, "old-windows" if candidate.cuda else "old-windows/cpu"
-        yield say(name, old=old, source=old.source[0])
+        name = "old-windows" if candidate.cuda else "old-windows/cpu"
+        yield say(name, old=question.old_system, source=question.old_system.source[0])
     yield from _intel_gpus(candidate, question)
     yield from _cards_in_doubt(question)
     for refusal in assessed.doubts:
@@ -45,8 +48,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
         yield say("python-missing", candidate, have=", ".join(versions))
     for hazard in assessed.hazards:
         handled = candidate.answer == "build" and bool(hazard.env or hazard.cmake or hazard.patch)
-        text = f"{hazard.text} {hazard.remedy}"
-        yield Reason(code=hazard.id, text=text, source=hazard.source[0], handled=handled)
+        yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0], handled=handled)
     yield from _on_the_processor(candidate, question)
 
 
@@ -115,8 +117,7 @@ def _cards_in_doubt(question: Question) -> Iterator[Reason]:
         if gpu.arch not in named:
             yield say("other-vendor-unused", card=card(gpu))
         if gpu in question.idle_gpus:
-            source = question.facts.rocm.integrated[0].source[0]
-            yield say("graphics-beside-card", card=card(gpu), source=source)
+            yield say("graphics-beside-card", card=card(gpu), source=question.facts.rocm.integrated[0].source[0])
         if gpu.possible:
             yield say("gpu-name-ambiguous", gpu=gpu, others=", ".join(map(str, gpu.possible)))
 
@@ -185,13 +186,6 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
         yield say("xpu-selection", card=card(shared[0]))
 
 
-def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    if candidate.cuda and not question.driver and not question.tegra:
-        needs = driver_answer(None, candidate, question)
-        if needs.want and needs.kind == "unknown":
-            yield say("driver-needed", want=needs.want, source=needs.source)
-
-
 def _card_limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
     facts, wheel = question.facts, candidate.answer == "install"
     codes: set[str] = set()
@@ -201,7 +195,9 @@ def _card_limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
         codes |= {reason.code for reason in lost}
     if question.tegra and candidate.cuda and wheel:
         yield say("jetpack", major=candidate.cuda.split(".")[0])
-    if question.tegra and candidate.cuda and (pack := question.jetpack_with_wheels):
+    # The newest that NVIDIA publishes wheels of its own for.
+    pack = next((row for row in question.jetpacks if row.torch and candidate.cuda), None)
+    if pack is not None:
         yield say("jetson-wheels", pack=pack, source=pack.source[-1])
     kepler = [(gpu, sm) for gpu, sm in question.sm_cards if sm.major == 3]
     if kepler:
