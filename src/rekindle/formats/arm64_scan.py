@@ -64,7 +64,7 @@ def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: 
     return np.asarray(uses[~wide | np.isin(uses[:, 0], owner[inside])])
 
 
-def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, Pairs]:
+def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> list[Pairs]:
     """(where, address) of ``adrp; add`` (address taken), ``adrp; ldr`` (read) and ``adrp; str`` (written)."""
     at = np.flatnonzero((words & np.uint32(0x9F000000)) == np.uint32(0x90000000))
     word = words[at].astype(np.int64)
@@ -82,7 +82,4 @@ def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pa
         for rows, value in zip(pairs[1:], (0x39400000, 0x39000000), strict=True):
             hit = same & ((second & 0x3FC00000) == value)
             rows.append((where[ok][hit], page[ok][hit] + (low[hit] << (second[hit] >> 30))))
-    taken, loaded, stored = (
-        (np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows])) for rows in pairs
-    )
-    return taken, loaded, stored
+    return [(np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows])) for rows in pairs]

@@ -12,7 +12,7 @@ anything is written. x86-64 and aarch64.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from rekindle.formats.elf import PT_LOAD, Elf, Section, packed_slots
 from rekindle.formats.references import RELA
-from rekindle.formats.view import Malformed, release, round_up
+from rekindle.formats.view import Malformed, copy_stretch, round_up
 
 _RELATIVE = {"x86_64": 8, "aarch64": 1027}
 _RELA, _RELR = 4, 19
@@ -28,20 +28,20 @@ _PT_PHDR, _READ = 6, 4
 _SEGMENT, _SECTION = struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _LEAST_PAGE = 0x1000
 ALIGN = 16
-_CHUNK = 1 << 20
 MAX_SEGMENTS = 1000
 
 
 @dataclass(frozen=True)
 class SectionPiece:
-    """A part of the section that pointers lead to: where it is mapped now, and its new content, in parts: bytes, or a
-    stretch (offset, size) of the old file."""
+    """A part of the section that pointers lead to: where it is mapped, and its new content: bytes, and stretches
+    (offset, size) of the old file."""
 
     address: int
     parts: tuple[bytes | tuple[int, int], ...]
 
     @property
     def size(self) -> int:
+        """Of all parts together."""
         return sum(len(part) if isinstance(part, bytes) else part[1] for part in self.parts)
 
 
@@ -175,13 +175,13 @@ class _Plan:
     def write(self, out: IO[bytes]) -> None:
         """Old bytes without the cut, the new segment, the section table; then the headers and pointers."""
         low, high = self.cut
-        begin, end = self.section.offset, self.section.offset + self.section.size
+        data, begin, end = self.elf.view.data, self.section.offset, self.section.offset + self.section.size
         for first, last in ((0, begin), (begin, low), (high, end), (end, self.kept_end)):
             if begin <= first and last <= end:
                 # What is left of the old content at its ends would look like content to those who search.
                 out.write(bytes(last - first))
             else:
-                self._copy_bytes(out, first, last)
+                copy_stretch(data, out, first, last)
         out.write(bytes(self.start - out.tell()))
         out.write(b"".join(_SEGMENT.pack(*segment) for segment in self.new_segments))
         for piece in self.pieces:
@@ -190,34 +190,24 @@ class _Plan:
                 if isinstance(part, bytes):
                     out.write(part)
                 else:
-                    self._copy_bytes(out, part[0], part[0] + part[1])
+                    copy_stretch(data, out, part[0], part[0] + part[1])
         out.write(bytes(self.table_at - out.tell()))
         out.write(b"".join(_SECTION.pack(*self._new_row(row)) for row in self.rows))
-        for offset, content in self._header_edits().items():
+        edits = {32: struct.pack("<QQ", self.start, self.table_at), 56: struct.pack("<H", len(self.new_segments))}
+        for pointer in self.pointers:
+            for place in (pointer.slot, pointer.addend):
+                if place is not None:
+                    edits[self._new_offset(place)] = struct.pack("<Q", self.moved[pointer.target])
+        for offset, content in edits.items():
             out.seek(offset)
             out.write(content)
         out.seek(0, 2)
-
-    def _copy_bytes(self, out: IO[bytes], start: int, end: int) -> None:
-        data = self.elf.view.data
-        for at in range(start, end, _CHUNK):
-            out.write(data[at : min(at + _CHUNK, end)])
-        release(data, start, end - start)
 
     def _new_row(self, row: list[int]) -> list[int]:
         if row[1] and row[4] == self.section.offset and row[3] == self.section.address:
             place = (self.address + self.content_at, self.start + self.content_at, self.size - self.content_at)
             return [*row[:3], *place, row[6], row[7], self.align, row[9]]
         return [*row[:4], self._new_offset(row[4]), *row[5:]]
-
-    def _header_edits(self) -> Mapping[int, bytes]:
-        edits = {32: struct.pack("<QQ", self.start, self.table_at), 56: struct.pack("<H", len(self.new_segments))}
-        for pointer in self.pointers:
-            new = struct.pack("<Q", self.moved[pointer.target])
-            edits[self._new_offset(pointer.slot)] = new
-            if pointer.addend is not None:
-                edits[self._new_offset(pointer.addend)] = new
-        return edits
 
 
 def _plain_pointers(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) -> list[tuple[int, int, int]]:

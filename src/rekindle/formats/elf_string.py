@@ -31,12 +31,9 @@ class ByteEdit(NamedTuple):
 def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[ByteEdit, ...] | None:
     """The edits that make the library's code return ``new`` where it returned ``old``, which lies at ``offset`` and
     ends with a zero; None where it cannot be done with certainty."""
-    address = elf.address_of(offset)
-    room = _find_room(elf, len(new) + 1)
-    if address is None or room is None:
-        return None
     find = {"x86_64": _find_lea, "aarch64": _find_adrp}.get(elf.machine)
-    if find is None:
+    address, room = elf.address_of(offset), _find_room(elf, len(new) + 1)
+    if find is None or address is None or room is None:
         return None
     place, target, edit = room
     code = [section for section in elf.sections if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS]

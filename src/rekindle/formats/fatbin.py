@@ -100,15 +100,15 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
 def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
     """The image of one entry, decompressed: a cubin, or PTX without the zeros behind it."""
     start = entry.offset + entry.header
-    stored = bytes(data[start : start + entry.size])
-    if entry.compression == "none":
-        return stored.rstrip(b"\0") if entry.kind == "ptx" else stored
-    size = _SIZE.unpack_from(data, start - entry.header + _LEAST_HEADER + 8)[0] if entry.header >= _FULL_HEADER else 0
-    if not 0 < size <= MAX_IMAGE:
-        raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
-    image = decode_head(entry, stored[: entry.stored or None], size)
-    if len(image) != size:
-        raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
+    image = bytes(data[start : start + entry.size])
+    if entry.compression != "none":
+        at = entry.offset + _LEAST_HEADER + 8
+        size = _SIZE.unpack_from(data, at)[0] if entry.header >= _FULL_HEADER else 0
+        if not 0 < size <= MAX_IMAGE:
+            raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
+        image = decode_head(entry, image[: entry.stored or None], size)
+        if len(image) != size:
+            raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
     return image.rstrip(b"\0") if entry.kind == "ptx" else image
 
 

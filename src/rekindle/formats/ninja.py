@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rekindle.formats.view import read_lines
+
 MAX_BYTES = 256 << 20
 _OBJECTS = (".o", ".obj")
 _TIME = re.compile(r"[0-9]{1,18}")
@@ -33,21 +35,17 @@ class Edge:
 
     @property
     def seconds(self) -> float:
+        """How long it took."""
         return (self.end - self.start) / 1000
 
 
 def read_ninja_log(path: Path) -> list[Edge]:
     """Edges in the order they ended. A log cut off by a crash is read up to where it is whole."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            return []
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return parse_ninja_log(file)
-    except OSError:
-        return []
+    return parse_ninja_log(read_lines(path, MAX_BYTES))
 
 
 def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
+    """The same of lines."""
     edges: list[Edge] = []
     run = last_end = 0
     for (start, end, digest), rows in itertools.groupby(_log_rows(lines), key=operator.itemgetter(0)):
@@ -68,6 +66,7 @@ def _log_rows(lines: Iterable[str]) -> Iterator[tuple[tuple[int, int, str], str]
 
 
 def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
+    """For each output the last edge that made it."""
     return {output: edge for edge in edges for output in edge.outputs}
 
 
@@ -102,16 +101,11 @@ class BuildEdge:
 
 def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
     """The edges of a file; none where it cannot be read."""
-    try:
-        if path.stat().st_size > MAX_MANIFEST_BYTES:
-            return
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield from parse_build_ninja(file)
-    except OSError:
-        return
+    return parse_build_ninja(read_lines(path, MAX_MANIFEST_BYTES))
 
 
 def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
+    """The same of lines."""
     edge: BuildEdge | None = None
     for line in itertools.chain(_join_lines(lines), [""]):
         if line.startswith(" "):

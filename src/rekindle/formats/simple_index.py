@@ -1,6 +1,7 @@
 """A project's page on a package index (PEP 503 HTML, PEP 691 JSON) or a folder of wheels as a list of files."""
 
 import contextlib
+import functools
 import html.parser
 import json
 import re
@@ -171,9 +172,9 @@ def choose_wheels(
     except InvalidSpecifier as error:
         raise BadInput(f"{specifier!r} is no version specifier", remedy="write e.g. torch==2.6.0") from error
     fitting = [wheel for wheel in wheels if wanted.contains(wheel.version, prereleases=True)]
-    for needed in (python and _python_fits(python), platform and _platform_fits(platform)):
+    for needed in (python and _python_fits(python), platform and functools.partial(_platform_fits, platform)):
         if needed:
-            fitting = [wheel for wheel in fitting if any(needed(tag) for tag in wheel.tags)]
+            fitting = [wheel for wheel in fitting if any(map(needed, wheel.tags))]
     stable = [wheel for wheel in fitting if not wheel.version.is_prerelease and not wheel.file.yanked]
     # glibc's before musl's of the same version: both are "linux", and few machines have musl.
     chosen = sorted(stable or fitting, key=lambda wheel: all("musllinux" in tag.platform for tag in wheel.tags))
@@ -189,8 +190,8 @@ def _python_fits(python: str) -> Callable[[Tag], bool]:
 
     def fits(tag: Tag) -> bool:
         since = tag.interpreter.removeprefix(f"py{major}")
+        # pip counts py39 as "3.9 or newer" too.
         if since == "" or (since.isdecimal() and int(since) <= minor):
-            # pip counts py39 as "3.9 or newer" too.
             return True
         if tag.interpreter == f"cp{major}{minor}":
             return (tag.abi.endswith("t") == free_threaded and "cp" in tag.abi) or tag.abi in ("none", "abi3")
@@ -200,13 +201,10 @@ def _python_fits(python: str) -> Callable[[Tag], bool]:
     return fits
 
 
-def _platform_fits(platform: str) -> Callable[[Tag], bool]:
+def _platform_fits(platform: str, tag: Tag) -> bool:
     wanted = platform.replace("-", "_").replace(".", "_").lower()
-    family, _, loose = wanted.partition("_") if wanted.startswith(("linux_", "macosx_")) else ("", "", "")
-
-    def fits(tag: Tag) -> bool:
-        if tag.platform in (wanted, "any"):
-            return True
-        return bool(loose) and tag.platform.endswith("_" + loose) and family in tag.platform
-
-    return fits
+    family, _, arch = wanted.partition("_")
+    is_loose = family in ("linux", "macosx") and arch != ""
+    return tag.platform in (wanted, "any") or (
+        is_loose and tag.platform.endswith(f"_{arch}") and family in tag.platform
+    )

@@ -117,10 +117,8 @@ def _from_base64(text: Any) -> bytes:
 def signed_by(envelope: Envelope, check: Check) -> str | None:
     """Who signed it, where ``check(key id, signature, message)`` knows one of the keys; None where none fits."""
     message = pre_authentication(envelope.payload_type, envelope.payload)
-    for key_id, signature in envelope.signatures:
-        if (name := check(key_id, signature, message)) is not None:
-            return name
-    return None
+    names = (check(key_id, signature, message) for key_id, signature in envelope.signatures)
+    return next((name for name in names if name is not None), None)
 
 
 class Statement(NamedTuple):

@@ -76,7 +76,7 @@ OLD_SSE2 = flags(_TABLE["operand"]["sse2"])
 
 
 def decode(code: Bytes) -> tuple[Bytes, Bytes]:
-    """(length, class) for an instruction that would begin at each offset. Class numbers are those of the"""
+    """(length, class) for an instruction that would begin at each offset; classes by their place in ``CLASSES``."""
     n = len(code)
     b = np.zeros(n + PAD, np.uint8)
     b[:n] = code
@@ -90,8 +90,7 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
     _two_byte(b, length, isa)
     _vex(b, length, isa)
     _evex_and_xop(b, length, isa)
-    rex = (b[:-2] & 0xF0) == 0x40
-    _rex(b, length, isa, np.flatnonzero(rex))
+    _rex(b, length, isa)
     _prefixes(b, length, isa)
     np.minimum(length, 15, out=length)
     return length[:n], isa[:n]
@@ -114,12 +113,8 @@ def _modrm(b: Bytes, at: Ints) -> Bytes:
     return np.asarray((size & 0x7F) + np.where(sib & ((b[at + 1] & 7) == 5), 4, 0).astype(np.uint8), np.uint8)
 
 
-def _heads(b: Bytes, value: int) -> Ints:
-    return np.flatnonzero(b[:-8] == value)
-
-
 def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = _heads(b, 0x0F)
+    at = np.flatnonzero(b[:-8] == 0x0F)
     second, third = b[at + 1], b[at + 2]
     size = 2 + IMMEDIATE_0F[second] + np.where(HAS_MODRM_0F[second], _modrm(b, at + 2), 0)
     kind = np.where(NO_OPCODE_0F[second], np.uint8(BAD), ISA_0F[0][second])
@@ -131,12 +126,12 @@ def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 
 def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = _heads(b, 0xC5)
+    at = np.flatnonzero(b[:-8] == 0xC5)
     second, opcode = b[at + 1], b[at + 2]
     size = 3 + _modrm(b, at + 3) + IMMEDIATE_VEX[1][opcode]
     length[at] = np.where(opcode == 0x77, 3, size)
     isa[at] = ISA_VEX[1, second & 3, (second >> 2) & 1, opcode]
-    at = _heads(b, 0xC4)
+    at = np.flatnonzero(b[:-8] == 0xC4)
     second, third, opcode = b[at + 1], b[at + 2], b[at + 3]
     table = second & 0x1F
     known = np.where(table <= 3, table, 0)
@@ -150,7 +145,7 @@ def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 
 def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = _heads(b, 0x62)
+    at = np.flatnonzero(b[:-8] == 0x62)
     second, third, opcode = b[at + 1], b[at + 2], b[at + 4]
     table = second & 7
     immediate = np.where(table == 3, 1, np.where(table == 1, IMMEDIATE_VEX[1][opcode], 0))
@@ -158,7 +153,7 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
     real = ((second & 8) == 0) & ((third & 4) != 0) & np.isin(table, (1, 2, 3, 5, 6))
     kind = np.where(table >= 5, np.uint8(ID["avx512_fp16"]), np.uint8(ID["avx512"]))
     isa[at] = np.where(real, kind, np.uint8(BAD))
-    at = _heads(b, 0x8F)
+    at = np.flatnonzero(b[:-8] == 0x8F)
     at = at[((b[at + 1] & 0x1F) >= 8) & ((b[at + 1] & 0x1F) <= 10)]
     table, opcode = b[at + 1] & 0x1F, b[at + 3]
     length[at] = 4 + _modrm(b, at + 4) + np.where(table == 8, 1, np.where(table == 10, 4, 0))
@@ -166,8 +161,9 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
     isa[at] = np.where(tbm, np.uint8(ID["tbm"]), np.uint8(ID["xop"]))
 
 
-def _rex(b: Bytes, length: Bytes, isa: Bytes, at: Ints) -> None:
+def _rex(b: Bytes, length: Bytes, isa: Bytes) -> None:
     """REX adds a byte; REX.W makes ``mov r, imm`` eight bytes long and ``0F C7 /1`` a cmpxchg16b."""
+    at = np.flatnonzero((b[:-2] & 0xF0) == 0x40)
     following = b[at + 1]
     wide = (b[at] & 8) != 0
     eight = wide & ((following & 0xF8) == 0xB8)
