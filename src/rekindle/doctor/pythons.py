@@ -165,9 +165,7 @@ def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
         sms = [(parse_sm(target), target.endswith("+PTX")) for target in targets]
         targets = tuple(dict.fromkeys(name for sm, ptx in sms for name in (str(sm), *((sm.compute,) if ptx else ()))))
     return published._replace(
-        targets=torch.archs or targets,
-        cuda=torch.cuda or flavour.cuda,
-        rocm=torch.rocm or flavour.rocm,
+        targets=torch.archs or targets, cuda=torch.cuda or flavour.cuda, rocm=torch.rocm or flavour.rocm
     )
 
 

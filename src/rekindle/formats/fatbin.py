@@ -137,11 +137,8 @@ def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
 
 
 def write_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
-    """One entry of machine code.
-
-    NVIDIA's fatbinary adds a table of properties for sm_100 and later; where that tool is at hand, its entry is the
-    one to take.
-    """
+    """One entry of machine code. NVIDIA's fatbinary adds a table of properties for sm_100 and later; where that tool is
+    at hand, its entry is the one to take."""
     flags = _PLAIN_FLAGS | {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
     stored, size, body = 0, 0, image
     if compression == "zstd":

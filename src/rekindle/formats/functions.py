@@ -1,9 +1,8 @@
 """Where the functions of a library begin and end, and what they are called, as arrays.
 
-ELF: ``.symtab`` (or ``.dynsym``), joined with the unwind table for what has no symbol. PE: ``.pdata`` with
-the exports' names. A symbol's *file* is the STT_FILE entry before it, which names the translation unit of
-local functions; hidden functions that the linker made local all stand behind one empty FILE entry, so they
-have no file.
+ELF: ``.symtab`` (or ``.dynsym``), joined with the unwind table for what has no symbol. PE: ``.pdata`` with the exports'
+names. A symbol's *file* is the STT_FILE entry before it, which names the translation unit of local functions; hidden
+functions that the linker made local all stand behind one empty FILE entry, so they have no file.
 """
 
 import struct

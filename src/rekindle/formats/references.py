@@ -22,11 +22,9 @@ STRETCH = 16 << 20
 
 @dataclass
 class References:
-    """``pointers`` rows: (slot, address it points to). ``imports``: slot -> name of a symbol from elsewhere.
-
-    ``stubs``: address of a call stub -> its slot. ``started`` are functions the loader calls (init_array).
-    ``libraries``: slot -> the library an import comes from, where the file says it (PE does, ELF does not).
-    """
+    """``pointers`` rows: (slot, address it points to). ``imports``: slot -> name of a symbol from elsewhere. ``stubs``:
+    address of a call stub -> its slot. ``started`` are functions the loader calls (init_array). ``libraries``: slot ->
+    the library an import comes from, where the file says it (PE does, ELF does not)."""
 
     pointers: Ints
     imports: dict[int, str]

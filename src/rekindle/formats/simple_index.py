@@ -74,10 +74,8 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def read_project_page(page: bytes, url: str) -> list[IndexFile]:
-    """The files a page offers; addresses are made absolute and lose their fragment.
-
-    What cannot be an address is no file, nor is a file of this machine that a page from elsewhere names.
-    """
+    """The files a page offers; addresses are made absolute and lose their fragment. What cannot be an address is no
+    file, nor is a file of this machine that a page from elsewhere names."""
     own = urllib.parse.urlsplit(url).scheme == "file"
     return [file for file in read_links(page, url) if file.url and (own or not file.url.startswith("file:"))]
 
@@ -162,11 +160,9 @@ def _read_names(
 def choose_wheels(
     wheels: Iterable[IndexWheel], specifier: str, *, python: str | None, platform: str | None
 ) -> list[IndexWheel]:
-    """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first.
-
-    ``platform`` is a tag or a part of one: ``manylinux1_x86_64``, ``win_amd64``, ``linux_aarch64`` (any
-    manylinux of that architecture), ``macosx_arm64``. Yanked files and pre-releases count only if nothing else is left.
-    """
+    """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first. ``platform`` is a tag or a
+    part of one: ``manylinux1_x86_64``, ``win_amd64``, ``linux_aarch64`` (any manylinux of that architecture),
+    ``macosx_arm64``. Yanked files and pre-releases count only if nothing else is left."""
     try:
         wanted = SpecifierSet(specifier)
     except InvalidSpecifier as error:

@@ -83,11 +83,9 @@ def read_provenance(raw: bytes, origin: str) -> Envelope:
 
 
 def provenance_object(envelope: bytes, origin: str) -> bytes:
-    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel.
-
-    PEP 740 asks for a Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key;
-    tools that insist on Sigstore refuse it, as they should, and ``verify --claims`` checks it.
-    """
+    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel. PEP 740 asks for a
+    Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key; tools that insist on
+    Sigstore refuse it, as they should, and ``verify --claims`` checks it."""
     read = read_envelope(envelope, origin)
     attestations: list[dict[str, Any]] = []
     for key_id, signature in read.signatures:

@@ -281,10 +281,8 @@ class WheelZip:
 
 
 def check_wheel(path: Path, *, listed: bool = True, what: str | None = None) -> WheelZip:
-    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it.
-
-    ``what``: its name for messages, where it lies under another one.
-    """
+    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it. ``what``: its
+    name for messages, where it lies under another one."""
     with reading(path):
         wheel = WheelZip(lambda: path.open("rb"), what or path.name)
     wheel.check_installable()

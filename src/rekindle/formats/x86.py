@@ -98,9 +98,7 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
 
 def instruction_set(code: bytes) -> str | None:
     """The instruction set of the one instruction that begins ``code``; None for plain x86-64 and for no instruction.
-
-    The bytes may end early: what follows is taken as zeros and as ones, and a name needs both to agree.
-    """
+    The bytes may end early: what follows is taken as zeros and as ones, and a name needs both to agree."""
     kinds = {int(decode(np.frombuffer(code + rest, np.uint8))[1][0]) for rest in (bytes(PAD), b"\xff" * PAD)}
     kind = kinds.pop()
     return None if kinds or kind in (0, BAD) else CLASSES[kind]
@@ -233,10 +231,8 @@ def follow(length: Bytes) -> Iterator[int]:
 
 
 def walk(length: Bytes, isa: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """(offset, index of its function) of each instruction with a class, met when walking every function.
-
-    A walk ends at the function's end or at an encoding that no CPU has.
-    """
+    """(offset, index of its function) of each instruction with a class, met when walking every function. A walk ends at
+    the function's end or at an encoding that no CPU has."""
     flagged = length | np.where(isa > 0, np.uint8(0x80), np.uint8(0))
     stop = isa == BAD
     position, end, owner = starts.astype(np.int64), ends.astype(np.int64), np.arange(len(starts))

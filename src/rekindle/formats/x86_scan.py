@@ -39,10 +39,8 @@ def scan(stretch: Stretch) -> Scan:
 
 
 def may_have_classes(code: Bytes) -> Flags:
-    """Offsets where something other than baseline could begin, judged by two or three bytes: a cheap sieve.
-
-    Misses nothing: every encoding that the tables give a class (but "bad") starts with one of these patterns.
-    """
+    """Offsets where something other than baseline could begin, judged by two or three bytes: a cheap sieve. Misses
+    nothing: every encoding that the tables give a class (but "bad") starts with one of these patterns."""
     n = len(code)
     # Three zero bytes before and eight after, so that neighbours can be looked at everywhere.
     b = np.zeros(n + 11, np.uint8)
@@ -108,12 +106,9 @@ def _find_classes(stretch: Stretch) -> Ints:
 
 
 def _may_start(code: Bytes, marks: Ints, floors: Ints) -> Flags:
-    """Could an instruction begin at each mark? A sound "no", from a few bytes before it.
-
-    Of any 15 offsets in a row one is the start of a real instruction. So if no walk from the 16 offsets some
-    way before the mark lands on it, nothing real begins there. Near a function's start the walk from there
-    decides alone.
-    """
+    """Could an instruction begin at each mark? A sound "no", from a few bytes before it. Of any 15 offsets in a row one
+    is the start of a real instruction. So if no walk from the 16 offsets some way before the mark lands on it, nothing
+    real begins there. Near a function's start the walk from there decides alone."""
     out = np.ones(len(marks), bool)
     far = (marks - floors >= BACK) & (marks + 32 <= len(code))
     near = (marks - floors < BACK) & (floors + BACK + 32 <= len(code))
@@ -160,11 +155,9 @@ def _find_reads(code: Bytes, stretch: Stretch) -> tuple[Ints, Ints]:
 
 
 def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, Flags, Flags]]:
-    """How far an immediate moves each operand's base, whether the operand is written, and where that reading holds.
-
-    The byte before an opcode may belong to it (0F: another opcode, 66: half an immediate) or end the instruction
-    before: then both readings are given.
-    """
+    """How far an immediate moves each operand's base, whether the operand is written, and where that reading holds. The
+    byte before an opcode may belong to it (0F: another opcode, 66: half an immediate) or end the instruction before:
+    then both readings are given."""
     opcode, field, before = code[at - 2], code[at - 1] >> 3 & 7, code[np.maximum(at - 3, 0)]
     tests, escaped, short = _TESTS[opcode], before == 0x0F, before == 0x66
     # Of F6 and F7 the tests alone have an immediate; not and neg write, the others only read.

@@ -25,10 +25,8 @@ BYTES_PER_ENTRY = 512
 
 
 def check_count(stream: BinaryIO, what: str, limit: int) -> None:
-    """Refuse a zip with more than ``limit`` entries or with another number than it says.
-
-    What is no zip at all passes: its reader has better words for it.
-    """
+    """Refuse a zip with more than ``limit`` entries or with another number than it says. What is no zip at all passes:
+    its reader has better words for it."""
     place = _find_directory(stream)
     if place is None:
         return

@@ -97,12 +97,9 @@ def package_of(path: Path) -> str | None:
 
 def ask(wheels: Sequence[Path]) -> OutsideLibraries:
     """Raises LookupError where a library is nowhere on this system."""
-    libraries: list[Linked] = []
-    requires: list[str] = []
-    for wheel in wheels:
-        read, required = read_wheel(wheel)
-        libraries += read
-        requires += required
+    read = [read_wheel(wheel) for wheel in wheels]
+    libraries = [library for brought, _ in read for library in brought]
+    requires = [line for _, required in read for line in required]
     listed = listed_libraries()
     packages: set[str] = set()
     paths: dict[str, Path] = {}
@@ -120,13 +117,11 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
             path = find_library(name, users[0].machine, places, listed)
             if path is None:
                 missing[name] = needs.users[name]
-                continue
-            paths[name] = path
-            package = package_of(path)
-            if package:
+            elif package := package_of(path):
+                paths[name] = path
                 packages.add(package)
             else:
-                loose[name] = path
+                paths[name] = loose[name] = path
         read_names = {library.base for library in libraries}
         strays = [(name, path) for name, path in loose.items() if name not in read_names]
         waiting = [library for name, path in strays for library in read_library(path, name)]
@@ -143,11 +138,9 @@ def main(arguments: Sequence[str]) -> int:
     folder, wheels = Path(arguments[0]), [Path(name) for name in arguments[1:]]
     try:
         answer = ask(wheels)
-    except LookupError as error:
-        sys.stderr.write(f"the wheel needs what is not on this system: {error}\n")
-        return 1
-    except (Malformed, OSError, zipfile.BadZipFile) as error:
-        sys.stderr.write(f"{error}\n")
+    except (LookupError, Malformed, OSError, zipfile.BadZipFile) as error:
+        lack = "the wheel needs what is not on this system: " if isinstance(error, LookupError) else ""
+        sys.stderr.write(f"{lack}{error}\n")
         return 1
     (folder / "libraries").mkdir(parents=True, exist_ok=True)
     (folder / "packages.txt").write_text("".join(f"{name}\n" for name in answer.packages))

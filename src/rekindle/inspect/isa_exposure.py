@@ -113,32 +113,28 @@ class _Classifier:
             if not isa or used.keys() == {"lse", "exclusive"}:
                 continue
             guard = self.guard_of(number)
-            if guard is None or set(isa) <= guard.needs:
-                self._add_plain(number, isa, used)
-            else:
+            if guard is not None and not set(isa) <= guard.needs:
                 self._add_copy(number, isa, used, guard)
+                continue
+            # No copy by its name: how outside code gets there decides.
+            judgement = self.routes.judge(number, isa)
+            if not judgement.sure and not judgement.untold:
+                self._add_dispatched(isa, "reached through guarded code or a pointer only")
+            for names, kind in ((judgement.sure, self.out.unconditional), (judgement.untold, self.out.untold)):
+                if names:
+                    self._add_exposed(number, names, used, judgement, kind)
         self.out.foreign_calls = self._foreign_calls()
         return self.out
-
-    def _add_plain(self, number: int, isa: tuple[str, ...], used: Mapping[str, int]) -> None:
-        """A function that is no copy by its name: how outside code gets there decides."""
-        judgement = self.routes.judge(number, isa)
-        if not judgement.sure and not judgement.untold:
-            self._add_dispatched(isa, "reached through guarded code or a pointer only")
-        for names, kind in ((judgement.sure, self.out.unconditional), (judgement.untold, self.out.untold)):
-            if names:
-                self._add_exposed(number, names, used, judgement, kind)
 
     def _add_copy(self, number: int, isa: tuple[str, ...], used: Mapping[str, int], guard: Guard) -> None:
         """A copy for newer CPUs by its name, or that of its file or library: does anything call it without asking?"""
         judgement, certain = None, True
-        if guard.trust != "whole":
-            if number in self.graph.started:
-                judgement = Judgement(isa, why="runs when the library is loaded", guard=guard.title)
-            elif (route := self.routes.route_to_caller(number)) is not None:
-                why = f"called by {route.names[0]}, which asks nothing of the CPU"
-                judgement = Judgement(isa, chain=route.names, why=why, guard=guard.title)
-                certain = guard.id != "named" and self.guard_of(route.caller) is None
+        if guard.trust != "whole" and number in self.graph.started:
+            judgement = Judgement(isa, why="runs when the library is loaded", guard=guard.title)
+        elif guard.trust != "whole" and (route := self.routes.route_to_caller(number)) is not None:
+            why = f"called by {route.names[0]}, which asks nothing of the CPU"
+            judgement = Judgement(isa, chain=route.names, why=why, guard=guard.title)
+            certain = guard.id != "named" and self.guard_of(route.caller) is None
         # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
         if judgement is not None and not self.graph.checks(number):
             self._add_exposed(number, isa, used, judgement, self.out.unconditional if certain else self.out.suspects)
@@ -168,13 +164,13 @@ class _Classifier:
         if not self.routes.offers or self.graph.checks(number):
             return []
         out = []
-        closed = self.routes.is_closed
+        closed, name, file = self.routes.is_closed, self.functions.name(number), self.functions.file(number)
         for node, came in climb([number], self.routes.callers, closed=lambda node: node != number and closed(node)):
             if bool(self.functions.exported[node]):
-                chain = () if node == number else (self.functions.name(node),)
-                name, file = self.functions.name(number), self.functions.file(number)
+                symbol = self.functions.name(node)
+                chain = () if node == number else (symbol,)
                 exposed = ExposedCode(number, name, file, address, isa, chain, "", guard.title)
-                out.append(Offer(self.functions.name(node), exposed, guard.id == "named"))
+                out.append(Offer(symbol, exposed, guard.id == "named"))
             if len(came) > MOST_VISITED:
                 break
         return out
@@ -218,8 +214,8 @@ MOST_VISITED = 3000
 
 
 class RoutesByNames:
-    """How outside code gets to the functions of one library without meeting a question to the CPU; ``uses`` are the
-    functions with more than the baseline. :class:`RoutesByCalls` answers the same questions."""
+    """How outside code gets to the functions of one library without meeting a question to the CPU, which
+    :class:`RoutesByCalls` answers too; ``uses`` are the functions with more than the baseline."""
 
     # Other libraries may call what is exported.
     offers = True
@@ -231,11 +227,10 @@ class RoutesByNames:
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """Everybody meets it or nobody does: names leave no doubt."""
         chain: tuple[str, ...] = ()
-        # A weak symbol is inline code that the linker kept one copy of: others bring their own.
-        weak = self.functions.named(number) and self.functions.binding(number) == WEAK
         if number in self.graph.started:
             why = "runs when the library is loaded"
-        elif bool(self.functions.exported[number]) and not weak:
+        # A weak symbol is inline code that the linker kept one copy of: others bring their own.
+        elif bool(self.functions.exported[number]) and self.functions.binding(number) != WEAK:
             why = "exported, and asks nothing of the CPU"
         elif not self.graph.asks_at_all:
             why = "nothing in this library asks the CPU"
@@ -249,10 +244,8 @@ class RoutesByNames:
         return Judgement(isa, chain=chain, why=why, guard=LEAKED if self._is_leaked(number) else None)
 
     def _is_leaked(self, number: int) -> bool:
-        """Inline code of which the linker kept the copy made for a newer CPU, for everybody.
-
-        Hidden inline functions turn local and lose their file; one that a dispatched copy also calls came from it.
-        """
+        """Inline code of which the linker kept the copy made for a newer CPU, for everybody. Hidden inline functions
+        turn local and lose their file; one that a dispatched copy also calls came from it."""
         is_local = self.functions.named(number) and self.functions.binding(number) != GLOBAL
         if not is_local or self.functions.file(number):
             return False
@@ -285,11 +278,8 @@ class RoutesByNames:
         return False
 
     def _entered_from_outside(self, number: int) -> bool:
-        if number in self.graph.started:
-            return True
         # A library with its own dispatch exports functions and keeps tables too; who calls them decides.
-        if self.guard_of(number) is not None:
-            return False
-        if bool(self.functions.exported[number]):
-            return True
-        return self.graph.named and number in self.graph.pointed_to and not self.uses.get(number)
+        if number in self.graph.started or self.guard_of(number) is not None:
+            return number in self.graph.started
+        is_pointed_to = self.graph.named and number in self.graph.pointed_to and not self.uses.get(number)
+        return is_pointed_to or bool(self.functions.exported[number])

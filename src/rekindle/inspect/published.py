@@ -31,11 +31,9 @@ class Places:
 def find_wheels(
     name: str, places: Places, *, python: str | None = None, platform: str | None = None
 ) -> list[IndexWheel]:
-    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty.
-
-    What the indexes have comes first. A folder of wheels counts only where they have nothing that fits: it often holds
-    another flavour of the same version (+cpu), which nobody asked for.
-    """
+    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty. What the indexes have comes first. A
+    folder of wheels counts only where they have nothing that fits: it often holds another flavour of the same version
+    (+cpu), which nobody asked for."""
     wish = _parse_wish(name, "neither a file here nor a package name", "torch==2.6.0")
     indexed, linked = list_files(canonicalize_name(wish.name), places)
     groups = [wheels_of(files, wish.name) for files in (indexed, linked)]

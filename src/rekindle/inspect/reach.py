@@ -60,9 +60,11 @@ class Edges:
         self._source, self._target = source[order], target[order]
 
     def reversed(self) -> "Edges":
+        """The same from where each edge leads."""
         return Edges(self._target, self._source)
 
     def of(self, node: int) -> list[int]:
+        """Where a node leads, each once."""
         low, high = np.searchsorted(self._source, [node, node + 1])
         return list(dict.fromkeys(self._target[low:high].tolist()))
 
@@ -159,11 +161,9 @@ def pointer_edges(
 def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], list[int]]) -> Ints:
     """Addresses of variables that hold what is known of the CPU, as (low, high) rows: sorted, none touches another."""
     function, address, write = unpack(library.scan.touches, library.variables)
-    slots = set(library.references.imports)
-    cookie = getattr(library.binary, "cookie", None)
-    size = library.functions.end - library.functions.start
+    others = {*library.references.imports, getattr(library.binary, "cookie", None)}
+    size, started = library.functions.end - library.functions.start, set(library.references.started.tolist())
     rows: list[tuple[int, int]] = []
-
     # Variables proper, without tables that are read-only once the loader is done.
     named = (part for part in library.binary.sections if part.name in (".data", ".bss", ".ldata", ".lbss"))
     data = [(part.address, part.address + part.size) for part in named] if isinstance(library.binary, Elf) else []
@@ -178,25 +178,21 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
         has_slot[has_slot] = pointer_at[place[has_slot]] == address[low:high][has_slot]
         through = pointer_to[place[has_slot]].tolist()
         targets += [start for start in through if any(begin <= start < end for begin, end in data)]
-        return [start for start in targets if start not in slots and start != cookie]
+        return [start for start in targets if start not in others]
 
     for number in asking:
         rows += [(start, start + FIELDS) for start in written(number)]
         for caller in callers(number):
-            if caller in asking or (size[caller] > SMALL and not _runs_at_load(library, caller)):
-                continue
-            variables = written(caller)
-            if len(variables) <= MOST_KEPT:
-                rows += [(start, start + (WIDE if _runs_at_load(library, caller) else FIELDS)) for start in variables]
+            at_load = int(library.functions.start[caller]) in started
+            if caller not in asking and (size[caller] <= SMALL or at_load):
+                variables = written(caller)
+                if len(variables) <= MOST_KEPT:
+                    rows += [(start, start + (WIDE if at_load else FIELDS)) for start in variables]
     state = _join_spans(rows)
     # A pointer to such a variable (OpenCV's currentFeatures, a slot of the offset table) is one as well.
     rows += [(start, start + 8) for start in pointer_at[_in_spans(pointer_to, state)].tolist()]
     # Joined once more: such a slot may lie inside a wider variable, or at its end.
     return _join_spans(rows)
-
-
-def _runs_at_load(library: LibraryScan, number: int) -> bool:
-    return bool(np.isin(library.functions.start[number], library.references.started))
 
 
 def _join_spans(rows: list[tuple[int, int]]) -> Ints:
