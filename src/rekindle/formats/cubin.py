@@ -72,8 +72,7 @@ def face_differences(new: Face, official: Face) -> str | None:
 def other_arch(image: bytes, arch: Sm) -> str | None:
     """Why a cubin is not for ``arch``, in words. Code for one chip alone (``a``) is marked only where it uses what that
     chip alone has, a family's (``f``) never: a mark counts, its absence says nothing."""
-    actual = cubin_arch(image[:HEAD])
-    if actual is None:
+    if (actual := cubin_arch(image[:HEAD])) is None:
         return "it is no CUDA image of a form that is known"
     same = (actual.major, actual.minor) == (arch.major, arch.minor) and actual.suffix in ("", arch.suffix)
     return None if same else f"it is for {actual}, not {arch}"

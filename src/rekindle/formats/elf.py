@@ -1,9 +1,6 @@
-"""ELF shared libraries, 64-bit little-endian (x86-64, aarch64): sections, links, version needs.
-
-``Elf`` reads headers at once and everything else when asked. Section names come from the section table;
-what the dynamic loader needs (DT_NEEDED, RPATH, versions) is read through the program headers, as the
-loader does, so that stripped or section-less files work too.
-"""
+"""ELF shared libraries, 64-bit little-endian (x86-64, aarch64): sections, links, version needs; headers at once, the
+rest when asked. What the dynamic loader needs is read through the program headers, as the loader does, so that stripped
+or section-less files work too."""
 
 from __future__ import annotations
 
@@ -19,16 +16,8 @@ from typing import Any
 
 from rekindle.formats.view import Malformed, View, map_file
 
-MACHINES = {
-    62: "x86_64",
-    183: "aarch64",
-    3: "x86",
-    40: "arm",
-    21: "ppc64le",
-    243: "riscv64",
-    190: "cuda",
-    224: "amdgpu",
-}
+MACHINES = {62: "x86_64", 183: "aarch64", 3: "x86", 40: "arm", 21: "ppc64le", 243: "riscv64"}
+MACHINES |= {190: "cuda", 224: "amdgpu"}
 SHT_NULL, SHT_NOBITS = 0, 8
 SHF_WRITE, SHF_EXECINSTR = 1, 4
 PT_LOAD, PT_DYNAMIC = 1, 2
@@ -67,8 +56,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Need:
-    """Symbol versions wanted of one library: ``libc.so.6`` needs ``GLIBC_2.28``; ``numbers`` are what the table of
-    symbols' versions calls them."""
+    """What is wanted of one library: ``GLIBC_2.28``; ``numbers`` as in the table of symbols' versions."""
 
     library: str
     versions: tuple[str, ...]
@@ -76,8 +64,7 @@ class Need:
 
 
 def packed_slots(table: bytes) -> list[int]:
-    """The addresses a RELR table names: an address, then bitmaps of the 63 words after it. The pointers themselves lie
-    in these slots."""
+    """The slots of pointers that a RELR table names: an address, then bitmaps of the 63 words after it."""
     slots: list[int] = []
     at = 0
     for (word,) in struct.iter_unpack("<Q", table):
@@ -130,8 +117,7 @@ class Elf:
             names_at = view.number("<I", base + 0x28)
         if count > MAX_SECTIONS or not view.inside(base, count * size):
             raise Malformed(f"{view.what} claims {count} sections at offset {base}, more than it can hold")
-        rows = [view.unpack("<IIQQQQIIQQ", base + i * size) for i in range(count)]
-        if not rows:
+        if not (rows := [view.unpack("<IIQQQQIIQQ", base + i * size) for i in range(count)]):
             return ()
         if any(row[3] >= MAX_ADDRESS or row[5] >= MAX_ADDRESS for row in rows if row[1] != SHT_NULL):
             raise Malformed(f"{view.what} claims a section beyond any address a CPU has")
@@ -183,8 +169,7 @@ class Elf:
     @functools.cached_property
     def dynamic(self) -> tuple[tuple[int, int], ...]:
         """(tag, value) pairs of the dynamic section."""
-        segment = next((s for s in self.segments if s.kind == PT_DYNAMIC), None)
-        if segment is None:
+        if (segment := next((s for s in self.segments if s.kind == PT_DYNAMIC), None)) is None:
             return ()
         if not self.view.inside(segment.offset, segment.file_size):
             raise Malformed(f"{self.view.what}: its dynamic section lies outside the file")
@@ -236,8 +221,7 @@ class Elf:
         address, count = self.tag("VERNEED"), self.tag("VERNEEDNUM")
         if address is None or not count:
             return ()
-        offset = self.offset_of(address)
-        if offset is None:
+        if (offset := self.offset_of(address)) is None:
             raise Malformed(f"{self.view.what}: its version needs lie outside the file")
         out = []
         for at, (_, names, file, aux, _) in self._chained("<HHIII", offset, min(count, MAX_ENTRIES)):

@@ -1,14 +1,11 @@
 """One read-only section of a shared library, with new content, at a new place: the end of the file and of its memory.
 
-For content that only pointers lead to (``.nv_fatbin``: the pointers lie in ``.nvFatBinSegment``; likewise
-``.hip_fatbin``), which therefore may move and grow. The library gets one more read-only PT_LOAD, which holds a copy of
-the program headers with room for it and the new content; every relocated pointer to a moved piece is set to its new
-place (RELATIVE: the addend and the slot; RELR: the slot); the section's row in the section table follows it. Whole
-pages of the old content leave the file: their segment is split in two around them, as loaders allow, so that a library
-only grows by what is new.
-
-A pointer that leads elsewhere into the section, or a file whose tables contradict each other, is refused before
-anything is written. x86-64 and aarch64.
+For content that only pointers lead to (``.nv_fatbin``, ``.hip_fatbin``), which therefore may move and grow. The library
+gets one more read-only PT_LOAD, which holds a copy of the program headers with room for it and the new content; every
+relocated pointer to a moved piece is set to its new place (RELATIVE: the addend and the slot; RELR: the slot); the
+section's row in the section table follows it. Whole pages of the old content leave the file: their segment is split in
+two around them, so that a library only grows by what is new. A pointer that leads elsewhere into the section, or a file
+whose tables contradict each other, is refused before anything is written. x86-64 and aarch64.
 """
 
 import struct
@@ -33,8 +30,7 @@ MAX_SEGMENTS = 1000
 
 @dataclass(frozen=True)
 class SectionPiece:
-    """A part of the section that pointers lead to: where it is mapped, and its new content: bytes, and stretches
-    (offset, size) of the old file."""
+    """What pointers lead to: where it is mapped; its new content, bytes or stretches (offset, size) of the file."""
 
     address: int
     parts: tuple[bytes | tuple[int, int], ...]
@@ -47,8 +43,7 @@ class SectionPiece:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A relocated pointer: where its slot lies in the file, where its addend lies (None: in the slot itself), and the
-    address it leads to."""
+    """Where a relocated pointer's slot and addend lie in the file (None: in the slot), and where it leads."""
 
     slot: int
     addend: int | None
@@ -57,8 +52,7 @@ class Pointer:
 
 def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
     """Every pointer to ``section`` that the loader fills in."""
-    kind = _RELATIVE.get(elf.machine)
-    if kind is None:
+    if (kind := _RELATIVE.get(elf.machine)) is None:
         raise Malformed(f"{elf.view.what} is for {elf.machine}; pointers are read for x86_64 and aarch64")
     low, high = section.address, section.address + section.size
     pointers: list[Pointer] = []
@@ -77,8 +71,7 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
 def move_section(
     elf: Elf, section: Section, pieces: Sequence[SectionPiece], out: IO[bytes], align: int = ALIGN
 ) -> None:
-    """Write the library with ``pieces`` as the whole new content of ``section``, each at a multiple of ``align``;
-    ``out`` is an empty, seekable file."""
+    """Write the library with ``pieces`` as all of ``section``, each at a multiple of ``align``, to an empty file."""
     _Plan(elf, section, pieces, align).write(out)
 
 
@@ -122,9 +115,8 @@ class _Plan:
         others = [(s[2], s[5]) for s in self.segments if s is not home[0]]
         others += [(row[4], row[5]) for row in self.rows if row[1] not in (0, 8) and row[4] != start]
         others += [(self.head[0], _SEGMENT.size * len(self.segments)), (self.head[1], _SECTION.size * len(self.rows))]
-        if any(size and at < high and at + size > low for at, size in others):
-            return start, start
-        return low, high
+        in_use = any(size and at < high and at + size > low for at, size in others)
+        return (start, start) if in_use else (low, high)
 
     def _new_offset(self, offset: int) -> int:
         """The new file offset of what stays."""
@@ -157,12 +149,9 @@ class _Plan:
             self.moved[piece.address] = self.address + at
             at += piece.size
         self.size, self.content_at = at, table
-        strange = next((pointer for pointer in self.pointers if pointer.target not in self.moved), None)
-        if strange is not None:
-            raise Malformed(
-                f"{self.elf.view.what}: a pointer leads into the middle of {self.section.name}"
-                f" ({strange.target:#x}), so it cannot be moved"
-            )
+        if strange := [f"{pointer.target:#x}" for pointer in self.pointers if pointer.target not in self.moved]:
+            where = f"the middle of {self.section.name} ({strange[0]})"
+            raise Malformed(f"{self.elf.view.what}: a pointer leads into {where}, so it cannot be moved")
         new = [PT_LOAD, _READ, self.start, self.address, self.address, at, at, self.page]
         last = max(i for i, segment in enumerate(segments) if segment[0] == PT_LOAD)
         segments.insert(last + 1, new)
@@ -211,8 +200,7 @@ class _Plan:
 
 
 def _plain_pointers(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) -> list[tuple[int, int, int]]:
-    """(row, slot, target) of a table's RELATIVE relocations. A view of the bytes must not outlive this call: a mapped
-    file could not be closed."""
+    """(row, slot, target) of RELATIVE relocations. No view may outlive this call: the file could not be closed."""
     rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
     inside = np.flatnonzero((rows["info"] == kind) & (rows["addend"] >= low) & (rows["addend"] < high))
     chosen = rows[inside]

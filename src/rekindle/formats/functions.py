@@ -1,9 +1,6 @@
-"""Where the functions of a library begin and end, and what they are called, as arrays.
-
-ELF: ``.symtab`` (or ``.dynsym``), joined with the unwind table for what has no symbol. PE: ``.pdata`` with the exports'
-names. A symbol's *file* is the STT_FILE entry before it, which names the translation unit of local functions; hidden
-functions that the linker made local all stand behind one empty FILE entry, so they have no file.
-"""
+"""Where the functions of a library begin and end, and what they are called, as arrays. ELF: ``.symtab`` or ``.dynsym``,
+joined with the unwind table. PE: ``.pdata`` with the exports' names. A symbol's *file* is the STT_FILE entry before it,
+the unit of local functions; hidden functions that the linker made local have none, behind an empty entry."""
 
 import struct
 from dataclasses import dataclass
@@ -218,8 +215,7 @@ def _read_unwind(elf: Elf) -> tuple[Ints, Ints]:
     order = np.argsort(start, kind="stable")
     start, length = start[order], np.asarray(length)[order]
     following = np.append(start[1:], start[-1:] + (1 << 20))
-    end = np.where(length > 0, np.minimum(start + length, following), following)
-    return start, end
+    return start, np.where(length > 0, np.minimum(start + length, following), following)
 
 
 def _pe_functions(pe: Pe) -> Functions:

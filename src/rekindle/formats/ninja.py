@@ -4,9 +4,8 @@
 outputs has several lines with equal times and hash. Times are milliseconds since the start of that run, so they restart
 at zero: a later line that starts before an earlier one ended so long ago belongs to another run.
 
-``build.ninja``: which command makes what from what, and with which flags; only outputs, inputs, rule and variables of
-each edge. Included files (CMake's rules) are not followed, and ``$var`` in values is not evaluated, since CMake writes
-edges and flags out whole.
+``build.ninja``: which command makes what from what, and with which flags. Included files (CMake's rules) are not
+followed, and ``$var`` in values is not evaluated, since CMake writes edges and flags out whole.
 """
 
 import itertools

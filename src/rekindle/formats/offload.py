@@ -7,8 +7,7 @@ MD5 of what is compressed) and the compressed plain bundle. To list targets only
 is all that takes.
 
 A code object is an ELF file for AMD's machine: its flags name the chip, and a note (MessagePack) names it again and
-lists the kernels with their arguments. For chips of one kind the compiler makes the same instructions, and nothing but
-these two names differs.
+lists the kernels with their arguments. For chips of one kind nothing but these two names differs.
 """
 
 import hashlib
@@ -47,8 +46,7 @@ MAX_INFLATED = 1 << 30
 _WINDOW_LOG = 27
 # Of a compressed bundle, by its version: the length of the whole, that inflated, the hash; version 1 says no length.
 _SIZES = {2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
-# Of a code object: ELF's machine, the lowest byte of the flags for each chip, the note with its metadata, and the names
-# that carry the id of the unit.
+# Of a code object: ELF's machine, the flags' lowest byte by chip, the note with metadata, names with the unit's id.
 _MACHINE = 224
 _CHIPS = {number: chip for chip, number in read_beside(__file__, "amd_chips.toml", dict[str, Any])["chips"].items()}
 _FLAGS_AT = 48
@@ -93,8 +91,7 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
         elif head[:4] == COMPRESSED:
             bundle, length = _read_compressed(view, position, end)
         else:
-            # Bundles are aligned, so the next can only start at a multiple of 4096: a search byte by byte
-            # over a gigabyte took 42 s.
+            # Bundles are aligned, so the next starts at a multiple of 4096; byte by byte a gigabyte took 42 s.
             position = offset + ((position - offset) // ALIGN + 1) * ALIGN
             continue
         yield bundle
@@ -124,8 +121,7 @@ def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, 
 
 
 def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
-    """A bundle of these code objects, in the form of one that was read; each lies at a multiple of 4096, as clang puts
-    them."""
+    """A bundle of these code objects, in a form that was read; each lies at a multiple of 4096, as clang puts them."""
     names = {name: name.encode() for name in objects}
     at = 32 + sum(24 + len(name) for name in names.values())
     table, body = bytearray(PLAIN + struct.pack("<Q", len(objects))), bytearray()

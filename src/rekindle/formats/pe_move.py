@@ -1,9 +1,6 @@
 """One section of a PE image with new content, in a new section behind the last: for what only pointers lead to.
-
 Windows' twin of :mod:`rekindle.formats.elf_move`. A pointer is a slot that the loader relocates (DIR64): it is set to
-the new place and stays relocated. The old content is zeroed and its section gets another name, so that readers find the
-new one alone.
-"""
+the new place and stays relocated. The old content is zeroed and its section renamed: readers find the new one."""
 
 import struct
 from collections.abc import Sequence

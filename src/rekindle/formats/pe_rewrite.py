@@ -1,9 +1,7 @@
-"""Other names for the libraries a PE image asks for: the strings go into a new section, the tables point there.
-
-Nothing that has an address moves. The new section lies behind the last one; what follows the image in the file
-(symbols, an installer's data) stays behind it. A signature would no longer be true and is taken out, and so are bound
-imports and the wish to look for libraries in Windows' own folder only. Layout: Microsoft's "PE Format".
-"""
+"""Other names for the libraries a PE image asks for: the strings go into a new section, the tables point there. Nothing
+that has an address moves. The new section lies behind the last one; what follows the image in the file (symbols, an
+installer's data) stays behind it. A signature would no longer be true and is taken out, and so are bound imports and
+the wish to look for libraries in Windows' own folder only. Layout: Microsoft's "PE Format"."""
 
 import shutil
 import struct
@@ -51,8 +49,7 @@ def checksum(file: IO[bytes]) -> int:
     while chunk := file.read(_CHUNK):
         size += len(chunk)
         total += int.from_bytes(chunk, "little") % 0xFFFF or (0xFFFF if any(chunk) else 0)
-    folded = total % 0xFFFF or (0xFFFF if total else 0)
-    return folded + size
+    return (total % 0xFFFF or (0xFFFF if total else 0)) + size
 
 
 class ImageLayout:
@@ -106,9 +103,7 @@ class ImageLayout:
 
     def behind(self, offset: int) -> int:
         """The new place of something in the file that is no section: it may follow the image."""
-        if offset < self.end:
-            return self.moved(offset)
-        return offset - self.end + self.section_at + self.raw_size
+        return self.moved(offset) if offset < self.end else offset - self.end + self.section_at + self.raw_size
 
     def edits(self) -> dict[int, bytes]:
         """Old file offset -> new bytes, for the headers."""
@@ -140,8 +135,7 @@ class ImageLayout:
         return out
 
     def write(self, out: IO[bytes], edits: Mapping[int, bytes]) -> None:
-        """The whole new image into an empty file: headers, image, new section, what follows. ``edits`` are old file
-        offsets and what lies there now."""
+        """The whole new image into an empty file. ``edits`` are old file offsets and what lies there now."""
         data, middle = self.pe.view.data, min(self.first, self.end)
         copy_stretch(data, out, 0, middle)
         out.write(bytes(self.grown))

@@ -96,8 +96,7 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
             raise BadInput(f"{url} answers with JSON that is no project page: {error}") from error
     parser = _Anchors()
     try:
-        # Not closed, as pip does not: what is left open at the end is no link, and looking for its end again and again
-        # would take hours.
+        # Not closed, as pip does not: what is left open is no link; looking for its end again and again takes hours.
         parser.feed(page.decode("utf-8", "replace"))
     except (ValueError, AssertionError) as error:
         raise BadInput(f"{url} answers with HTML that is no project page: {error}") from error

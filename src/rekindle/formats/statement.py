@@ -3,9 +3,8 @@ envelopes: a payload, its type, and signatures over both (secure-systems-lab/dss
 
 A statement is the same for the same inputs: no times, no random numbers. It may come plain, in an envelope or in the
 form an index serves (PEP 740). A signature covers "DSSEv1", the lengths, the type and the payload, so a payload of one
-type cannot be passed off as another. Whether it is right is asked of a function: this file knows no keys.
-
-And a CycloneDX 1.5 bill of materials, which lies inside a wheel where PEP 770 wants it (``.dist-info/sboms``).
+type cannot be passed off as another. Whether it is right is asked of a function: this file knows no keys. And a
+CycloneDX 1.5 bill of materials, which lies inside a wheel where PEP 770 wants it (``.dist-info/sboms``).
 """
 
 import base64
@@ -212,6 +211,5 @@ def render_bill(product: Mapping[str, Any], components: Sequence[Mapping[str, An
     metadata = {"component": dict(product), "tools": {"components": [tool]}}
     body: dict[str, Any] = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": metadata}
     body["components"] = [dict(each) for each in components]
-    serial = uuid.uuid5(_BILLS, json.dumps(body, sort_keys=True))
-    whole = {**body, "serialNumber": f"urn:uuid:{serial}"}
+    whole = {**body, "serialNumber": f"urn:uuid:{uuid.uuid5(_BILLS, json.dumps(body, sort_keys=True))}"}
     return (json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

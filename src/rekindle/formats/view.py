@@ -1,7 +1,5 @@
-"""A bounded look at a stranger's bytes: every read is checked, and a lie is a :class:`Malformed`.
-
-``View`` wraps anything with the buffer protocol (bytes, mmap). It copies only what is asked for.
-"""
+"""A bounded look at a stranger's bytes: every read is checked, and a lie is a :class:`Malformed`. ``View`` wraps
+anything with the buffer protocol (bytes, mmap). It copies only what is asked for."""
 
 from __future__ import annotations
 

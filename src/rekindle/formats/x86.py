@@ -1,9 +1,7 @@
 """Length and instruction set of the x86-64 instruction at *every* offset at once, then a walk along the real ones.
-
-Disassembling 276 MB of libtorch_cpu.so one instruction after the other takes minutes in Python. Here table
-look-ups over whole arrays decode every byte offset as if an instruction began there (a superset); following
-the lengths from each function's start then visits only the instructions the CPU would.
-"""
+Disassembling 276 MB of libtorch_cpu.so one instruction after the other takes minutes in Python. Here table look-ups
+over whole arrays decode every byte offset as if an instruction began there (a superset); following the lengths from
+each function's start then visits only the instructions the CPU would."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -72,7 +70,9 @@ IMMEDIATE_VEX = np.zeros((4, 256), np.uint8)
 IMMEDIATE_VEX[1], IMMEDIATE_VEX[3] = flags(_TABLE["vex"]["immediate_1"]), 1
 
 STORES, STORES_0F = flags(_TABLE["operand"]["stores"]), flags(_TABLE["operand"]["stores_0f"])
-OLD_SSE2 = flags(_TABLE["operand"]["sse2"])
+OLD_SSE2, GROUP, TESTS = (flags(_TABLE["operand"][name]) for name in ("sse2", "group", "tests"))
+OPERAND_IMMEDIATE = _numbers(_TABLE["operand"]["immediate"]).astype(np.int64)
+OPERAND_IMMEDIATE_0F = _numbers(_TABLE["operand"]["immediate_0f"]).astype(np.int64)
 
 
 def decode(code: Bytes) -> tuple[Bytes, Bytes]:
@@ -155,8 +155,7 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
     at = at[((b[at + 1] & 0x1F) >= 8) & ((b[at + 1] & 0x1F) <= 10)]
     table, opcode = b[at + 1] & 0x1F, b[at + 3]
     length[at] = 4 + _modrm(b, at + 4) + np.where(table == 8, 1, np.where(table == 10, 4, 0))
-    tbm = (table == 10) | ((table == 9) & (opcode <= 2))
-    isa[at] = np.where(tbm, np.uint8(ID["tbm"]), np.uint8(ID["xop"]))
+    isa[at] = np.where((table == 10) | ((table == 9) & (opcode <= 2)), np.uint8(ID["tbm"]), np.uint8(ID["xop"]))
 
 
 def _rex(b: Bytes, length: Bytes, isa: Bytes) -> None:
@@ -166,11 +165,9 @@ def _rex(b: Bytes, length: Bytes, isa: Bytes) -> None:
     wide = (b[at] & 8) != 0
     eight = wide & ((following & 0xF8) == 0xB8)
     kind = isa[at + 1]
-    swap = wide & (following == 0x0F) & (b[np.minimum(at + 2, len(b) - 1)] == 0xC7)
-    here = np.flatnonzero(swap)
+    here = np.flatnonzero(wide & (following == 0x0F) & (b[np.minimum(at + 2, len(b) - 1)] == 0xC7))
     modrm = b[np.minimum(at[here] + 3, len(b) - 1)]
-    cx16 = here[((modrm >> 3) & 7 == 1) & (modrm < 0xC0)]
-    kind[cx16] = ID["cx16"]
+    kind[here[((modrm >> 3) & 7 == 1) & (modrm < 0xC0)]] = ID["cx16"]
     # A prefix or a second REX after REX, or VEX after it, never occurs in compiled code.
     stray = LEGACY_PREFIX[following] | ((following & 0xF0) == 0x40)
     length[at] = np.where(stray, 1, 1 + length[at + 1] + np.where(eight, 4, 0))
@@ -215,10 +212,8 @@ def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     kind[two] = np.where(plain > 0, plain, kind[two])
     # F2 0F 38 F0/F1 is crc32, not movbe; 0F 38 F6 is adcx or adox behind 66 or F3, and a system instruction alone.
     third = b[real_at[two] + 2]
-    crc = two[(second == 0x38) & ((third & 0xFE) == 0xF0) & repeat_not[two]]
-    kind[crc] = ID["sse4.2"]
-    carry = two[(second == 0x38) & (third == 0xF6) & (small | repeat)[two]]
-    kind[carry] = ID["adx"]
+    kind[two[(second == 0x38) & ((third & 0xFE) == 0xF0) & repeat_not[two]]] = ID["sse4.2"]
+    kind[two[(second == 0x38) & (third == 0xF6) & (small | repeat)[two]]] = ID["adx"]
     isa[at] = kind
 
 

@@ -34,9 +34,5 @@ def write_zstd(data: bytes, *, level: int, window_log: int | None = None) -> byt
     if window_log is None:
         return zstd.compress(data, level=level)
     far = zstd.CompressionParameter
-    options: dict[int, int] = {
-        far.compression_level: level,
-        far.window_log: window_log,
-        far.enable_long_distance_matching: 1,
-    }
-    return zstd.compress(data, options=options)
+    options: dict[int, int] = {far.compression_level: level, far.window_log: window_log}
+    return zstd.compress(data, options=options | {far.enable_long_distance_matching: 1})
