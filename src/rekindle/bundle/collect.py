@@ -3,7 +3,7 @@ the wheel is the one others ask for (a soname), whatever the file is called on d
 
 import fnmatch
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from rekindle.host.protocol import Host
 from rekindle.model.bundle import Left
 
 MAX_LIBRARIES = 2_000
+# Those of a wheel by their place in it.
+Libraries = Mapping[str, Linked]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +48,12 @@ def read_native(path: Path) -> Linked | None:
 
 
 def collect(
-    wheel_libs: dict[str, Linked],
-    rules: Rules,
-    places: Sequence[Path],
-    *,
-    exclude: Iterable[str] = (),
-    requires: Iterable[str] = (),
+    wheel_libs: Libraries, rules: Rules, places: Sequence[Path], *, exclude: Iterable[str], requires: Iterable[str]
 ) -> Collection:
-    """``wheel_libs`` are the wheel's libraries by member name; ``places`` are searched in order; ``requires`` are the
-    packages that are installed with it."""
+    """``wheel_libs`` by member name; ``places`` are searched in order; ``requires`` is installed with the wheel."""
     result, requires, excluded = Collection(), frozenset(requires), tuple(exclude)
-    in_wheel = {
-        *map(fold, map(posixpath.basename, wheel_libs)),
-        *(fold(lib.soname) for lib in wheel_libs.values() if lib.soname),
-    }
+    sonames = (lib.soname for lib in wheel_libs.values() if lib.soname)
+    in_wheel = {fold(name) for name in (*map(posixpath.basename, wheel_libs), *sonames)}
     systems = {lib.system for lib in wheel_libs.values()}
     if len(systems) > 1:
         raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
@@ -77,8 +71,7 @@ def collect(
         if why:
             result.left[name] = Left(name=name, why=why, needed_by=who)
             continue
-        path = _find_library(name, places, machines)
-        if path is None:
+        if (path := _find_library(name, places, machines)) is None:
             if not opened_by:
                 result.missing[name] = Left(name=name, why="not found", needed_by=who)
             continue

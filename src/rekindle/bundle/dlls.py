@@ -4,20 +4,19 @@ Windows keeps one DLL of a name in a process, whoever asks for it. So a brought 
 its content and of the names of what it needs, and all that ask for it get new import tables. These names stay: those
 that programs ask for while they run, those that exports are forwarded to, and those of DLLs already in the wheel.
 
-Python asks Windows to search only folders that were named with ``os.add_dll_directory``: lines in the package's
-``__init__.py`` do so.
+Python asks Windows to search only folders named with ``os.add_dll_directory``: lines in ``__init__.py`` do so.
 """
 
 import ast
 import hashlib
 import itertools
 import posixpath
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from zipfile import ZipFile
 
-from rekindle.bundle.collect import Collection, fold, read_native
+from rekindle.bundle.collect import Collection, Libraries, fold, read_native
 from rekindle.bundle.rules import Rules
 from rekindle.formats.linked import Linked
 from rekindle.host.files import sha256_of
@@ -47,14 +46,7 @@ class Placement:
 
 
 def place_dlls(
-    wheel_libs: Mapping[str, Linked],
-    collection: Collection,
-    rules: Rules,
-    wheel: zipfile.ZipFile,
-    *,
-    home: str,
-    version: str,
-    salt: str,
+    wheel_libs: Libraries, collection: Collection, rules: Rules, wheel: ZipFile, *, home: str, version: str, salt: str
 ) -> Placement:
     """``home`` is the folder ``name.libs``; ``salt`` is what else decides on the content (device code taken out)."""
     natives = {key: native for key, lib in collection.brought.items() if (native := read_native(lib.path))}
@@ -96,12 +88,7 @@ def place_dlls(
 
 
 def _new_names(
-    collection: Collection,
-    natives: Mapping[str, Linked],
-    wheel_libs: Mapping[str, Linked],
-    rules: Rules,
-    order: list[str],
-    salt: str,
+    collection: Collection, natives: Libraries, wheel_libs: Libraries, rules: Rules, order: list[str], salt: str
 ) -> dict[str, str]:
     forwarded = {fold(name) for native in (*wheel_libs.values(), *natives.values()) for name in native.forwards}
     names: dict[str, str] = {}
@@ -120,7 +107,7 @@ def _new_names(
     return names
 
 
-def _load_order(natives: Mapping[str, Linked]) -> list[str]:
+def _load_order(natives: Libraries) -> list[str]:
     """Each DLL after those it needs; circles are cut where they are met."""
     out: dict[str, None] = {}
     begun: set[str] = set()
@@ -138,7 +125,7 @@ def _load_order(natives: Mapping[str, Linked]) -> list[str]:
     return list(out)
 
 
-def _reached(first: Linked, known: Mapping[str, Linked], opened: Mapping[str, list[str]]) -> dict[str, None]:
+def _reached(first: Linked, known: Libraries, opened: Mapping[str, list[str]]) -> dict[str, None]:
     """The DLLs that must be found when one is loaded: through others, too, and those opened by name."""
     seen: dict[str, None] = {}
     waiting = [fold(need) for need in first.wishes]

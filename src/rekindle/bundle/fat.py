@@ -1,8 +1,5 @@
-"""The fat wheel: brings libraries in, sets their search paths, renews RECORD, tells what it did.
-
-The new wheel lies beside its final name until it is complete, and the given one is only read. Memory is
-bounded: libraries pass through temporary files, one at a time.
-"""
+"""The fat wheel: brings libraries in, sets their search paths, renews RECORD, tells what it did. It lies beside its
+final name until it is complete; libraries pass through temporary files, one at a time: memory is bounded."""
 
 import itertools
 import posixpath

@@ -100,8 +100,7 @@ def without_vendor_packages(metadata: str, brought: Iterable[str]) -> str:
     lines = metadata.splitlines(keepends=True)
     # Behind the first blank line stands the description.
     end = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
-    head = [line for line in lines[:end] if not _VENDOR.match(line)]
-    return "".join([*head, *lines[end:]])
+    return "".join([*(line for line in lines[:end] if not _VENDOR.match(line)), *lines[end:]])
 
 
 def required_packages(metadata: bytes) -> frozenset[str]:

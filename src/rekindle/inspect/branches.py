@@ -1,8 +1,6 @@
-"""The roads through one function: is a call made on every one of them, or is it one of two that a test chooses?
-
-A function that tests a flag and then calls one of two others chooses between copies, wherever the flag came from (zstd
-hands it on as an argument). A call that no road avoids is made on every CPU.
-"""
+"""The roads through one function: is a call made on every one of them, or is it one of two that a test chooses? A
+function that tests a flag and then calls one of two others chooses between copies, wherever the flag came from (zstd
+hands it on as an argument). A call that no road avoids is made on every CPU."""
 
 import bisect
 import functools
@@ -22,8 +20,7 @@ _LEADS = np.isin(np.arange(256), (*_PREFIXES, 0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F
 
 
 class Roads:
-    """``at`` are the offsets of a function's instructions, ``branches`` those of its branches: what each is and where
-    it goes, as an offset too."""
+    """``at`` are the offsets of a function's instructions, ``branches`` what each branch is and where it goes."""
 
     def __init__(self, at: Ints, branches: dict[int, tuple[str, int]], start: int, end: int) -> None:
         self.start, self.end = start, end

@@ -1,9 +1,6 @@
-"""Who calls whom in one library, and through what: the part of the audit that tells guarded from unguarded.
-
-A *call* is a direct call or jump (also through a call stub). A function whose address is merely *taken* (by an
-instruction, a GOT slot or a table in data) may be chosen at run time, which is how dispatch works, so that is
-kept apart. Candidates from the scan are confirmed by decoding the caller before anyone relies on them.
-"""
+"""Who calls whom in one library, and through what: the part of the audit that tells guarded from unguarded. A *call* is
+direct (also through a call stub). A function whose address is *taken* (by an instruction, a GOT slot, a table) may be
+chosen at run time, as dispatch does. Candidates of the scan are confirmed by decoding the caller."""
 
 import bisect
 import functools
@@ -127,8 +124,7 @@ class CodeGraph:
 
     @functools.cached_property
     def _asks_between(self) -> bool:
-        """Does code execute CPUID that belongs to no function we know? Assembly has often neither symbols nor unwind
-        tables (x264, x265, FFmpeg)."""
+        """Is CPUID in code of no function we know? Assembly often has no symbols and no unwind tables (x264)."""
         for part in self.library.code if self._is_x86 else ():
             low, high = np.searchsorted(self.functions.start, [part.address, part.address + part.size])
             ends = np.append(part.address, np.maximum.accumulate(self.functions.end[low:high]))

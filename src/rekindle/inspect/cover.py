@@ -1,7 +1,5 @@
-"""On which cards does each library's GPU code run? Counted by the real rule, container by container.
-
-Specialised kernels (for one chip beside general ones) are left out: nobody misses them on another card.
-"""
+"""On which cards does each library's GPU code run? Counted by the real rule, container by container. Specialised
+kernels (for one chip beside general ones) are left out: nobody misses them on another card."""
 
 import functools
 import re

@@ -8,10 +8,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
+from rekindle.model.toml import read_beside
 from rekindle.model.wheel import CodeEvidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
@@ -32,12 +33,6 @@ _SUFFIX = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|reso
 _COPY = re.compile(
     r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|aes_?ni|p?clmul(?:qdq)?|sha_?ni|bmi2|haswell|skylake\w*?|x86_64_v[234])(?=[._-])"
 )
-_JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
-_NAMELESS = (
-    "without symbols, what is reached only through pointers counts as chosen at run time if its library asks the CPU"
-)
-_UNTOLD = "whether an old CPU meets some of this code cannot be told from the file: 'rekindle verify --cpu' proves it"
-_TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, where the operand is not zero"
 
 
 @dataclass
@@ -99,7 +94,8 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     doubt = beyond(untold, level, machine) if machine else frozenset()
     doubtful = [row for row in lists["untold"] if doubt.intersection(row.isa)]
     nameless = any(not survey.exposure.named for survey in surveys)
-    notes = {_JIT: True, _TZCNT: machine != "aarch64", _NAMELESS: nameless, _UNTOLD: bool(doubt)}
+    notes = {"jit": True, "tzcnt": machine != "aarch64", "nameless": nameless, "untold": bool(doubt)}
+    texts = read_beside(__file__, "guards.toml", dict[str, Any])["notes"]
     dispatched = sum((survey.exposure.dispatched for survey in surveys), Counter[str]())
     guards = sum((survey.exposure.guards for survey in surveys), Counter[str]())
     return WheelCpu(
@@ -116,7 +112,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         at_least=level,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.exposure.functions for survey in surveys),
-        notes=tuple(note for note, holds in notes.items() if holds),
+        notes=tuple(texts[name] for name, holds in notes.items() if holds),
         at_load=tuple(sorted(early)),
     )
 
@@ -140,8 +136,7 @@ def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
     names = {base for base, _ in named}
     has_asker = any(exposure.asks for base, exposure in named if not _COPY.search(base))
     for base, exposure in named:
-        match = _COPY.search(base)
-        if match is None:
+        if (match := _COPY.search(base)) is None:
             continue
         if has_asker or base[: match.start()] + base[match.end() :] in names:
             _set_aside(exposure, "a copy of a library for newer CPUs, chosen by name")
@@ -245,8 +240,7 @@ def readable(symbol: str) -> str:
         names = [microsoft[3] + "<…>"] if microsoft[3] else []
         names += reversed(microsoft[2].split("@"))
         return "::".join([*names, names[-1]] if microsoft[1] else names)
-    match = _ITANIUM.match(_SUFFIX.sub("", symbol))
-    if match is None:
+    if (match := _ITANIUM.match(_SUFFIX.sub("", symbol))) is None:
         return symbol
     pieces, tail = ["std"] if match[2] else [], match[3]
     while piece := _PIECE.match(tail):

@@ -1,9 +1,7 @@
-"""The Debian packages of the libraries that wheels need and do not bring: ``python -m rekindle.inspect.debian``.
-
-Run where the wheels were built (an exported Dockerfile carries it there, so it needs nothing but Python's own library
-and the files beside it). Into a folder go ``packages.txt``, one name a line; ``libraries.txt``, what the loader must
-find later, and where it was; ``libraries/``, copies of what belongs to no package. One that is nowhere is an error.
-"""
+"""The Debian packages of the libraries that wheels need and do not bring: ``python -m rekindle.inspect.debian``. Run
+where the wheels were built (an exported Dockerfile carries it there, so it needs nothing but Python's own library and
+the files beside it). Into a folder go ``packages.txt``, one name a line; ``libraries.txt``, what the loader must find
+later, and where it was; ``libraries/``, copies of what belongs to no package. One that is nowhere is an error."""
 
 from __future__ import annotations
 
@@ -114,8 +112,7 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
                 continue
             users = [library for library in libraries if name in library.needed]
             places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *(at for user in users for at in user.rpath)]
-            path = find_library(name, users[0].machine, places, listed)
-            if path is None:
+            if (path := find_library(name, users[0].machine, places, listed)) is None:
                 missing[name] = needs.users[name]
             elif package := package_of(path):
                 paths[name] = path

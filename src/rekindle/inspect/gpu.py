@@ -1,9 +1,7 @@
 """The GPU code of one library: containers, their targets, and the sums a person wants to see. And what lies in a wheel
-as files of its own: images (``.cubin``, ``.ptx``) for others to load, and ROCm's kernel files.
-
-Names of a few kernels tell who is inside a container: "32 containers without your card" becomes "MAGMA". That costs one
-small decompression per distinct set of architectures, and gives nothing rather than an error.
-"""
+as files of its own: images (``.cubin``, ``.ptx``) for others to load, and ROCm's kernel files. Names of a few kernels
+tell who is inside a container: "32 containers without your card" becomes "MAGMA". That costs one small decompression
+per distinct set of architectures, and gives nothing rather than an error."""
 
 import re
 from collections import Counter, defaultdict
@@ -124,8 +122,7 @@ def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
     late: dict[ArchKey, list[ArchKey]] = defaultdict(list)
     for key in parts.sets:
         late[frozenset(target for target in key if target.kind == "sass")].append(key)
-    linked = [key for key in survey.sets if key in late]
-    if not linked:
+    if not (linked := [key for key in survey.sets if key in late]):
         survey.sets.update(parts.sets)
         survey.owners |= parts.owners
     for key in linked:
@@ -197,9 +194,8 @@ def survey_images(source: Source) -> list[GpuSurvey]:
 
 
 def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
-    """For which AMD targets rocBLAS, hipBLASLt and MIOpen bring kernel files of their own. A wheel may carry gfx906
-    code in its own libraries and still fail at the first matrix product, because the kernel files of rocBLAS for it are
-    missing."""
+    """For which AMD targets rocBLAS, hipBLASLt and MIOpen bring kernel files: a wheel with gfx906 code of its own fails
+    at the first matrix product where rocBLAS has no files for it."""
     files: dict[str, list[str]] = defaultdict(list)
     for lower in map(str.lower, names):
         for library in rocm_libraries(lower) if _ROCM_FILE.search(lower) else ():
@@ -219,8 +215,7 @@ _KERNEL = re.compile(rb"\.text\.([A-Za-z_][\w.$]*)")
 
 def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
     """The libraries whose kernels a container holds; empty where nothing could be read."""
-    images = [entry for entry in container.entries if entry.kind == "sass"]
-    if not images:
+    if not (images := [entry for entry in container.entries if entry.kind == "sass"]):
         return ()
     owners = map(kernel_owner, kernel_names(data, min(images, key=lambda entry: entry.size)))
     return tuple(owner for owner, _ in Counter(filter(None, owners)).most_common(2))

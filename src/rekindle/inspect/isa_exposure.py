@@ -98,8 +98,7 @@ class _Classifier:
         self.graph = CodeGraph(library, guards.check_function)
         self.uses = _isa_uses(library)
         self.out = Exposure(functions=len(self.functions), named=self.graph.named, asks=self.graph.asks_at_all)
-        # Where source files are named for the copies they hold (torch), names tell more; of PE code the pointers are
-        # not read.
+        # Where files are named for the copies they hold (torch), names tell more; of PE code the pointers are not read.
         self.routes: RoutesByNames | RoutesByCalls
         if isinstance(library.binary, Pe) or library.marked:
             self.routes = RoutesByNames(self.graph, self.uses, self.guard_of, guards)
@@ -156,8 +155,7 @@ class _Classifier:
         at_load = bool(crashing) and kind is self.out.unconditional and self.routes.runs_at_load(number, places)
         what = (number, self.functions.name(number), self.functions.file(number), min(used.values()), crashing or isa)
         how = (judgement.chain, judgement.why, judgement.guard, judgement.entries)
-        exposed = ExposedCode(*what, *how, at_load=at_load)
-        (kind if crashing else self.out.silent).append(exposed)
+        (kind if crashing else self.out.silent).append(ExposedCode(*what, *how, at_load=at_load))
 
     def _offers(self, number: int, isa: tuple[str, ...], address: int, guard: Guard) -> list[Offer]:
         """The exported functions that lead here without asking the CPU: who calls those decides."""
@@ -177,13 +175,11 @@ class _Classifier:
 
     def _foreign_calls(self) -> list[ForeignCall]:
         """Calls into other libraries' functions of the kind whose callers must ask the CPU, by those who do not."""
-        out = []
-        references = self.library.references
+        out, references = [], self.library.references
         for slot, symbol in references.imports.items():
             guard = self.guards.find(symbol, "", references.libraries.get(slot, "").lower())
-            if guard is None or guard.trust != "callers":
-                continue
-            open_ = [caller for caller in self.graph.by_slot.of(slot) if not self.routes.is_closed(caller)]
+            callers = self.graph.by_slot.of(slot) if guard is not None and guard.trust == "callers" else []
+            open_ = [caller for caller in callers if not self.routes.is_closed(caller)]
             chain = next((chain for caller in open_ if (chain := self.routes.route_to(caller)) is not None), None)
             if chain is not None:
                 out.append(ForeignCall(symbol, chain, True))
@@ -201,10 +197,8 @@ def _isa_uses(library: LibraryScan) -> dict[int, dict[str, int]]:
         if name not in ("base", "bad"):
             uses[number][name] = address
             count[number] += times
-    if isinstance(library.binary, Pe):
-        for number in [number for number, times in count.items() if times < TABLES_IN_CODE]:
-            del uses[number]
-    return uses
+    fewest = TABLES_IN_CODE if isinstance(library.binary, Pe) else 0
+    return {number: used for number, used in uses.items() if count[number] >= fewest}
 
 
 # The guard of a function that got away from a dispatched copy.

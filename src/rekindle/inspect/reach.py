@@ -1,8 +1,7 @@
 """Who asks the CPU what it can do, and what outside code gets to without meeting such a question.
 
 A function asks if it executes CPUID (or reads HWCAP), reads a variable that such a function fills, or calls a small
-function that does one of these. Without symbols these variables have no names; they are recognised because asking
-functions write them, or hand them on to be written.
+function that does one of these. Without symbols such variables are known by the asking functions that write them.
 
 Outside code gets further by plain calls, or through pointers as well. Nodes are functions and *anchors*, the places in
 data that code or another pointer names; a table of pointers belongs to the anchor before it. So a method table leads
@@ -69,8 +68,7 @@ class Edges:
         return list(dict.fromkeys(self._target[low:high].tolist()))
 
     def walk(self, roots: Ints, blocked: Flags) -> Ints:
-        """For each node the node that first reached it; ROOT for roots, UNREACHED for the others. A blocked node is
-        reached, but nothing is reached through it."""
+        """The node that first reached each one: ROOT, UNREACHED. Nothing is reached through a blocked one."""
         parent = np.full(len(blocked), UNREACHED, np.int64)
         parent[roots] = ROOT
         frontier = np.unique(roots)
@@ -211,8 +209,7 @@ def _in_spans(address: Ints, state: Ints) -> Flags:
     if not len(state):
         return np.zeros(len(address), bool)
     place = np.searchsorted(state[:, 0], address, "right") - 1
-    nearest = np.maximum(place, 0)
-    return np.asarray((place >= 0) & (address < state[nearest, 1]))
+    return np.asarray((place >= 0) & (address < state[np.maximum(place, 0), 1]))
 
 
 def readers_of(library: LibraryScan, state: Ints) -> set[int]:

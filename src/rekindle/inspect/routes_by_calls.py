@@ -60,8 +60,7 @@ class RoutesByCalls:
         if bool(self.blocked[number]) and number not in self.first:
             return Judgement()
         sure = tuple(name for name in isa if name in self.spread.everywhere)
-        others = tuple(name for name in isa if name not in sure)
-        if not others:
+        if not (others := tuple(name for name in isa if name not in sure)):
             return Judgement(sure, chain=self._names(chain_to(number, self.called)), why="used all over the library")
         if self._twin_by_name(number, frozenset(others)):
             return Judgement(sure, why="used all over the library")
@@ -117,8 +116,7 @@ class RoutesByCalls:
         return frozenset(came)
 
     def _entries(self, number: int) -> frozenset[str] | None:
-        """The exported functions from which calls and pointers lead here; None where the loader's own code does, or
-        where it is too much to follow."""
+        """The exported functions that lead here by calls and pointers; None: the loader does, or it is too much."""
         self._asked += 1
         if self._asked > MOST_ASKED:
             return None

@@ -1,8 +1,5 @@
-"""The whole reading of one target: every native file once, two at a time, then the sums.
-
-Inflating, hashing and file writes release the interpreter lock, so two threads inflate a wheel faster than one
-thread merely inflating it.
-"""
+"""The whole reading of one target: every native file once, two at a time, then the sums. Inflating, hashing and file
+writes release the interpreter lock, so two threads inflate a wheel faster than one thread merely inflating it."""
 
 import hmac
 import re
@@ -170,18 +167,14 @@ def _tell_step(progress: Progress, name: str, done: int, total: int) -> None:
 
 
 def check_record(source: WheelSource) -> list[WheelFinding]:
-    """RECORD against fact: every file listed, every digest right. Inflates what was not inflated yet; names the first
-    few files of each kind of fault."""
-    record = source.zip.record
-    if record is None:
+    """RECORD against fact: what was not inflated yet is; the first few files of each kind of fault are named."""
+    if (record := source.zip.record) is None:
         text = "the wheel has no RECORD, so nothing can be checked"
         return [WheelFinding(code="no-record", text=text, severity="error")]
     source.add_digests(name for name in source.files if name not in source.digests)
     wrong, unlisted, unverified = [], [], []
-    for name in source.files:
+    for name in (name for name in source.files if name not in source.zip.unlisted):
         row = record.get(name)
-        if name in source.zip.unlisted:
-            continue
         if row is None:
             unlisted.append(name)
         elif row.algorithm != "sha256" or row.digest is None:

@@ -1,8 +1,6 @@
 """What the user named: a path, an installed package, or a requirement on the index; or many wheels at one place, in a
-directory or an archive (zip, tar), which are read one after the other.
-
-Nothing is unpacked under a name of an archive's choosing: each wheel is copied to one temporary file and read there.
-"""
+directory or an archive (zip, tar), which are read one after the other. Nothing is unpacked under a name of an archive's
+choosing: each wheel is copied to one temporary file and read there."""
 
 from __future__ import annotations
 
@@ -40,9 +38,8 @@ def open_target(
     tell: Callable[[WheelFinding], None] = lambda _: None,
 ) -> Iterator[Source]:
     """A path wins over a name, an installed package over the index unless a version or platform is named. ``places``
-    (default: pip's) and ``installed`` are asked only if needed; ``installed(name, interpreter)`` gives the folder a
-    package is installed in (default: as the interpreter says). ``tell`` hears what the user ought to know of the
-    choice."""
+    (default: pip's) and ``installed(name, interpreter)``, the folder a package lies in (default: as the interpreter
+    says), are asked only if needed. ``tell`` hears what the user ought to know of the choice."""
     if not target.strip():
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
     path = Path(target)

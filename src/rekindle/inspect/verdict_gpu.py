@@ -1,9 +1,8 @@
 """The GPU axes: does each container have an image the card can load, and is the driver right?
 
-What runs where is asked of :mod:`rekindle.compat`; here the answers for all containers are put together. All of torch's
-kernels are compiled for one list of targets, so each must run on the card. Other packages are asked library by library:
-they bring several builds to choose from (``_cuda118.so``, ``_cuda130.so``), libraries for single families of cards, or
-thousands of images among which the library itself picks (cuFFT, cuBLASLt, files of kernels).
+What runs where is asked of :mod:`rekindle.compat`. All of torch's kernels are compiled for one list of targets, so each
+must run on the card. Other packages are asked library by library: they bring several builds to choose from
+(``_cuda118.so``, ``_cuda130.so``), libraries for single families of cards, or thousands of images to pick from (cuFFT).
 
 *builds*   libraries whose names differ only in the toolkit's version: one that runs is enough
 *picking*  a vendor's library, or images for one target each: the share that runs is held against the best card's
@@ -93,8 +92,7 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
 
 def _judge_intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Facts) -> AxisVerdict:
     """SYCL code: made for the GPU beforehand, or SPIR-V, which Intel's driver compiles for what it drives."""
-    kinds = {kind for library in report.gpu.libraries for kind in library.sycl}
-    if not kinds:
+    if not (kinds := {kind for library in report.gpu.libraries for kind in library.sycl}):
         text = f"the wheel has no code for Intel's GPUs and leaves {name} unused"
         return gpu_verdict("no", "gpu-vendor", text, "take an XPU wheel" if _is_torch(report) else None)
     row, platform = facts.xe_generation(gpu.arch), platform_of(machine.os)
@@ -146,8 +144,7 @@ class _Card:
     def verdict(self) -> AxisVerdict:
         if not self.report.gpu.libraries:
             return self._judge_declared()
-        mine = [(file, group) for file, group in self.sets if self._same_maker(group.archs)]
-        if not mine:
+        if not (mine := [(file, group) for file, group in self.sets if self._same_maker(group.archs)]):
             is_amd = isinstance(self.card, Gfx)
             maker, other, kind = ("NVIDIA", "AMD", "a ROCm") if is_amd else ("AMD", "NVIDIA", "a CUDA")
             text = f"the wheel has {maker} code only; {self.name} is {other}"
@@ -251,8 +248,7 @@ def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
 MOSTLY_SINGLE = 0.9
 # A card with less than this part of what the best-served card has is an afterthought of the library.
 FAIR_SHARE = 0.5
-# With less than this part it has odds and ends only: 2 of 351 containers of cuSPARSELt run on a V100, which it does
-# not support.
+# With less than this it has odds and ends only: 2 of 351 containers of cuSPARSELt run on a V100 (not supported).
 LEAST_SHARE = 0.1
 MOST_NAMED = 4
 _BUILD = re.compile(r"(?i)((?:^|[_.-])(?:cuda|cu|rocm|hip))[_-]?\d+(?=[_.-]|$)")
