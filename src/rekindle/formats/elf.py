@@ -90,8 +90,7 @@ class Elf:
     delayed: tuple[str, ...] = ()
 
     def __init__(self, data: Any, what: str = "file") -> None:
-        self.view = View(data, what)
-        view = self.view
+        self.view = view = View(data, what)
         ident = view.take(0, 16)
         if not is_elf(ident):
             raise Malformed(f"{what} is no ELF file")

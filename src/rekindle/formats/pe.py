@@ -56,8 +56,7 @@ class Pe:
     rpath: tuple[str, ...] = ()
 
     def __init__(self, data: Any, what: str = "file") -> None:
-        self.view = View(data, what)
-        view = self.view
+        self.view = view = View(data, what)
         if not is_pe(view.take(0, 2)):
             raise Malformed(f"{what} is no Windows library")
         start = view.number("<I", 0x3C)

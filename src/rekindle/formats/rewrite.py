@@ -49,8 +49,7 @@ class Rewriter:
 
     def copy(self, info: zipfile.ZipInfo) -> None:
         """The member with its compressed bytes untouched."""
-        reading = self.source.fp
-        writing = self.target.fp
+        reading, writing = self.source.fp, self.target.fp
         assert reading is not None and writing is not None
         reading.seek(info.header_offset)
         head = reading.read(_LOCAL.size)

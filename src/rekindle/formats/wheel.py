@@ -74,8 +74,7 @@ class WheelZip:
     """``opener`` gives a fresh seekable stream each time, so that several threads can inflate at once."""
 
     def __init__(self, opener: Callable[[], BinaryIO], what: str) -> None:
-        self.what = what
-        self._open = opener
+        self.what, self._open = what, opener
         with opener() as stream:
             head = stream.read(512)
             try:
@@ -121,8 +120,7 @@ class WheelZip:
         return Member(name, *sizes, info.compress_type, info.CRC, info.header_offset, info.external_attr >> 16, raw)
 
     def read(self, name: str, limit: int = MAX_SMALL) -> bytes:
-        out = bytearray()
-        member = self.members[name]
+        out, member = bytearray(), self.members[name]
         if member.size > limit:
             raise BadInput(f"{self.what}: {name!r} is {member.size} bytes, larger than such a file ever is")
         self.inflate(name, out.extend)
@@ -274,8 +272,7 @@ class WheelZip:
 
 
 def check_wheel(path: Path, *, listed: bool = True, what: str | None = None) -> WheelZip:
-    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it. ``what``: its
-    name for messages, where it lies under another one."""
+    """A wheel with all but its contents checked, in seconds whatever is in it; ``what`` is its name for messages."""
     with reading(path):
         wheel = WheelZip(lambda: path.open("rb"), what or path.name)
     wheel.check_installable()

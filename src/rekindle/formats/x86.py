@@ -226,8 +226,7 @@ def follow(length: Bytes) -> Iterator[int]:
 
 
 def walk(length: Bytes, isa: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """(offset, index of its function) of each instruction with a class, met when walking every function. A walk ends at
-    the function's end or at an encoding that no CPU has."""
+    """(offset, index of its function) of each instruction with a class. A walk ends at what no CPU has, too."""
     flagged = length | np.where(isa > 0, np.uint8(0x80), np.uint8(0))
     stop = isa == BAD
     position, end, owner = starts.astype(np.int64), ends.astype(np.int64), np.arange(len(starts))

@@ -76,9 +76,8 @@ class Roads:
         """The first call on the straight road from here, before any further test."""
         for _ in range(4):
             place = bisect.bisect_left(self._branches, offset)
-            if place == len(self._branches) or self._branches[place] - offset > NEAR:
-                return None
-            kind, aim = self._kind[self._branches[place]]
+            near = self._branches[place : place + 1]
+            kind, aim = self._kind[near[0]] if near and near[0] - offset <= NEAR else ("return", 0)
             if kind in ("return", "test"):
                 return None
             if kind == "call" or not self._inside(aim):

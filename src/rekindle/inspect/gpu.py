@@ -65,8 +65,7 @@ _Key = tuple[str, int, str]
 class GpuSurvey:
     """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets: those with
     kernels, and what was linked from relocatable parts instead of the parts. ``entries`` counts every image, as
-    NVIDIA's tools do; ``vendor`` marks a whole library of NVIDIA's or AMD's that came along, whose kernels are never
-    the wheel's own."""
+    NVIDIA's tools do; ``vendor`` marks a library of NVIDIA's or AMD's, whose kernels are never the wheel's own."""
 
     file: str
     vendor: bool = False

@@ -38,8 +38,7 @@ _MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\
 
 
 class RoutesByCalls:
-    """One library. ``uses`` are the functions with more than the baseline, ``copy`` says who is a copy by its name,
-    ``telling`` of a name whether it is worth asking that."""
+    """One library. ``uses``: functions beyond the baseline; ``copy``: is it one by name; ``telling``: worth asking?"""
 
     def __init__(
         self, graph: CodeGraph, uses: Uses, copy: Callable[[int], bool], telling: Callable[[str], bool]
