@@ -120,7 +120,7 @@ def read_index(data: bytes) -> None:
 
 
 def read_lz4(data: bytes) -> None:
-    from rekindle.formats.lz4 import decode_lz4
+    from rekindle.formats.fatbin import decode_lz4
 
     assert len(decode_lz4(data, 1 << 16)) <= (1 << 16) + len(data)
 

@@ -1,11 +1,9 @@
-"""Which libraries a wheel lacks, and where they lie: the closure over what its libraries need.
-
-``BroughtLibrary`` is a file that goes in; its name inside the wheel is the one others ask for (a soname), whatever the
-file is called on disk. What is left out or missing is listed with who needs it.
-"""
+"""Which libraries a wheel lacks, and where they lie: the closure over what its libraries need. The name of one inside
+the wheel is the one others ask for (a soname), whatever the file is called on disk."""
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,53 +16,49 @@ from rekindle.host.protocol import Host
 from rekindle.model.build import Left
 
 MAX_LIBRARIES = 2_000
+# Those of a wheel by their place in it.
+Libraries = Mapping[str, Linked]
 
 
 @dataclass(frozen=True, kw_only=True)
 class BroughtLibrary:
+    """``opened_by`` is who opens it by name while running (folded); "" for what stands in a header."""
+
     name: str
     path: Path
     why: str
-    # Who opens it by name while running (folded); "" for what stands in a header.
     opened_by: str = ""
     data: tuple[tuple[str, Path], ...] = ()
 
 
 @dataclass
 class Collection:
+    """What goes in by its folded name, and what does not."""
+
     brought: dict[str, BroughtLibrary] = field(default_factory=dict)
     left: dict[str, Left] = field(default_factory=dict)
     missing: dict[str, Left] = field(default_factory=dict)
 
 
 def read_native(path: Path) -> Linked | None:
+    """What a library needs; None for a file that is none."""
     with map_binary(path) as binary:
-        if binary is None:
-            return None
         forwards = tuple(f"{name}.dll" for name in binary.forwards) if isinstance(binary, Pe) else ()
-        return Linked(file=path.name, forwards=forwards, **link_fields(binary))
+        return Linked(file=path.name, forwards=forwards, **link_fields(binary)) if binary else None
 
 
 def collect(
-    wheel_libs: dict[str, Linked],
-    rules: Rules,
-    places: Sequence[Path],
-    *,
-    exclude: Iterable[str] = (),
-    requires: Iterable[str] = (),
+    wheel_libs: Libraries, rules: Rules, places: Sequence[Path], *, exclude: Iterable[str], requires: Iterable[str]
 ) -> Collection:
-    """``wheel_libs`` are the wheel's libraries by member name; ``places`` are searched in order; ``requires`` are the
-    packages that are installed with it."""
-    result = Collection()
-    requires = frozenset(requires)
-    excluded = tuple(exclude)
-    in_wheel = {fold(member.rsplit("/", 1)[-1]) for member in wheel_libs}
-    in_wheel |= {fold(lib.soname) for lib in wheel_libs.values() if lib.soname}
+    """``wheel_libs`` by member name; ``places`` are searched in order; ``requires`` is installed with the wheel."""
+    result, requires, excluded = Collection(), frozenset(requires), tuple(exclude)
+    sonames = (lib.soname for lib in wheel_libs.values() if lib.soname)
+    in_wheel = {fold(name) for name in (*map(posixpath.basename, wheel_libs), *sonames)}
     systems = {lib.system for lib in wheel_libs.values()}
     if len(systems) > 1:
         raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
     machines = {lib.machine for lib in wheel_libs.values()}
-    waiting = [(name, member.rsplit("/", 1)[-1], "") for member, lib in wheel_libs.items() for name in lib.wishes]
+    waiting = [(name, posixpath.basename(member), "") for member, lib in wheel_libs.items() for name in lib.wishes]
     system = next(iter(systems), "linux")
     while waiting:
         name, who, opened_by = waiting.pop(0)
@@ -77,16 +71,14 @@ def collect(
         if why:
             result.left[name] = Left(name=name, why=why, needed_by=who)
             continue
-        path = _find_library(name, places, machines)
-        if path is None:
+        if (path := _find_library(name, places, machines)) is None:
             if not opened_by:
                 result.missing[name] = Left(name=name, why="not found", needed_by=who)
             continue
         patterns, folders = rules.companions(name)
         data = tuple((folder, path.parent / folder) for folder in folders if (path.parent / folder).is_dir())
-        result.brought[key] = BroughtLibrary(
-            name=name, path=path, why=f"needed by {who}", opened_by=opened_by, data=data
-        )
+        why = f"needed by {who}"
+        result.brought[key] = BroughtLibrary(name=name, path=path, why=why, opened_by=opened_by, data=data)
         if len(result.brought) > MAX_LIBRARIES:
             raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
         native = read_native(path)
@@ -108,11 +100,10 @@ def _find_library(name: str, places: Sequence[Path], machines: set[str]) -> Path
         if name.lower().endswith(".dll") and not candidates[0].exists():
             # DLL names ignore case, and so must we, also on a Linux disk.
             candidates = [file for file in place.glob("*.[dD][lL][lL]") if file.name.lower() == name.lower()]
-        for path in candidates:
-            if path.is_file():
-                native = read_native(path)
-                if native and (not machines or native.machine in machines):
-                    return path
+        for path in filter(Path.is_file, candidates):
+            native = read_native(path)
+            if native and (not machines or native.machine in machines):
+                return path
     return None
 
 
@@ -131,12 +122,10 @@ def search_places(folders: Sequence[str], host: Host) -> list[Path]:
         places += [path, *(sub for name in ("lib64", "lib", "bin") if (sub := path / name).is_dir())]
         # NVIDIA's packages on PyPI: site-packages/nvidia/cublas/lib, …/bin on Windows.
         places += sorted(sub for pattern in ("nvidia/*/lib", "nvidia/*/bin", "*/lib") for sub in path.glob(pattern))
-    variable = "PATH" if host.system == "windows" else "LD_LIBRARY_PATH"
-    separator = ";" if host.system == "windows" else ":"
+    variable, separator = ("PATH", ";") if host.system == "windows" else ("LD_LIBRARY_PATH", ":")
     places += [Path(part) for part in host.env.get(variable, "").split(separator) if part]
-    for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDNN_ROOT"):
-        if root := host.env.get(name):
-            places += [Path(root) / sub for sub in ("lib64", "lib", "bin")]
+    roots = (host.env.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDNN_ROOT"))
+    places += [Path(root) / sub for root in roots if root for sub in ("lib64", "lib", "bin")]
     for pattern in load_rules().search["windows" if host.system == "windows" else "linux"]:
         # Newest toolkit first: names carry the version, so a wrong one cannot be taken.
         places += [Path(path) for path in reversed(host.glob(pattern))]

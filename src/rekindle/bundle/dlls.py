@@ -4,19 +4,19 @@ Windows keeps one DLL of a name in a process, whoever asks for it. So a brought 
 its content and of the names of what it needs, and all that ask for it get new import tables. These names stay: those
 that programs ask for while they run, those that exports are forwarded to, and those of DLLs already in the wheel.
 
-Python asks Windows to search only folders that were named with ``os.add_dll_directory``: lines in the package's
-``__init__.py`` do so.
+Python asks Windows to search only folders named with ``os.add_dll_directory``: lines in ``__init__.py`` do so.
 """
 
 import ast
 import hashlib
+import itertools
 import posixpath
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from zipfile import ZipFile
 
-from rekindle.bundle.collect import Collection, fold, read_native
+from rekindle.bundle.collect import Collection, Libraries, fold, read_native
 from rekindle.bundle.rules import Rules
 from rekindle.formats.linked import Linked
 from rekindle.host.files import sha256_of
@@ -46,14 +46,7 @@ class Placement:
 
 
 def place_dlls(
-    wheel_libs: Mapping[str, Linked],
-    collection: Collection,
-    rules: Rules,
-    wheel: zipfile.ZipFile,
-    *,
-    home: str,
-    version: str,
-    salt: str,
+    wheel_libs: Libraries, collection: Collection, rules: Rules, wheel: ZipFile, *, home: str, version: str, salt: str
 ) -> Placement:
     """``home`` is the folder ``name.libs``; ``salt`` is what else decides on the content (device code taken out)."""
     natives = {key: native for key, lib in collection.brought.items() if (native := read_native(lib.path))}
@@ -62,18 +55,20 @@ def place_dlls(
     opened: dict[str, list[str]] = {}
     for key, lib in collection.brought.items():
         opened.setdefault(lib.opened_by, []).append(key)
-    needed = {member: _needed_dlls(member, wheel_libs, natives, opened) for member in wheel_libs}
-    needed = {member: needs for member, needs in needed.items() if needs}
+    inside = {fold(posixpath.basename(member)): native for member, native in wheel_libs.items()}
     inits = {name for name in wheel.namelist() if posixpath.basename(name) == "__init__.py"}
     marker = f".load-order-{posixpath.basename(home).removesuffix('.libs')}-{version}"
     starts: dict[str, bytes] = {}
     folders: dict[str, dict[str, None]] = {key: {} for key in collection.brought}
-    for member, needs in needed.items():
-        init = _package_init(member, inits)
-        if init and init not in starts:
+    for member, native in wheel_libs.items():
+        needs = [key for key in _reached(native, inside | natives, opened) if key in natives]
+        # The outermost package a module lies in: its __init__.py runs before the module is loaded.
+        parts = posixpath.dirname(member).split("/")
+        outer = (f"{'/'.join(parts[:depth])}/__init__.py" for depth in range(1, len(parts) + 1))
+        init = next((name for name in outer if name in inits), None)
+        if needs and init and init not in starts:
             way = tuple(posixpath.relpath(home, _installed_path(posixpath.dirname(init))).split("/"))
-            new_init = with_search(wheel.read(init), way, marker)
-            if new_init is not None:
+            if (new_init := with_search(wheel.read(init), way, marker)) is not None:
                 starts[init] = new_init
         # Where no package can be told, Windows still looks beside the module that is loaded.
         folder = home if init in starts else posixpath.dirname(member)
@@ -93,12 +88,7 @@ def place_dlls(
 
 
 def _new_names(
-    collection: Collection,
-    natives: Mapping[str, Linked],
-    wheel_libs: Mapping[str, Linked],
-    rules: Rules,
-    order: list[str],
-    salt: str,
+    collection: Collection, natives: Libraries, wheel_libs: Libraries, rules: Rules, order: list[str], salt: str
 ) -> dict[str, str]:
     forwarded = {fold(name) for native in (*wheel_libs.values(), *natives.values()) for name in native.forwards}
     names: dict[str, str] = {}
@@ -117,7 +107,7 @@ def _new_names(
     return names
 
 
-def _load_order(natives: Mapping[str, Linked]) -> list[str]:
+def _load_order(natives: Libraries) -> list[str]:
     """Each DLL after those it needs; circles are cut where they are met."""
     out: dict[str, None] = {}
     begun: set[str] = set()
@@ -135,20 +125,16 @@ def _load_order(natives: Mapping[str, Linked]) -> list[str]:
     return list(out)
 
 
-def _needed_dlls(
-    member: str, wheel_libs: Mapping[str, Linked], natives: Mapping[str, Linked], opened: Mapping[str, list[str]]
-) -> list[str]:
-    """The brought DLLs that must be found when ``member`` is loaded: through others, too, and those opened by name."""
-    inside = {fold(posixpath.basename(name)): native for name, native in wheel_libs.items()}
+def _reached(first: Linked, known: Libraries, opened: Mapping[str, list[str]]) -> dict[str, None]:
+    """The DLLs that must be found when one is loaded: through others, too, and those opened by name."""
     seen: dict[str, None] = {}
-    waiting = [fold(need) for need in wheel_libs[member].wishes]
+    waiting = [fold(need) for need in first.wishes]
     while waiting:
         key = waiting.pop()
-        native = natives.get(key) or inside.get(key)
-        if native is not None and key not in seen:
+        if key in known and key not in seen:
             seen[key] = None
-            waiting += [*map(fold, native.wishes), *opened.get(key, ())]
-    return [key for key in seen if key in natives]
+            waiting += [*map(fold, known[key].wishes), *opened.get(key, ())]
+    return seen
 
 
 def _installed_path(path: str) -> str:
@@ -156,13 +142,6 @@ def _installed_path(path: str) -> str:
     first, _, below = path.partition("/")
     kind, _, inner = below.partition("/")
     return inner if first.endswith(".data") and kind in ("platlib", "purelib") else path
-
-
-def _package_init(member: str, inits: set[str]) -> str | None:
-    """The outermost package a module lies in: its ``__init__.py`` runs before the module is loaded."""
-    folders = posixpath.dirname(member).split("/")
-    outer = (f"{'/'.join(folders[:depth])}/__init__.py" for depth in range(1, len(folders) + 1))
-    return next((name for name in outer if name in inits), None)
 
 
 MARK = "# Libraries brought along by rekindle bundle"
@@ -194,13 +173,9 @@ def _first_statement(source: bytes) -> int | None:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    first = 0
-    for number, node in enumerate(body):
-        text = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
-        if not (text or future):
-            break
-        first = number + 1
+    is_text = bool(body) and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    head = itertools.takewhile(lambda n: isinstance(n, ast.ImportFrom) and n.module == "__future__", body[is_text:])
+    first = is_text + len(list(head))
     lines = source.splitlines(keepends=True)
     # An encoding must stay in the first two lines: what is blank or a comment at the top stays above.
     bare = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in lines)

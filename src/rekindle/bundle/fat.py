@@ -1,8 +1,5 @@
-"""The fat wheel: brings libraries in, sets their search paths, renews RECORD, tells what it did.
-
-The new wheel lies beside its final name until it is complete, and the given one is only read. Memory is
-bounded: libraries pass through temporary files, one at a time.
-"""
+"""The fat wheel: brings libraries in, sets their search paths, renews RECORD, tells what it did. It lies beside its
+final name until it is complete; libraries pass through temporary files, one at a time: memory is bounded."""
 
 import itertools
 import posixpath
@@ -113,7 +110,10 @@ class _Bundling:
                 remedy = "name their directory with --library-path DIR, or leave them out with --allow-missing"
                 raise StageFailed(text, remedy=remedy)
             windows = next((lib.system for lib in wheel_libs.values()), "linux") == "windows"
-            self.where = destination(wheel_libs, self.folder)
+            # name.libs beside the packages; on Linux package/lib if the wheel has one.
+            folders = {posixpath.dirname(name) for name, lib in wheel_libs.items() if lib.system == "linux"}
+            places = ("torch/lib", *sorted(name for name in folders if posixpath.basename(name) == "lib"))
+            self.where = next((place for place in places if place in folders), f"{self.folder.split('-')[0]}.libs")
             names = {key: lib.name for key, lib in collection.brought.items()}
             self.placement = Placement(names=names, folders=dict.fromkeys(names, (self.where,)))
             if windows:
@@ -153,13 +153,13 @@ class _Bundling:
         members = [name for name in self.source.namelist() if _NATIVE.search(name)]
         natives: dict[str, Linked] = {}
         self.progress.stage("read", f"{len(members)} libraries")
+        copy = self.shop / "reading"
         for number, name in enumerate(members):
             self.progress.step(number, len(members), name)
-            copy = self.shop / "reading"
             extract(self.source, name, copy)
             if native := read_native(copy):
                 natives[name] = native
-        (self.shop / "reading").unlink(missing_ok=True)
+        copy.unlink(missing_ok=True)
         return natives
 
     def _write(self, wheel_libs: dict[str, Linked], collection: Collection, report: BundleReport) -> BundleReport:
@@ -176,8 +176,8 @@ class _Bundling:
                 if info.filename in placement.starts:
                     out.add(info.filename, [placement.starts[info.filename]])
                     self.patched.append(info.filename)
-                    continue
-                self._write_member(out, info, wheel_libs.get(info.filename), names)
+                else:
+                    self._write_member(out, info, wheel_libs.get(info.filename), names)
             for lib in collection.brought.values():
                 self.progress.step(len(infos) + len(brought), len(infos) + len(names), lib.name)
                 brought += self._add_library(out, lib)
@@ -235,19 +235,17 @@ class _Bundling:
         asks = native is not None and native.system == "linux" and bool(names & set(native.wishes))
         patch = native is not None and asks and not reaches(info.filename, native.rpath, self.where)
         renamed = self.placement.renamed(native) if native and native.system == "windows" else {}
-        if native is None or not (patch or renamed or self.order.archs):
+        changed, copy = patch or bool(renamed), self.shop / "library"
+        if native and (changed or self.order.archs):
+            extract(self.source, info.filename, copy)
+            changed |= self._trim(copy, info.filename)
+        if not native or not changed:
             out.copy(info)
             return
-        copy = self.shop / "library"
-        extract(self.source, info.filename, copy)
-        trimmed = self._trim(copy, info.filename)
         if patch:
             self.order.set_path(copy, new_path(info.filename, native.rpath, self.where))
         elif renamed:
             rename_imports(copy, renamed)
-        elif not trimmed:
-            out.copy(info)
-            return
         if patch or renamed:
             self.patched.append(info.filename)
         out.replace(info, copy)
@@ -273,10 +271,3 @@ class _Bundling:
             out.add(f"{self.folder}/sboms/rekindle-bundle.cdx.json", [bill])
             for name, path in rules.licence_files([path for _, path in brought]).items():
                 out.add(f"{self.folder}/licenses/bundled/{name}", file_chunks(path))
-
-
-def destination(wheel_libs: dict[str, Linked], folder: str) -> str:
-    """Where libraries go: ``name.libs`` beside the packages; on Linux ``package/lib`` if the wheel has one."""
-    folders = {posixpath.dirname(name) for name, lib in wheel_libs.items() if lib.system == "linux"}
-    places = ("torch/lib", *sorted(name for name in folders if posixpath.basename(name) == "lib"))
-    return next((place for place in places if place in folders), f"{folder.split('-')[0]}.libs")

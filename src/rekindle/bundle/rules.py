@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -20,11 +21,12 @@ from rekindle.model.toml import read_beside
 
 
 class LeaveRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What stays outside; with a ``package`` only of wheels that require it."""
+
     system: str
     why: str
     source: str
     names: tuple[str, ...]
-    # Only for wheels that require this package.
     package: str | None = None
 
 
@@ -69,10 +71,12 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(_matches(name, row.when) or _matches(name, row.bring) for row in self.loaded)
 
     def licence_of(self, name: str) -> Licence | None:
+        """Under which terms a library may be passed on, as far as it is listed."""
         return next((row for row in self.licence if _matches(name, row.names)), None)
 
 
 def load_rules() -> Rules:
+    """What lies beside this file."""
     return read_beside(__file__, "rules.toml", Rules)
 
 
@@ -96,8 +100,7 @@ def without_vendor_packages(metadata: str, brought: Iterable[str]) -> str:
     lines = metadata.splitlines(keepends=True)
     # Behind the first blank line stands the description.
     end = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
-    head = [line for line in lines[:end] if not _VENDOR.match(line)]
-    return "".join([*head, *lines[end:]])
+    return "".join([*(line for line in lines[:end] if not _VENDOR.match(line)), *lines[end:]])
 
 
 def required_packages(metadata: bytes) -> frozenset[str]:
@@ -115,30 +118,22 @@ def licence_files(paths: Sequence[Path]) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for folder in dict.fromkeys(path.resolve().parent for path in paths):
         # A system directory's licences are not this library's.
-        near = [folder, folder.parent] if not str(folder).startswith(("/usr/lib", "/lib")) else []
-        for place in near:
-            for pattern in _LICENCE_FILES:
-                for file in sorted(place.glob(pattern)):
-                    if file.is_file() and file.stat().st_size <= _MAX_LICENCE:
-                        files.setdefault(f"{place.name}-{file.name}", file)
+        for place in [folder, folder.parent] if not str(folder).startswith(("/usr/lib", "/lib")) else []:
+            for file in (file for pattern in _LICENCE_FILES for file in sorted(place.glob(pattern))):
+                if file.is_file() and file.stat().st_size <= _MAX_LICENCE:
+                    files.setdefault(f"{place.name}-{file.name}", file)
     return files
 
 
 def bill_of_materials(subject: str, brought: Sequence[tuple[Brought, Path]], rules: Rules) -> bytes:
     """CycloneDX 1.5, kept in ``.dist-info/sboms`` as PEP 770 asks."""
-    components = []
+    components: list[dict[str, Any]] = []
     for item, path in brought:
         licence = rules.licence_of(path.name)
-        components.append(
-            {
-                "type": "library",
-                "name": Path(item.file).name,
-                "hashes": [{"alg": "SHA-256", "content": sha256_of(path)}],
-                "licenses": [{"license": {"name": licence.name if licence else "unknown"}}],
-                "properties": [
-                    {"name": "rekindle:in-wheel", "value": item.file},
-                    {"name": "rekindle:why", "value": item.why},
-                ],
-            }
-        )
+        row = {"type": "library", "name": Path(item.file).name}
+        hashes = [{"alg": "SHA-256", "content": sha256_of(path)}]
+        licences = [{"license": {"name": licence.name if licence else "unknown"}}]
+        told = {"rekindle:in-wheel": item.file, "rekindle:why": item.why}
+        properties = [{"name": name, "value": value} for name, value in told.items()]
+        components.append(row | {"hashes": hashes, "licenses": licences, "properties": properties})
     return render_bill({"type": "library", "name": subject}, components, tool_version=__version__)

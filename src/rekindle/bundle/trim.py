@@ -1,12 +1,10 @@
 """Takes device code of other architectures out of a library, only where that cannot change what runs.
 
-Programs know a fat binary container by its address, so it stays where it is; inside it the entries that some
-wanted card can run move to the front, the container's length is set to them, and the rest becomes zeros.
-The file keeps its size (moving sections would break addresses), but zeros take no room in a wheel.
-
-A container is left whole if anything in it is not understood, and never emptied: if nothing in it serves a
-wanted card, its smallest entry stays, so that the library behaves there exactly as before (it has no image).
-Linkable device code (``__nv_relfatbin``) and AMD's offload bundles are left alone.
+Programs know a fat binary container by its address, so it stays where it is; inside it the entries that some wanted
+card can run move to the front, the container's length is set to them, and the rest becomes zeros, which take no room in
+a wheel. A container is left whole if anything in it is not understood, and never emptied: if nothing in it serves a
+wanted card, its smallest entry stays, so that the library behaves there exactly as before (it has no image). Linkable
+device code (``__nv_relfatbin``) and AMD's offload bundles are left alone.
 """
 
 import mmap

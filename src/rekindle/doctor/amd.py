@@ -79,8 +79,7 @@ def _bank_memory(host: Asking, properties: str) -> float | None:
 
 
 def _ask_rocminfo(host: Asking) -> tuple[Gpu, ...]:
-    tool = host.which("rocminfo") or "/opt/rocm/bin/rocminfo"
-    done = host.run([tool], timeout=host.left(4))
+    done = host.run([host.which("rocminfo") or "/opt/rocm/bin/rocminfo"], timeout=host.left(4))
     gpus = []
     for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE)[1:]:
         values = key_values(block, ":")

@@ -1,8 +1,6 @@
-"""The processor: its name, what it can execute, and its microarchitecture by archspec's names.
-
-On x86 the instruction ``cpuid`` is asked before ``/proc/cpuinfo``, because under emulation the file
-describes the machine underneath. Features carry the names of ``/proc/cpuinfo`` on every system.
-"""
+"""The processor: its name, what it can execute, and its microarchitecture by archspec's names. On x86 the instruction
+``cpuid`` is asked before ``/proc/cpuinfo``, because under emulation the file describes the machine underneath. Features
+carry the names of ``/proc/cpuinfo`` on every system."""
 
 import contextlib
 import re
@@ -22,12 +20,13 @@ from rekindle.host.text import key_values, text_of
 from rekindle.model.machine import Cpu
 from rekindle.model.toml import read_beside
 
-# XCR0 bits: AVX state (XMM, YMM), AVX-512 state (opmask, upper ZMM, ZMM16-31), AMX tiles.
-_AVX_STATE, _AVX512_STATE, _AMX_STATE = 0b110, 0b11100110, 0x60000
-_NEED_YMM = ("avx", "avx2", "fma", "f16c", "xop", "fma4", "vaes", "vpclmulqdq", "avx_vnni", "avx_vnni_int8")
+# XCR0 bits and what needs them: AVX state (XMM, YMM), AVX-512 state (opmask, upper ZMM, ZMM16-31), AMX tiles.
+_YMM = r"(?:avx2?|fma4?|f16c|xop|vaes|vpclmulqdq|avx_vnni(?:_int8)?)$"
+_STATES = ((0b110, _YMM), (0b11100110, "avx512"), (0x60000, "amx"))
 
 
 def probe_cpu(host: Asking) -> Cpu:
+    """The processor, and how much of it this process may use."""
     raw = text_of(host.read("/proc/cpuinfo", limit=4 << 20)) if host.system == "linux" else ""
     cores, threads = _count_cores(host, raw)
     allowed = allowed_processors(host)
@@ -53,10 +52,9 @@ def _known_cpu(machine: str, name: str, vendor: str | None, features: set[str], 
 
 
 def _registers_text(cpuid: Cpuid, leaf: tuple[int, int], order: tuple[int, ...]) -> str:
-    registers = cpuid.leaves.get(leaf)
-    if registers is None:
-        return ""
-    return b"".join(registers[i].to_bytes(4, "little") for i in order).decode("ascii", "replace").strip("\0")
+    registers = cpuid.leaves.get(leaf, ())
+    raw = b"".join(registers[i].to_bytes(4, "little") for i in order if registers)
+    return raw.decode("ascii", "replace").strip("\0")
 
 
 def features_of(cpuid: Cpuid) -> set[str]:
@@ -64,18 +62,13 @@ def features_of(cpuid: Cpuid) -> set[str]:
     features: set[str] = set()
     bits = read_archspec("cpuid")
     for call in (*bits["flags"], *bits["extension-flags"]):
-        registers = cpuid.leaves.get((call["input"]["eax"], call["input"]["ecx"]))
-        if registers is None:
+        if (registers := cpuid.leaves.get((call["input"]["eax"], call["input"]["ecx"]))) is None:
             continue
         by_name = dict(zip(("eax", "ebx", "ecx", "edx"), registers, strict=True))
         features.update(bit["name"] for bit in call["bits"] if by_name[bit["register"]] >> bit["bit"] & 1)
-    state = cpuid.xcr0 or 0
-    if state & _AVX_STATE != _AVX_STATE:
-        features.difference_update(_NEED_YMM)
-    if state & _AVX512_STATE != _AVX512_STATE:
-        features = {name for name in features if not name.startswith("avx512")}
-    if state & _AMX_STATE != _AMX_STATE:
-        features = {name for name in features if not name.startswith("amx")}
+    for needed, pattern in _STATES:
+        if (cpuid.xcr0 or 0) & needed != needed:
+            features = {name for name in features if not re.match(pattern, name)}
     return features
 
 
@@ -95,15 +88,9 @@ def _read_proc(host: Asking, raw: str) -> Cpu:
 
 def _read_arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
     """Implementer, part and features: the process's own capability words before the file, as on x86."""
-    words = host.hwcap()
-    features = set(first.get("Features", "").split())
-    if words is not None and any(words):
-        features = {
-            name
-            for word, names in zip(words, ("hwcap", "hwcap2"), strict=True)
-            for bit, name in enumerate(_arm_parts()[names])
-            if word >> bit & 1
-        }
+    words = zip(host.hwcap() or (0, 0), ("hwcap", "hwcap2"), strict=True)
+    asked = {name for word, names in words for bit, name in enumerate(_arm_parts()[names]) if word >> bit & 1}
+    features = asked or set(first.get("Features", "").split())
     implementer, part = first.get("CPU implementer", ""), first.get("CPU part", "")
     midr = text_of(host.read("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")).strip()
     if not part and re.fullmatch(r"0x[0-9a-f]+", midr):
@@ -116,13 +103,11 @@ def _arm_parts() -> dict[str, Any]:
 
 
 def _read_registry(host: Asking) -> Cpu:
-    key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0")
-    if key is None:
+    if (key := host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0")) is None:
         host.gap("processor", "neither cpuid nor the registry answered")
         return Cpu()
     host.gap("processor features", "cpuid could not be executed here")
-    name = tidy_name(str(key.values.get("ProcessorNameString", "")))
-    microarchitecture = None
+    name, microarchitecture = tidy_name(str(key.values.get("ProcessorNameString", ""))), None
     with contextlib.suppress(BadInput):  # the product's name, where nothing better can be asked
         microarchitecture = find_cpu(name, load_facts()) if name else None
     vendor = str(key.values.get("VendorIdentifier", "")) or None
@@ -146,8 +131,5 @@ def _count_cores(host: Asking, raw: str) -> tuple[int | None, int | None]:
     pairs = {(block.get("physical id", "0"), block["core id"]) for block in blocks if block.get("core id")}
     if pairs:
         return len(pairs), threads
-    siblings = {
-        text_of(host.read(path)).strip()
-        for path in host.glob("/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list")
-    } - {""}
-    return len(siblings) or None, threads
+    lists = host.glob("/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list")
+    return len({text_of(host.read(path)).strip() for path in lists} - {""}) or None, threads

@@ -1,7 +1,5 @@
-"""The examination: all probes side by side under one deadline, their answers joined into one machine, the verdicts.
-
-A probe that hangs costs its own answer, no more.
-"""
+"""The examination: all probes side by side under one deadline, their answers joined into one machine, the verdicts. A
+probe that hangs costs its own answer, no more."""
 
 import functools
 import platform
@@ -59,8 +57,7 @@ def examine(
     progress: Progress | None = None,
 ) -> Examined:
     """Look at the whole machine. Never longer than ``deadline_s`` and a little, whatever hangs."""
-    deadline_s = deadline_s or (TRYING_DEADLINE_S if try_torch else DEADLINE_S)
-    begin = time.monotonic()
+    begin, deadline_s = time.monotonic(), deadline_s or (TRYING_DEADLINE_S if try_torch else DEADLINE_S)
     if host.system not in get_args(System):
         raise BadInput(f"{host.system} is no system Rekindle knows (linux, windows, macos)")
     place = workspace or host.env.get("HOME") or host.env.get("USERPROFILE") or str(Path.home())
@@ -69,7 +66,7 @@ def examine(
         "processor": probe_cpu,
         "memory": probe_memory,
         "disks": functools.partial(probe_disks, workspace=place),
-        "graphics": probe_gpus,
+        "graphics": _probe_gpus,
         "toolkits": find_toolkits,
         "compilers": list_compilers,
         "pythons": functools.partial(probe_installations, try_torch=try_torch),
@@ -77,7 +74,7 @@ def examine(
         "package managers": find_managers,
         "programs that hold torch": probe_holders,
     }
-    by_probe, gaps, asked = run_probes(host, probes, begin + deadline_s, progress or Silent())
+    by_probe, gaps, asked = _run_probes(host, probes, begin + deadline_s, progress or Silent())
     memory: MemoryLimits = by_probe.get("memory", MemoryLimits())
     graphics: Graphics = by_probe.get("graphics", Graphics())
     disks: tuple[Volume, ...] = by_probe.get("disks", ())
@@ -101,24 +98,21 @@ def examine(
     )
     machine = replace(machine, torches=tuple(torch_with_verdict(machine, torch) for torch in machine.torches))
     managers, users = by_probe.get("package managers", ()), by_probe.get("programs that hold torch", ())
-    case = ExaminedMachine(
-        machine=machine, graphics=graphics, managers=managers, workspace=place, torch_users=users, gaps=gaps
-    )
+    asked_about = {"managers": managers, "torch_users": users}
+    case = ExaminedMachine(machine=machine, graphics=graphics, workspace=place, gaps=gaps, **asked_about)
     checks, ready = check_machine(case)
     evidence = tuple(note for asking in asked for note in list(asking.evidence))
     seconds = round(time.monotonic() - begin, 2)
     return Examined(replace(machine, checks=checks, ready=ready, gaps=gaps, evidence=evidence, seconds=seconds), asked)
 
 
-def probe_gpus(host: Asking) -> Graphics:
-    cards = find_cards(host)
-    nvidia = find_jetson(host)
-    if not nvidia.gpus:
-        nvidia = find_nvidia(host, cards)
+def _probe_gpus(host: Asking) -> Graphics:
+    cards, nvidia = find_cards(host), find_jetson(host)
+    nvidia = nvidia if nvidia.gpus else find_nvidia(host, cards)
     return Graphics(nvidia=nvidia, amd=find_amd(host, cards), intel=find_intel(host, cards))
 
 
-def run_probes(
+def _run_probes(
     host: Host, probes: Mapping[str, Probe], deadline: float, progress: Progress
 ) -> tuple[dict[str, Any], tuple[Gap, ...], list[Asking]]:
     """Run all of them at once; ``deadline`` (monotonic) holds for the lot. What they found by name, without those that

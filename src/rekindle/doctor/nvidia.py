@@ -1,13 +1,12 @@
-"""NVIDIA cards: by the management library, else by nvidia-smi, else by their PCI numbers.
-
-Drivers up to 470 do not know the compute-capability query, so it is asked alone and last; the PCI number
-then names the chip. On Tegra boards the GPU is no PCI device, so the device tree names the chip.
-"""
+"""NVIDIA cards: by the management library, else by nvidia-smi, else by their PCI numbers. Drivers up to 470 do not know
+the compute-capability query, so it is asked alone and last; the PCI number then names the chip. On Tegra boards the GPU
+is no PCI device, so the device tree names the chip."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.facts import load_facts
@@ -19,9 +18,13 @@ from rekindle.model.spoken import gib
 from rekindle.readiness.case import Cards
 
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
+_SMI_PLACES = {
+    "linux": ("/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/opt/bin/nvidia-smi"),
+    "windows": (r"C:\Program Files\NVIDIA Corporation\NVSMI\nvidia-smi.exe", r"C:\Windows\System32\nvidia-smi.exe"),
+}
 
 
-class NvmlDevice(msgspec.Struct, frozen=True, kw_only=True):
+class _NvmlDevice(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     compute_capability: str | None = None
     memory: int | None = None
@@ -30,9 +33,9 @@ class NvmlDevice(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Nvml(msgspec.Struct, frozen=True, kw_only=True):
+class _Nvml(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None = None
-    devices: tuple[NvmlDevice, ...] = ()
+    devices: tuple[_NvmlDevice, ...] = ()
     error: str | None = None
     code: int | None = None
     missing: bool = False
@@ -46,10 +49,10 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     text = text_of(host.read("/proc/driver/nvidia/version")) if host.system == "linux" else ""
     match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", text)
     loaded = match[1] if match else None
-    answer = Nvml()
+    answer = _Nvml()
     if ours or loaded or _has_library(host):
         # A big server without persistence mode takes seconds here.
-        answer = read_answer(host.nvml(timeout=host.left(5)), Nvml)
+        answer = read_answer(host.nvml(timeout=host.left(5)), _Nvml)
     gpus, driver, trouble = tuple(_read_nvml(answer)), answer.driver, None
     for number, device in enumerate(answer.devices):
         if device.error:
@@ -81,35 +84,23 @@ def _has_library(host: Asking) -> bool:
     return any(map(host.glob, places))
 
 
-def _read_nvml(answer: Nvml) -> Iterator[Gpu]:
+def _read_nvml(answer: _Nvml) -> Iterator[Gpu]:
     for device in answer.devices:
-        if not (device.name or device.pci_id):
-            continue
-        name, arch = chip_of(device.pci_id)
-        told = device.compute_capability or ""
-        yield Gpu(
-            vendor="nvidia",
-            name=device.name or name,
-            arch=parse_sm(told) if re.fullmatch(r"\d{1,2}\.\d", told) else arch,
-            memory_gib=gib(device.memory),
-            how="nvml",
-            pci_id=device.pci_id,
-            pci_slot=device.pci_slot,
-        )
+        if device.name or device.pci_id:
+            name, arch = chip_of(device.pci_id)
+            if re.fullmatch(r"\d{1,2}\.\d", told := device.compute_capability or ""):
+                arch = parse_sm(told)
+            card = Gpu(vendor="nvidia", name=device.name or name, arch=arch, memory_gib=gib(device.memory))
+            yield replace(card, how="nvml", pci_id=device.pci_id, pci_slot=device.pci_slot)
 
 
 def _ask_smi(host: Asking) -> Cards:
-    if host.system == "windows":
-        places = [r"C:\Program Files\NVIDIA Corporation\NVSMI\nvidia-smi.exe", r"C:\Windows\System32\nvidia-smi.exe"]
-    else:
-        places = ["/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/opt/bin/nvidia-smi"]
-    tool = host.which("nvidia-smi") or next(filter(host.glob, places), None)
+    tool = host.which("nvidia-smi") or next(filter(host.glob, _SMI_PLACES.get(host.system, ())), None)
     if tool is None:
         return Cards()
     done = host.run([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout=host.left(4))
     rows = [[cell.strip() for cell in line.split(",")] for line in done.out.splitlines()]
-    rows = [row for row in rows if len(row) == 5 and re.fullmatch(r"\d+(\.\d+)+", row[3])]
-    if not rows:
+    if not (rows := [row for row in rows if len(row) == 5 and re.fullmatch(r"\d+(\.\d+)+", row[3])]):
         lines = (done.out.strip() or done.err.strip()).splitlines()
         why = "nvidia-smi did not answer in time" if done.timed_out else (lines[0] if lines else f"exit {done.code}")
         return Cards(trouble=f"nvidia-smi: {why}" if not why.startswith("nvidia-smi") else why)
@@ -123,14 +114,12 @@ def _ask_smi(host: Asking) -> Cards:
         pci_id = f"{match[2]}:{match[1]}".lower() if match else None
         arch = parse_sm(lines[number]) if told else chip_of(pci_id, name)[1]
         size = round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None
-        slot = slot.lower()
-        gpus.append(
-            Gpu(vendor="nvidia", name=name, arch=arch, memory_gib=size, how="nvidia-smi", pci_id=pci_id, pci_slot=slot)
-        )
+        card = Gpu(vendor="nvidia", name=name, arch=arch, memory_gib=size, how="nvidia-smi", pci_id=pci_id)
+        gpus.append(replace(card, pci_slot=slot.lower()))
     return Cards(gpus=tuple(gpus), driver=rows[0][3])
 
 
-def _nvml_trouble(answer: Nvml, loaded: str | None) -> str | None:
+def _nvml_trouble(answer: _Nvml, loaded: str | None) -> str | None:
     error = answer.error or ""
     if error and ("permission" in error.lower() or answer.code == 4):
         return f"NVML: {error}: this user may not use /dev/nvidiactl"
@@ -140,15 +129,15 @@ def _nvml_trouble(answer: Nvml, loaded: str | None) -> str | None:
     return f"NVML: {error}" if error else None
 
 
-def _why_no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
-    driver = cards[0].driver or ""
-    if driver == "nvidia" and answer.missing:
-        return "the kernel has NVIDIA's driver, but its library is not here (a container started without its GPUs?)"
-    reasons = {
-        "nouveau": "the card runs on nouveau, which has no CUDA; NVIDIA's driver is not loaded",
-        "vfio-pci": "the card is reserved for a virtual machine (vfio-pci)",
-    }
-    return reasons.get(driver, "no NVIDIA driver is loaded")
+def _why_no_driver(cards: Sequence[PciCard], answer: _Nvml) -> str:
+    match cards[0].driver:
+        case "nvidia" if answer.missing:
+            return "the kernel has NVIDIA's driver, but its library is not here (a container started without its GPUs?)"
+        case "nouveau":
+            return "the card runs on nouveau, which has no CUDA; NVIDIA's driver is not loaded"
+        case "vfio-pci":
+            return "the card is reserved for a virtual machine (vfio-pci)"
+    return "no NVIDIA driver is loaded"
 
 
 def find_jetson(host: Asking) -> Cards:

@@ -36,6 +36,7 @@ class PciCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_cards(host: Asking) -> tuple[PciCard, ...]:
+    """Every card of a vendor that the tables know."""
     if host.system != "windows":
         return tuple(_list_sysfs(host))
     return tuple(_list_registry(host)) or tuple(_list_bus(host))
@@ -115,10 +116,8 @@ def chip_of(
 def gpu_by_number(card: PciCard) -> Gpu:
     """A card of which nothing but its PCI number is known: no driver answers for it."""
     name, arch = chip_of(card.pci_id, revision=card.revision)
-    name, memory, slot = name or card.name, gib(card.memory), card.slot
-    return Gpu(
-        vendor=card.vendor, name=name, arch=arch, memory_gib=memory, how="pci", pci_id=card.pci_id, pci_slot=slot
-    )
+    gpu = Gpu(vendor=card.vendor, name=name or card.name, arch=arch, memory_gib=gib(card.memory), how="pci")
+    return msgspec.structs.replace(gpu, pci_id=card.pci_id, pci_slot=card.slot)
 
 
 def find_intel(host: Asking, cards: Sequence[PciCard]) -> Cards:

@@ -1,9 +1,7 @@
-"""The Pythons of the machine, what pip brought into them, and their torches: one probe, each follows from the last.
-
-A torch is read without importing it, and it is said why it does or does not work here. Its ``version.py`` says what it
+"""The Pythons of the machine, what pip brought into them, and their torches: one probe, each follows from the last. A
+torch is read without importing it, and it is said why it does or does not work here. Its ``version.py`` says what it
 was built for. Whether it loads is tried in its own Python: by default the native libraries only (a fraction of a
-second), with ``try_it`` a real import and a kernel on the card.
-"""
+second), with ``try_it`` a real import and a kernel on the card."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -127,8 +125,7 @@ def _read_torch(host: Asking, python: str, place: str, version: str) -> Installe
 
 
 def _try_torch(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
-    raw = host.torch(torch.python, deep=deep, timeout=host.left(50 if deep else 4))
-    if raw is None:
+    if (raw := host.torch(torch.python, deep=deep, timeout=host.left(50 if deep else 4))) is None:
         return torch
     answer = read_answer(raw, TrialAnswer)
     if answer.timed_out:
@@ -164,11 +161,8 @@ def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
         # As torch.cuda.get_arch_list() spells them: 8.6+PTX is sm_86 and compute_86.
         sms = [(parse_sm(target), target.endswith("+PTX")) for target in targets]
         targets = tuple(dict.fromkeys(name for sm, ptx in sms for name in (str(sm), *((sm.compute,) if ptx else ()))))
-    return published._replace(
-        targets=torch.archs or targets,
-        cuda=torch.cuda or flavour.cuda,
-        rocm=torch.rocm or flavour.rocm,
-    )
+    cuda, rocm = torch.cuda or flavour.cuda, torch.rocm or flavour.rocm
+    return published._replace(targets=torch.archs or targets, cuda=cuda, rocm=rocm)
 
 
 def _why_gpu_fails(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
@@ -179,8 +173,7 @@ def _why_gpu_fails(machine: Machine, torch: InstalledTorch, code: GpuCode) -> st
     if not (torch.cuda or torch.rocm):
         return _why_cpu_only(machine, torch, meant)
     vendor = "nvidia" if torch.cuda else "amd"
-    ours = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
-    if not ours:
+    if not (ours := [gpu for gpu in machine.gpus if gpu.vendor == vendor]):
         return f"it is built for {'CUDA' if torch.cuda else 'ROCm'}, and there is no such card"
     answers = [(gpu, covers(code, gpu.arch, machine.os.system, facts)) for gpu in ours]
     for gpu, answer in answers:

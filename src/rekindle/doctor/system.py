@@ -1,12 +1,10 @@
 """Which operating system this is, what it runs inside (WSL, a container, a virtual machine), and how much memory, how
-many processors and how much disk this process may really use.
-
-The smallest of the machine, its container and its job counts. A container's limits are files: cgroup v2 ``memory.max``
-and ``memory.high``, cgroup v1 ``memory.limit_in_bytes``, at every level from the process's own group up to the root
-that is mounted here.
-"""
+many processors and how much disk this process may really use. The smallest of the machine, its container and its job
+counts. A container's limits are files: cgroup v2 ``memory.max`` and ``memory.high``, cgroup v1
+``memory.limit_in_bytes``, at every level from the process's own group up to the root that is mounted here."""
 
 import csv
+import itertools
 import re
 
 import msgspec
@@ -29,6 +27,7 @@ def _hypervisors() -> dict[str, dict[str, str]]:
 
 
 def probe_os(host: Asking) -> Os:
+    """The system, and what it runs inside."""
     if host.system == "windows":
         return _read_windows(host)
     if host.system == "macos":
@@ -59,15 +58,11 @@ def probe_os(host: Asking) -> Os:
 def _find_container(host: Asking) -> str | None:
     if named := text_of(host.read("/run/systemd/container")).strip():
         return named
-    if host.read("/run/.containerenv") is not None:
-        return "podman"
-    if host.read("/.dockerenv") is not None:
-        return "docker"
-    if host.env.get("KUBERNETES_SERVICE_HOST"):
-        return "kubernetes"
-    if host.env.get("APPTAINER_CONTAINER") or host.env.get("SINGULARITY_CONTAINER"):
-        return "apptainer"
-    words = {"docker": "docker", "kubepods": "kubernetes", "containerd": "containerd", "lxc": "lxc", "libpod": "podman"}
+    by_file = (name for path, name in _hypervisors()["file"].items() if host.read(path) is not None)
+    by_variable = (name for variable, name in _hypervisors()["variable"].items() if host.env.get(variable))
+    if container := next(itertools.chain(by_file, by_variable), None):
+        return container
+    words = _hypervisors()["control_group"]
     lines = text_of(host.read("/proc/1/cgroup")).splitlines()
     return next((words[word] for line in lines for word in words if f"/{word}" in line), None)
 
@@ -82,16 +77,20 @@ def _find_hypervisor(host: Asking, wsl: bool) -> str | None:
         return _hypervisors()["cpuid"].get(signature, signature.strip() or "unknown hypervisor")
     if text_of(host.read("/sys/hypervisor/type")).strip() == "xen":
         return "xen"
-    vendor = text_of(host.read("/sys/class/dmi/id/sys_vendor")).strip()
-    product = text_of(host.read("/sys/class/dmi/id/product_name")).strip()
-    firmware = f"{vendor} {product}".lower().strip()
-    if hypervisor := next((name for mark, name in _hypervisors()["firmware"].items() if mark in firmware), None):
+    files = ("sys_vendor", "product_name")
+    if hypervisor := _by_firmware(" ".join(text_of(host.read(f"/sys/class/dmi/id/{name}")) for name in files)):
         return hypervisor
     if " hypervisor" in text_of(host.read("/proc/cpuinfo", limit=8192)):
         return "unknown hypervisor"
     # The board that QEMU, Firecracker and others give an ARM guest.
     dummy = "linux,dummy-virt" in text_of(host.read("/proc/device-tree/compatible")).split("\0")
     return "unknown hypervisor" if dummy else None
+
+
+def _by_firmware(firmware: str) -> str | None:
+    """The virtual machine that the firmware's names of maker and product give away."""
+    words = " ".join(firmware.lower().split())
+    return next((name for mark, name in _hypervisors()["firmware"].items() if mark in words), None)
 
 
 def _read_windows(host: Asking) -> Os:
@@ -108,10 +107,7 @@ def _read_windows(host: Asking) -> Os:
         revision = key.values.get("UBR")
         kernel = f"10.0.{build}" + (f".{revision}" if revision is not None else "")
     bios = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\BIOS")
-    values = bios.values if bios else {}
-    firmware = " ".join(str(values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")).lower()
-    # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
-    hypervisor = next((name for mark, name in _hypervisors()["firmware"].items() if mark in firmware), None)
+    firmware = [str(bios.values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")] if bios else []
     paths = host.registry(r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem")
     return Os(
         system="windows",
@@ -119,7 +115,8 @@ def _read_windows(host: Asking) -> Os:
         arch=host.machine,
         kernel=kernel,
         wsl=False,
-        virtual_machine=hypervisor,
+        # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
+        virtual_machine=_by_firmware(" ".join(firmware)),
         long_paths=bool(paths.values.get("LongPathsEnabled", 0)) if paths else None,
     )
 
@@ -144,6 +141,7 @@ class MemoryLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def probe_memory(host: Asking) -> MemoryLimits:
+    """What this process may really use."""
     is_linux = host.system == "linux"
     meminfo = memory_sizes(host.read("/proc/meminfo")) if is_linux else {}
     physical, swap = meminfo.get("MemTotal"), meminfo.get("SwapTotal")
@@ -153,8 +151,8 @@ def probe_memory(host: Asking) -> MemoryLimits:
         limits += [(memory.job_limit, "job object"), (memory.commit_limit, "commit limit")]
     elif physical is None:
         host.gap("memory", "the system did not say")
-    for version, place in groups_of(host.read, "memory") if is_linux else ():
-        limits.append((memory_limit(host.read, version, place), f"cgroup v{version}"))
+    groups = groups_of(host.read, "memory") if is_linux else ()
+    limits += [(memory_limit(host.read, version, place), f"cgroup v{version}") for version, place in groups]
     # The smallest one, and what said so where it is not the machine itself.
     known = [(size, name) for size, name in ((physical, None), *limits) if size is not None]
     usable, why = min(known, key=lambda limit: limit[0], default=(None, None))
@@ -167,10 +165,8 @@ def allowed_processors(host: Asking) -> float | None:
         return None
     limits: list[float] = []
     for version, place in groups_of(host.read, "cpu"):
-        if version == 2:
-            words = text_of(host.read(f"{place}/cpu.max")).split()
-        else:
-            words = [text_of(host.read(f"{place}/cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
+        files = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = " ".join(text_of(host.read(f"{place}/{name}")) for name in files).split()
         # "max" (v2) and -1 (v1) mean: no limit.
         if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
             limits.append(round(int(words[0]) / int(words[1]), 2))
@@ -187,8 +183,7 @@ def probe_disks(host: Asking, *, workspace: str) -> tuple[Volume, ...]:
     variable, usual = ("TEMP", r"C:\Windows\Temp") if host.system == "windows" else ("TMPDIR", "/tmp")  # noqa: S108
     volumes = []
     for purpose, path in (("workspace", workspace), ("temporary files", host.env.get(variable) or usual)):
-        disk = host.disk(path)
-        if disk is None:
+        if (disk := host.disk(path)) is None:
             host.gap(f"disk space for {purpose}", f"{path} did not answer")
         else:
             volumes.append(Volume(purpose=purpose, path=path, free_gib=gib(disk.free) or 0.0))

@@ -27,6 +27,7 @@ def classify(words: npt.NDArray[np.uint32]) -> Bytes:
 
 
 def scan(stretch: Stretch) -> Scan:
+    """What the code does, for the machine of this module."""
     code, address, starts, ends, targets, watched, _, first = stretch
     # A stretch that begins off the four-byte grid is data; the words start at the next multiple.
     skip = -address % 4
@@ -37,7 +38,13 @@ def scan(stretch: Stretch) -> Scan:
     where = at * 4 + base
     index, inside = owners(where, starts, ends)
     uses = totals(index[inside], kind[at][inside].astype(np.int64), where[inside])
-    uses = _without_data(uses, words, base, starts, ends)
+    # A sixteenth of all words look like SVE, so constants between functions do; code that uses SVE first sets a
+    # predicate (ptrue, while), and a function without one has only data that looks like it.
+    ptrue = (words & np.uint32(0xFF3EFC10)) == np.uint32(0x2518E000)
+    while_ = (words & np.uint32(0xFF20E000)) == np.uint32(0x25200000)
+    owner, inside = owners(np.flatnonzero(ptrue | while_) * 4 + base, starts, ends)
+    wide = np.isin(uses[:, 1], (ID["sve"], ID["sme"]))
+    uses = np.asarray(uses[~wide | np.isin(uses[:, 0], owner[inside])])
     uses[:, 0] += first
     taken, loaded, stored = _find_addresses(words, base)
     # Variables whose address is taken (perhaps to write there) or that are loaded.
@@ -54,17 +61,7 @@ def scan(stretch: Stretch) -> Scan:
     return Scan(uses=uses, calls=calls, takes=takes, reads=reads, touches=touches, asks=asks, legacy=legacy)
 
 
-def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints) -> Ints:
-    """A sixteenth of all words look like SVE, so constants between functions do; code that uses SVE first sets a
-    predicate (ptrue, while), and a function without one has only data that looks like it."""
-    ptrue = (words & np.uint32(0xFF3EFC10)) == np.uint32(0x2518E000)
-    while_ = (words & np.uint32(0xFF20E000)) == np.uint32(0x25200000)
-    owner, inside = owners(np.flatnonzero(ptrue | while_) * 4 + base, starts, ends)
-    wide = np.isin(uses[:, 1], (ID["sve"], ID["sme"]))
-    return np.asarray(uses[~wide | np.isin(uses[:, 0], owner[inside])])
-
-
-def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, Pairs]:
+def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> list[Pairs]:
     """(where, address) of ``adrp; add`` (address taken), ``adrp; ldr`` (read) and ``adrp; str`` (written)."""
     at = np.flatnonzero((words & np.uint32(0x9F000000)) == np.uint32(0x90000000))
     word = words[at].astype(np.int64)
@@ -82,7 +79,4 @@ def _find_addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pa
         for rows, value in zip(pairs[1:], (0x39400000, 0x39000000), strict=True):
             hit = same & ((second & 0x3FC00000) == value)
             rows.append((where[ok][hit], page[ok][hit] + (low[hit] << (second[hit] >> 30))))
-    taken, loaded, stored = (
-        (np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows])) for rows in pairs
-    )
-    return taken, loaded, stored
+    return [(np.concatenate([row[0] for row in rows]), np.concatenate([row[1] for row in rows])) for rows in pairs]

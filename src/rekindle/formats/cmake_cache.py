@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from rekindle.formats.view import read_lines
+
 _ENTRY = re.compile(r"""(?:"([^"]+)"|([^:="#/][^:=]*)):([A-Z]+)=(.*)""")
 _FALSE = frozenset(("", "0", "off", "no", "n", "false", "ignore", "notfound"))
 MAX_BYTES = 64 << 20
@@ -10,21 +12,9 @@ MAX_BYTES = 64 << 20
 
 def read_cmake_cache(path: Path) -> dict[str, str]:
     """Name → value; empty where there is no cache."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            return {}
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return {}
-    values: dict[str, str] = {}
-    for line in text.splitlines():
-        if match := _ENTRY.fullmatch(line):
-            value = match[4]
-            # CMake writes '…' around values with spaces at an end.
-            if len(value) > 1 and value[0] == value[-1] == "'":
-                value = value[1:-1]
-            values[match[1] or match[2]] = value
-    return values
+    matches = [match for line in read_lines(path, MAX_BYTES) if (match := _ENTRY.fullmatch(line.rstrip("\n")))]
+    # CMake writes '…' around values with spaces at an end.
+    return {match[1] or match[2]: re.sub(r"^'(.*)'$", r"\1", match[4]) for match in matches}
 
 
 def is_true(value: str) -> bool:

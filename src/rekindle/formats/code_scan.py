@@ -15,12 +15,11 @@ Flags = npt.NDArray[np.bool_]
 class Scan:
     """Function numbers count from the library's first; addresses are mapped addresses.
 
-    ``uses`` rows are (function, class, first address, how many). ``calls`` rows are (function, target) of direct
-    calls and jumps, ``takes`` of addresses taken; ``reads`` rows are (function, address) of memory operands that hit
-    one of the watched addresses; ``touches`` are operands in variables, packed (see :func:`pack`). ``asks`` are
-    functions that ask the processor what it is. All but the uses are candidates: bytes that look like it,
-    instruction or not. ``legacy`` are functions with SSE of the encoding that AVX replaced.
-    """
+    ``uses`` rows are (function, class, first address, how many). ``calls`` rows are (function, target) of direct calls
+    and jumps, ``takes`` of addresses taken; ``reads`` rows are (function, address) of memory operands that hit one of
+    the watched addresses; ``touches`` are operands in variables, packed (see :func:`pack`). ``asks`` are functions that
+    ask the processor what it is. All but the uses are candidates: bytes that look like it, instruction or not.
+    ``legacy`` are functions with SSE of the encoding that AVX replaced."""
 
     uses: Ints
     calls: Ints

@@ -4,8 +4,8 @@ ELF ABI 7 (up to CUDA 12) keeps the architecture in the lowest byte of the flags
 the code is for exactly that chip (``sm_100a``). Code for a family (``sm_100f``) is not marked, and runs wherever plain
 code of that number does. Held against 15,970 files whose names say what they are.
 
-What host code relies on is its *face*: kernels by name with the layout of their parameters (``.nv.info.KERNEL``:
-attribute 0x17 per parameter, 0x19 for all of them), and variables by name and size.
+What host code relies on is its *face*: kernels by name with their parameters (``.nv.info.KERNEL``: attribute 0x17 for
+each), and variables by name and size.
 """
 
 import re
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rekindle.formats.elf import Elf, Section
+from rekindle.formats.elf import Elf
 from rekindle.formats.view import Malformed
 from rekindle.model.arch import Sm
 
@@ -26,7 +26,7 @@ _OBJECT, _FUNCTION, _ENTRY_POINT = 1, 2, 0x10
 MAX_SYMBOLS = 4_000_000
 # Forms of an attribute: (form, attribute, value), where form 4 has `value` bytes behind it.
 _ATTRIBUTE, _PARAMETER = struct.Struct("<BBH"), struct.Struct("<IHHI")
-_SIZED, _KPARAM_INFO, _CBANK_PARAM_SIZE = 4, 0x17, 0x19
+_SIZED, _KPARAM_INFO = 4, 0x17
 _INFO = ".nv.info."
 _SHOWN = 160
 # Strings, names of functions for assert, and what the compiler made up: no host code knows them, and paths change them.
@@ -37,34 +37,15 @@ _MODULE = re.compile(r"(\d+)(_INTERNAL_|_GLOBAL__N__)(?=[0-9a-f]{8}_\d+_)")
 _MODULE_ID = re.compile(r"(?:_INTERNAL|_GLOBAL__N_)(_[0-9a-f]{8}_(\d+)_(.+_cu)_.*)", re.DOTALL)
 
 
-class Parameter(NamedTuple):
-    """One parameter of a kernel: its place in the order, and where its bytes lie."""
-
-    ordinal: int
-    offset: int
-    size: int
-
-
-class Kernel(NamedTuple):
-    """``size`` of all parameters together, and each of them.
-
-    Where they lie is the driver's business: a parameter that must be aligned to 64 has another offset on each
-    architecture, since their constant banks begin elsewhere. Host code hands over ``passed``.
-    """
-
-    size: int
-    parameters: tuple[Parameter, ...]
-
-    @property
-    def passed(self) -> tuple[tuple[int, int], ...]:
-        """(place in the order, bytes) of each parameter."""
-        return tuple((parameter.ordinal, parameter.size) for parameter in self.parameters)
+# What host code hands over to a kernel: (place in the order, bytes) of each parameter. Where they lie is the driver's
+# business: one that must be aligned to 64 has another offset on each architecture: constant banks begin elsewhere.
+Passed = tuple[tuple[int, int], ...]
 
 
 class Face(NamedTuple):
     """What host code may rely on; ``names`` are all symbols, among them those that tell the unit."""
 
-    kernels: dict[str, Kernel]
+    kernels: dict[str, Passed]
     variables: dict[str, int]
     names: tuple[str, ...]
 
@@ -77,9 +58,11 @@ def face_differences(new: Face, official: Face) -> str | None:
             return f"{len(missing)} of {len(theirs)} {what} are missing, first {missing[0][:_SHOWN]}"
         if extra := sorted(mine - theirs):
             return f"{len(extra)} {what} are not in the wheel's own code, first {extra[0][:_SHOWN]}"
-    for name, kernel in official.kernels.items():
-        if new.kernels[name].passed != kernel.passed:
-            return f"the parameters of {name[:_SHOWN]} have {_sizes(new.kernels[name])}, not {_sizes(kernel)}"
+    for name, passed in official.kernels.items():
+        if new.kernels[name] != passed:
+            both = (new.kernels[name], passed)
+            has, wants = (", ".join(str(size) for _, size in sizes[:12]) or "none" for sizes in both)
+            return f"the parameters of {name[:_SHOWN]} have {has} bytes, not {wants} bytes"
     for name, size in official.variables.items():
         if new.variables[name] != size:
             return f"the variable {name[:_SHOWN]} has {new.variables[name]} bytes, not {size}"
@@ -89,16 +72,10 @@ def face_differences(new: Face, official: Face) -> str | None:
 def other_arch(image: bytes, arch: Sm) -> str | None:
     """Why a cubin is not for ``arch``, in words. Code for one chip alone (``a``) is marked only where it uses what that
     chip alone has, a family's (``f``) never: a mark counts, its absence says nothing."""
-    actual = cubin_arch(image[:HEAD])
-    if actual is None:
+    if (actual := cubin_arch(image[:HEAD])) is None:
         return "it is no CUDA image of a form that is known"
     same = (actual.major, actual.minor) == (arch.major, arch.minor) and actual.suffix in ("", arch.suffix)
     return None if same else f"it is for {actual}, not {arch}"
-
-
-def _sizes(kernel: Kernel) -> str:
-    sizes = ", ".join(str(size) for _, size in kernel.passed[:12])
-    return f"{sizes or 'none'} bytes"
 
 
 class ModuleId(NamedTuple):
@@ -125,14 +102,14 @@ def read_face(image: bytes, what: str = "cubin") -> Face:
     if cubin_arch(image[:HEAD]) is None:
         raise Malformed(f"{what} is no CUDA image of a form that is known")
     elf = Elf(image, what)
-    kernels: dict[str, Kernel] = {}
+    kernels: dict[str, Passed] = {}
     variables: dict[str, int] = {}
     names: list[str] = []
     infos = {section.name.removeprefix(_INFO): section for section in elf.sections if section.name.startswith(_INFO)}
     for name, kind, other, size in read_symbols(elf, _SYMTAB):
         names.append(name)
         if kind == _FUNCTION and other & _ENTRY_POINT:
-            kernels[name] = _read_kernel(elf, infos.get(name))
+            kernels[name] = _read_parameters(elf.view.take(*elf.content(infos[name])) if name in infos else b"")
         elif kind == _OBJECT and not _OWN_NAMES.match(name):
             variables[name] = size
     return Face(kernels, variables, tuple(names))
@@ -176,19 +153,14 @@ def read_symbols(elf: Elf, table_kind: int) -> Iterator[tuple[str, int, int, int
             yield table[name:end].decode("utf-8", "backslashreplace"), info & 15, other, bytes_
 
 
-def _read_kernel(elf: Elf, section: Section | None) -> Kernel:
-    if section is None:
-        return Kernel(0, ())
-    data = elf.view.take(*elf.content(section))
-    at, total, parameters = 0, 0, []
+def _read_parameters(data: bytes) -> Passed:
+    at, passed = 0, []
     while at + _ATTRIBUTE.size <= len(data):
         form, attribute, value = _ATTRIBUTE.unpack_from(data, at)
         at += _ATTRIBUTE.size
         if form == _SIZED:
             if attribute == _KPARAM_INFO and value >= _PARAMETER.size and at + value <= len(data):
-                _, ordinal, offset, bits = _PARAMETER.unpack_from(data, at)
-                parameters.append(Parameter(ordinal, offset, bits >> 18))
+                _, ordinal, _, bits = _PARAMETER.unpack_from(data, at)
+                passed.append((ordinal, bits >> 18))
             at += value
-        elif attribute == _CBANK_PARAM_SIZE:
-            total = value
-    return Kernel(total, tuple(sorted(parameters)))
+    return tuple(sorted(passed))

@@ -1,14 +1,12 @@
-"""ELF shared libraries, 64-bit little-endian (x86-64, aarch64): sections, links, version needs.
-
-``Elf`` reads headers at once and everything else when asked. Section names come from the section table;
-what the dynamic loader needs (DT_NEEDED, RPATH, versions) is read through the program headers, as the
-loader does, so that stripped or section-less files work too.
-"""
+"""ELF shared libraries, 64-bit little-endian (x86-64, aarch64): sections, links, version needs; headers at once, the
+rest when asked. What the dynamic loader needs is read through the program headers, as the loader does, so that stripped
+or section-less files work too."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import mmap
 import struct
 from collections.abc import Iterator
@@ -19,7 +17,6 @@ from typing import Any
 from rekindle.formats.view import Malformed, View, map_file
 
 MACHINES = {62: "x86_64", 183: "aarch64", 3: "x86", 40: "arm", 21: "ppc64le", 243: "riscv64"}
-# Code for GPUs.
 MACHINES |= {190: "cuda", 224: "amdgpu"}
 SHT_NULL, SHT_NOBITS = 0, 8
 SHF_WRITE, SHF_EXECINSTR = 1, 4
@@ -44,7 +41,6 @@ class Section:
     offset: int
     size: int
     link: int
-    info: int
 
 
 @dataclass(frozen=True)
@@ -60,8 +56,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Need:
-    """Symbol versions wanted of one library: ``libc.so.6`` needs ``GLIBC_2.28``; ``numbers`` are what the table of
-    symbols' versions calls them."""
+    """What is wanted of one library: ``GLIBC_2.28``; ``numbers`` as in the table of symbols' versions."""
 
     library: str
     versions: tuple[str, ...]
@@ -69,8 +64,7 @@ class Need:
 
 
 def packed_slots(table: bytes) -> list[int]:
-    """The addresses a RELR table names: an address, then bitmaps of the 63 words after it. The pointers themselves lie
-    in these slots."""
+    """The slots of pointers that a RELR table names: an address, then bitmaps of the 63 words after it."""
     slots: list[int] = []
     at = 0
     for (word,) in struct.iter_unpack("<Q", table):
@@ -84,6 +78,7 @@ def packed_slots(table: bytes) -> list[int]:
 
 
 def is_elf(head: bytes | mmap.mmap) -> bool:
+    """Told by its first four bytes."""
     return head[:4] == b"\x7fELF"
 
 
@@ -95,8 +90,7 @@ class Elf:
     delayed: tuple[str, ...] = ()
 
     def __init__(self, data: Any, what: str = "file") -> None:
-        self.view = View(data, what)
-        view = self.view
+        self.view = view = View(data, what)
         ident = view.take(0, 16)
         if not is_elf(ident):
             raise Malformed(f"{what} is no ELF file")
@@ -122,19 +116,18 @@ class Elf:
             names_at = view.number("<I", base + 0x28)
         if count > MAX_SECTIONS or not view.inside(base, count * size):
             raise Malformed(f"{view.what} claims {count} sections at offset {base}, more than it can hold")
-        rows = [view.unpack("<IIQQQQIIQQ", base + i * size) for i in range(count)]
-        if not rows:
+        if not (rows := [view.unpack("<IIQQQQIIQQ", base + i * size) for i in range(count)]):
             return ()
         if any(row[3] >= MAX_ADDRESS or row[5] >= MAX_ADDRESS for row in rows if row[1] != SHT_NULL):
             raise Malformed(f"{view.what} claims a section beyond any address a CPU has")
         if names_at >= count:
             raise Malformed(f"{view.what} keeps its section names in section {names_at}, which does not exist")
         table, end = rows[names_at][4], rows[names_at][4] + rows[names_at][5]
-        return tuple(
-            Section(view.text(table + row[0], end) if row[0] < rows[names_at][5] else "", *row[1:8]) for row in rows
-        )
+        names = [view.text(table + row[0], end) if row[0] < rows[names_at][5] else "" for row in rows]
+        return tuple(Section(name, *row[1:7]) for name, row in zip(names, rows, strict=True))
 
     def section(self, name: str) -> Section | None:
+        """The first section of that name."""
         return next((section for section in self.sections if section.name == name), None)
 
     def content(self, section: Section) -> tuple[int, int]:
@@ -147,18 +140,16 @@ class Elf:
 
     @functools.cached_property
     def segments(self) -> tuple[Segment, ...]:
+        """All program headers, whatever their kind."""
         view, size = self.view, self._phentsize
         if self._phoff == 0 or self._phnum == 0:
             return ()
         if size < 56 or not view.inside(self._phoff, self._phnum * size):
             raise Malformed(f"{view.what} claims {self._phnum} program headers at offset {self._phoff}")
-        out = []
-        for i in range(self._phnum):
-            kind, flags, offset, address, _, file_size, _, _ = view.unpack("<IIQQQQQQ", self._phoff + i * size)
-            if address >= MAX_ADDRESS or file_size >= MAX_ADDRESS:
-                raise Malformed(f"{view.what} claims a segment beyond any address a CPU has")
-            out.append(Segment(kind, flags, offset, address, file_size))
-        return tuple(out)
+        rows = [view.unpack("<IIQQQQ", self._phoff + i * size) for i in range(self._phnum)]
+        if any(row[3] >= MAX_ADDRESS or row[5] >= MAX_ADDRESS for row in rows):
+            raise Malformed(f"{view.what} claims a segment beyond any address a CPU has")
+        return tuple(Segment(kind, flags, offset, address, size) for kind, flags, offset, address, _, size in rows)
 
     def offset_of(self, address: int) -> int | None:
         """Where in the file a mapped address lies."""
@@ -168,6 +159,7 @@ class Elf:
         return None
 
     def address_of(self, offset: int) -> int | None:
+        """Where a place in the file is mapped."""
         for segment in self.segments:
             if segment.kind == PT_LOAD and segment.offset <= offset < segment.offset + segment.file_size:
                 return segment.address + offset - segment.offset
@@ -176,20 +168,16 @@ class Elf:
     @functools.cached_property
     def dynamic(self) -> tuple[tuple[int, int], ...]:
         """(tag, value) pairs of the dynamic section."""
-        segment = next((s for s in self.segments if s.kind == PT_DYNAMIC), None)
-        if segment is None:
+        if (segment := next((s for s in self.segments if s.kind == PT_DYNAMIC), None)) is None:
             return ()
         if not self.view.inside(segment.offset, segment.file_size):
             raise Malformed(f"{self.view.what}: its dynamic section lies outside the file")
-        out = []
-        for i in range(min(segment.file_size // 16, MAX_ENTRIES)):
-            tag, value = self.view.unpack("<QQ", segment.offset + i * 16)
-            if tag == 0:
-                break
-            out.append((tag, value))
-        return tuple(out)
+        count = min(segment.file_size // 16, MAX_ENTRIES)
+        rows = struct.iter_unpack("<QQ", self.view.take(segment.offset, count * 16))
+        return tuple(itertools.takewhile(lambda row: row[0] != 0, rows))
 
     def tag(self, name: str) -> int | None:
+        """The first value that the dynamic section has under this name of :data:`DT`."""
         return next((value for tag, value in self.dynamic if tag == DT[name]), None)
 
     @functools.cached_property
@@ -203,51 +191,53 @@ class Elf:
             raise Malformed(f"{self.view.what}: its dynamic string table lies outside the file")
         return offset, offset + size
 
-    def string(self, index: int) -> str:
+    def _string(self, index: int) -> str:
         start, end = self._strings
         return self.view.text(start + index, end)
 
-    def strings_of(self, name: str) -> tuple[str, ...]:
-        return tuple(self.string(value) for tag, value in self.dynamic if tag == DT[name])
+    def _strings_of(self, name: str) -> tuple[str, ...]:
+        return tuple(self._string(value) for tag, value in self.dynamic if tag == DT[name])
 
     @property
     def needed(self) -> tuple[str, ...]:
-        return self.strings_of("NEEDED")
+        """Libraries the loader must find first."""
+        return self._strings_of("NEEDED")
 
     @property
     def soname(self) -> str | None:
-        return next(iter(self.strings_of("SONAME")), None)
+        """The name others ask for it by."""
+        return next(iter(self._strings_of("SONAME")), None)
 
     @property
     def rpath(self) -> tuple[str, ...]:
         """Search paths written into the file (RUNPATH beats RPATH, as in the loader)."""
-        texts = self.strings_of("RUNPATH") or self.strings_of("RPATH")
+        texts = self._strings_of("RUNPATH") or self._strings_of("RPATH")
         return tuple(part for text in texts for part in text.split(":") if part)
 
     @functools.cached_property
     def version_needs(self) -> tuple[Need, ...]:
+        """The versions of symbols that it wants of other libraries."""
         address, count = self.tag("VERNEED"), self.tag("VERNEEDNUM")
         if address is None or not count:
             return ()
-        offset = self.offset_of(address)
-        if offset is None:
+        if (offset := self.offset_of(address)) is None:
             raise Malformed(f"{self.view.what}: its version needs lie outside the file")
         out = []
-        for _ in range(min(count, MAX_ENTRIES)):
-            _, names, file, aux, following = self.view.unpack("<HHIII", offset)
-            versions, numbers, at = [], [], offset + aux
-            for _ in range(names):
-                _, _, number, name, step = self.view.unpack("<IHHII", at)
-                versions.append(self.string(name))
-                numbers.append(number)
-                if step == 0:
-                    break
-                at += step
-            out.append(Need(self.string(file), tuple(versions), tuple(numbers)))
-            if following == 0:
-                break
-            offset += following
+        for at, (_, names, file, aux, _) in self._chained("<HHIII", offset, min(count, MAX_ENTRIES)):
+            rows = [
+                (self._string(name), number) for _, (_, _, number, name, _) in self._chained("<IHHII", at + aux, names)
+            ]
+            out.append(Need(self._string(file), tuple(row[0] for row in rows), tuple(row[1] for row in rows)))
         return tuple(out)
+
+    def _chained(self, form: str, offset: int, count: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """(offset, fields) of rows whose last field says how far the next one is."""
+        for _ in range(count):
+            fields = self.view.unpack(form, offset)
+            yield offset, fields
+            if not fields[-1]:
+                return
+            offset += fields[-1]
 
 
 @contextlib.contextmanager

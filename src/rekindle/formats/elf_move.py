@@ -1,18 +1,15 @@
 """One read-only section of a shared library, with new content, at a new place: the end of the file and of its memory.
 
-For content that only pointers lead to (``.nv_fatbin``: the pointers lie in ``.nvFatBinSegment``; likewise
-``.hip_fatbin``), which therefore may move and grow. The library gets one more read-only PT_LOAD, which holds a copy of
-the program headers with room for it and the new content; every relocated pointer to a moved piece is set to its new
-place (RELATIVE: the addend and the slot; RELR: the slot); the section's row in the section table follows it. Whole
-pages of the old content leave the file: their segment is split in two around them, as loaders allow, so that a library
-only grows by what is new.
-
-A pointer that leads elsewhere into the section, or a file whose tables contradict each other, is refused before
-anything is written. x86-64 and aarch64.
+For content that only pointers lead to (``.nv_fatbin``, ``.hip_fatbin``), which therefore may move and grow. The library
+gets one more read-only PT_LOAD, which holds a copy of the program headers with room for it and the new content; every
+relocated pointer to a moved piece is set to its new place (RELATIVE: the addend and the slot; RELR: the slot); the
+section's row in the section table follows it. Whole pages of the old content leave the file: their segment is split in
+two around them, so that a library only grows by what is new. A pointer that leads elsewhere into the section, or a file
+whose tables contradict each other, is refused before anything is written. x86-64 and aarch64.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -20,7 +17,7 @@ import numpy as np
 
 from rekindle.formats.elf import PT_LOAD, Elf, Section, packed_slots
 from rekindle.formats.references import RELA
-from rekindle.formats.view import Malformed, release, round_up
+from rekindle.formats.view import Malformed, copy_stretch, round_up
 
 _RELATIVE = {"x86_64": 8, "aarch64": 1027}
 _RELA, _RELR = 4, 19
@@ -28,27 +25,25 @@ _PT_PHDR, _READ = 6, 4
 _SEGMENT, _SECTION = struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _LEAST_PAGE = 0x1000
 ALIGN = 16
-_CHUNK = 1 << 20
 MAX_SEGMENTS = 1000
 
 
 @dataclass(frozen=True)
 class SectionPiece:
-    """A part of the section that pointers lead to: where it is mapped now, and its new content, in parts: bytes, or a
-    stretch (offset, size) of the old file."""
+    """What pointers lead to: where it is mapped; its new content, bytes or stretches (offset, size) of the file."""
 
     address: int
     parts: tuple[bytes | tuple[int, int], ...]
 
     @property
     def size(self) -> int:
+        """Of all parts together."""
         return sum(len(part) if isinstance(part, bytes) else part[1] for part in self.parts)
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """A relocated pointer: where its slot lies in the file, where its addend lies (None: in the slot itself), and the
-    address it leads to."""
+    """Where a relocated pointer's slot and addend lie in the file (None: in the slot), and where it leads."""
 
     slot: int
     addend: int | None
@@ -57,8 +52,7 @@ class Pointer:
 
 def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
     """Every pointer to ``section`` that the loader fills in."""
-    kind = _RELATIVE.get(elf.machine)
-    if kind is None:
+    if (kind := _RELATIVE.get(elf.machine)) is None:
         raise Malformed(f"{elf.view.what} is for {elf.machine}; pointers are read for x86_64 and aarch64")
     low, high = section.address, section.address + section.size
     pointers: list[Pointer] = []
@@ -77,8 +71,7 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
 def move_section(
     elf: Elf, section: Section, pieces: Sequence[SectionPiece], out: IO[bytes], align: int = ALIGN
 ) -> None:
-    """Write the library with ``pieces`` as the whole new content of ``section``, each at a multiple of ``align``;
-    ``out`` is an empty, seekable file."""
+    """Write the library with ``pieces`` as all of ``section``, each at a multiple of ``align``, to an empty file."""
     _Plan(elf, section, pieces, align).write(out)
 
 
@@ -122,9 +115,8 @@ class _Plan:
         others = [(s[2], s[5]) for s in self.segments if s is not home[0]]
         others += [(row[4], row[5]) for row in self.rows if row[1] not in (0, 8) and row[4] != start]
         others += [(self.head[0], _SEGMENT.size * len(self.segments)), (self.head[1], _SECTION.size * len(self.rows))]
-        if any(size and at < high and at + size > low for at, size in others):
-            return start, start
-        return low, high
+        in_use = any(size and at < high and at + size > low for at, size in others)
+        return (start, start) if in_use else (low, high)
 
     def _new_offset(self, offset: int) -> int:
         """The new file offset of what stays."""
@@ -157,12 +149,9 @@ class _Plan:
             self.moved[piece.address] = self.address + at
             at += piece.size
         self.size, self.content_at = at, table
-        strange = next((pointer for pointer in self.pointers if pointer.target not in self.moved), None)
-        if strange is not None:
-            raise Malformed(
-                f"{self.elf.view.what}: a pointer leads into the middle of {self.section.name}"
-                f" ({strange.target:#x}), so it cannot be moved"
-            )
+        if strange := [f"{pointer.target:#x}" for pointer in self.pointers if pointer.target not in self.moved]:
+            where = f"the middle of {self.section.name} ({strange[0]})"
+            raise Malformed(f"{self.elf.view.what}: a pointer leads into {where}, so it cannot be moved")
         new = [PT_LOAD, _READ, self.start, self.address, self.address, at, at, self.page]
         last = max(i for i, segment in enumerate(segments) if segment[0] == PT_LOAD)
         segments.insert(last + 1, new)
@@ -175,13 +164,13 @@ class _Plan:
     def write(self, out: IO[bytes]) -> None:
         """Old bytes without the cut, the new segment, the section table; then the headers and pointers."""
         low, high = self.cut
-        begin, end = self.section.offset, self.section.offset + self.section.size
+        data, begin, end = self.elf.view.data, self.section.offset, self.section.offset + self.section.size
         for first, last in ((0, begin), (begin, low), (high, end), (end, self.kept_end)):
             if begin <= first and last <= end:
                 # What is left of the old content at its ends would look like content to those who search.
                 out.write(bytes(last - first))
             else:
-                self._copy_bytes(out, first, last)
+                copy_stretch(data, out, first, last)
         out.write(bytes(self.start - out.tell()))
         out.write(b"".join(_SEGMENT.pack(*segment) for segment in self.new_segments))
         for piece in self.pieces:
@@ -190,19 +179,18 @@ class _Plan:
                 if isinstance(part, bytes):
                     out.write(part)
                 else:
-                    self._copy_bytes(out, part[0], part[0] + part[1])
+                    copy_stretch(data, out, part[0], part[0] + part[1])
         out.write(bytes(self.table_at - out.tell()))
         out.write(b"".join(_SECTION.pack(*self._new_row(row)) for row in self.rows))
-        for offset, content in self._header_edits().items():
+        edits = {32: struct.pack("<QQ", self.start, self.table_at), 56: struct.pack("<H", len(self.new_segments))}
+        for pointer in self.pointers:
+            for place in (pointer.slot, pointer.addend):
+                if place is not None:
+                    edits[self._new_offset(place)] = struct.pack("<Q", self.moved[pointer.target])
+        for offset, content in edits.items():
             out.seek(offset)
             out.write(content)
         out.seek(0, 2)
-
-    def _copy_bytes(self, out: IO[bytes], start: int, end: int) -> None:
-        data = self.elf.view.data
-        for at in range(start, end, _CHUNK):
-            out.write(data[at : min(at + _CHUNK, end)])
-        release(data, start, end - start)
 
     def _new_row(self, row: list[int]) -> list[int]:
         if row[1] and row[4] == self.section.offset and row[3] == self.section.address:
@@ -210,19 +198,9 @@ class _Plan:
             return [*row[:3], *place, row[6], row[7], self.align, row[9]]
         return [*row[:4], self._new_offset(row[4]), *row[5:]]
 
-    def _header_edits(self) -> Mapping[int, bytes]:
-        edits = {32: struct.pack("<QQ", self.start, self.table_at), 56: struct.pack("<H", len(self.new_segments))}
-        for pointer in self.pointers:
-            new = struct.pack("<Q", self.moved[pointer.target])
-            edits[self._new_offset(pointer.slot)] = new
-            if pointer.addend is not None:
-                edits[self._new_offset(pointer.addend)] = new
-        return edits
-
 
 def _plain_pointers(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) -> list[tuple[int, int, int]]:
-    """(row, slot, target) of a table's RELATIVE relocations. A view of the bytes must not outlive this call: a mapped
-    file could not be closed."""
+    """(row, slot, target) of RELATIVE relocations. No view may outlive this call: the file could not be closed."""
     rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
     inside = np.flatnonzero((rows["info"] == kind) & (rows["addend"] >= low) & (rows["addend"] < high))
     chosen = rows[inside]

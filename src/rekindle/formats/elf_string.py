@@ -1,9 +1,7 @@
 """A longer text in the place of one that a library's code returns: the new one lies in room that was empty padding, and
-the one instruction that names the old one names the new one.
-
-Only where that is certain: exactly one instruction leads to the old text, no length of it stands beside that, and a
-segment that is mapped anyway has zeros behind it which belong to nobody. Otherwise nothing is changed.
-"""
+the one instruction that names the old one names the new one. Only where that is certain: exactly one instruction leads
+to the old text, no length of it stands beside that, and a segment that is mapped anyway has zeros behind it which
+belong to nobody. Otherwise nothing is changed."""
 
 import struct
 from typing import NamedTuple
@@ -31,12 +29,9 @@ class ByteEdit(NamedTuple):
 def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[ByteEdit, ...] | None:
     """The edits that make the library's code return ``new`` where it returned ``old``, which lies at ``offset`` and
     ends with a zero; None where it cannot be done with certainty."""
-    address = elf.address_of(offset)
-    room = _find_room(elf, len(new) + 1)
-    if address is None or room is None:
-        return None
     find = {"x86_64": _find_lea, "aarch64": _find_adrp}.get(elf.machine)
-    if find is None:
+    address, room = elf.address_of(offset), _find_room(elf, len(new) + 1)
+    if find is None or address is None or room is None:
         return None
     place, target, edit = room
     code = [section for section in elf.sections if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS]
@@ -58,14 +53,13 @@ def _find_room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
         if kind != PT_LOAD or flags & _WRITE or file_size != memory or not file_size:
             continue
         place, target = offset + file_size, address + file_size
-        last = round_up(target, _PAGE)
-        above = min((row[3] for row in rows if row[0] == PT_LOAD and row[3] >= target), default=last)
-        if target + size > min(last, above) or not view.inside(place, size) or any(view.take(place, size)):
-            continue
-        if any(at < place + size and at + length > place for at, length in used if (at, length) != (offset, file_size)):
-            continue
-        grown = _SEGMENT.pack(kind, flags, offset, address, physical, file_size + size, memory + size, align)
-        return place, target, ByteEdit(phoff + _SEGMENT.size * number, grown)
+        above = [row[3] for row in rows if row[0] == PT_LOAD and row[3] >= target]
+        limit = min([round_up(target, _PAGE), *above])
+        others = (row for row in used if row != (offset, file_size))
+        taken = any(at < place + size and at + length > place for at, length in others)
+        if target + size <= limit and not taken and view.inside(place, size) and not any(view.take(place, size)):
+            grown = _SEGMENT.pack(kind, flags, offset, address, physical, file_size + size, memory + size, align)
+            return place, target, ByteEdit(phoff + _SEGMENT.size * number, grown)
     return None
 
 
@@ -117,7 +111,6 @@ def _has_length(elf: Elf, place: int, length: int) -> bool:
     near = elf.view.take(start, min(2 * _NEAR, elf.view.size - start))
     if elf.machine == "x86_64":
         return struct.pack("<I", length) in near
-    first = place % 4
-    aligned = near[(first - start) % 4 :]
+    aligned = near[(place - start) % 4 :]
     words = [word for (word,) in struct.iter_unpack("<I", aligned[: len(aligned) // 4 * 4])]
     return any(word & 0x7F800000 == 0x52800000 and word >> 5 & 0xFFFF == length for word in words)

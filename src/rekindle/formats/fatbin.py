@@ -17,9 +17,13 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from rekindle.formats.lz4 import decode_lz4
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
+
+try:
+    from lz4.block import LZ4BlockError, decompress
+except ImportError:
+    decompress = None
 
 SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel", ".nvFatBi", ".nvFatBin")
 # Parts for the device linker, of which the linked image lies in another section.
@@ -100,15 +104,15 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
 def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
     """The image of one entry, decompressed: a cubin, or PTX without the zeros behind it."""
     start = entry.offset + entry.header
-    stored = bytes(data[start : start + entry.size])
-    if entry.compression == "none":
-        return stored.rstrip(b"\0") if entry.kind == "ptx" else stored
-    size = _SIZE.unpack_from(data, start - entry.header + _LEAST_HEADER + 8)[0] if entry.header >= _FULL_HEADER else 0
-    if not 0 < size <= MAX_IMAGE:
-        raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
-    image = decode_head(entry, stored[: entry.stored or None], size)
-    if len(image) != size:
-        raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
+    image = bytes(data[start : start + entry.size])
+    if entry.compression != "none":
+        at = entry.offset + _LEAST_HEADER + 8
+        size = _SIZE.unpack_from(data, at)[0] if entry.header >= _FULL_HEADER else 0
+        if not 0 < size <= MAX_IMAGE:
+            raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
+        image = decode_head(entry, image[: entry.stored or None], size)
+        if len(image) != size:
+            raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
     return image.rstrip(b"\0") if entry.kind == "ptx" else image
 
 
@@ -137,11 +141,7 @@ def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
 
 
 def write_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
-    """One entry of machine code.
-
-    NVIDIA's fatbinary adds a table of properties for sm_100 and later; where that tool is at hand, its entry is the
-    one to take.
-    """
+    """One entry of machine code. NVIDIA's fatbinary adds properties from sm_100 on: take its entry if it is there."""
     flags = _PLAIN_FLAGS | {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
     stored, size, body = 0, 0, image
     if compression == "zstd":
@@ -239,3 +239,50 @@ def _next_magic(data: Any, position: int, end: int, base: int) -> int:
             break
         aligned += 8
     return int(data.find(MAGIC, position, end))
+
+
+def decode_lz4(data: bytes, limit: int) -> bytes:
+    """At most ``limit`` bytes of an LZ4 block, a row of (literals, copy from before). Stops quietly at the limit, the
+    end, or nonsense: the caller compares the length. The package ``lz4`` is a hundred times as fast."""
+    if decompress is not None:
+        try:
+            return bytes(decompress(data, uncompressed_size=limit))
+        except (LZ4BlockError, ValueError):
+            pass  # a longer block, of which the beginning is wanted, or a damaged one
+    out, at, size = bytearray(), 0, len(data)
+    while at < size and len(out) < limit:
+        token = data[at]
+        at += 1
+        literals = token >> 4
+        if literals == 15:
+            literals, at = _read_length(data, at, literals, limit)
+        out += data[at : at + literals]
+        at += literals
+        if at + 2 > size:
+            break
+        distance = data[at] | data[at + 1] << 8
+        at += 2
+        length = token & 15
+        if length == 15:
+            length, at = _read_length(data, at, length, limit)
+        length = min(length + 4, limit - len(out))
+        if not 0 < distance <= len(out) or length <= 0:
+            break
+        if distance >= length:
+            begin = len(out) - distance
+            out += out[begin : begin + length]
+        else:
+            piece = bytes(out[-distance:])
+            out += (piece * (length // distance + 1))[:length]
+    return bytes(out[:limit])
+
+
+def _read_length(data: bytes, at: int, count: int, limit: int) -> tuple[int, int]:
+    """A length that did not fit into its four bits: the bytes after it are added up to the first below 255."""
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        count += byte
+        if byte != 255 or count > limit:
+            break
+    return count, at

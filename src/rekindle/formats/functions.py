@@ -1,10 +1,6 @@
-"""Where the functions of a library begin and end, and what they are called, as arrays.
-
-ELF: ``.symtab`` (or ``.dynsym``), joined with the unwind table for what has no symbol. PE: ``.pdata`` with
-the exports' names. A symbol's *file* is the STT_FILE entry before it, which names the translation unit of
-local functions; hidden functions that the linker made local all stand behind one empty FILE entry, so they
-have no file.
-"""
+"""Where the functions of a library begin and end, and what they are called, as arrays. ELF: ``.symtab`` or ``.dynsym``,
+joined with the unwind table. PE: ``.pdata`` with the exports' names. A symbol's *file* is the STT_FILE entry before it,
+the unit of local functions; hidden functions that the linker made local have none, behind an empty entry."""
 
 import struct
 from dataclasses import dataclass
@@ -167,9 +163,8 @@ def _elf_functions(elf: Elf) -> Functions:
     symbol = np.concatenate([chosen.astype(np.int64), np.full(int(keep.sum()), -1, np.int64)])
     shown = np.concatenate([exported, np.zeros(int(keep.sum()), bool)])
     order = np.argsort(all_start, kind="stable")
-    all_start, all_end, symbol, shown = all_start[order], all_end[order], symbol[order], shown[order]
-    end = _bound_ends(all_start, all_end, code)
-    return Functions(all_start, end, symbol, table, strings, files, shown, {})
+    end = _bound_ends(all_start[order], all_end[order], code)
+    return Functions(all_start[order], end, symbol[order], table, strings, files, shown[order], {})
 
 
 def _lies_in_code(value: Ints, code: list[Code]) -> Flags:
@@ -220,8 +215,7 @@ def _read_unwind(elf: Elf) -> tuple[Ints, Ints]:
     order = np.argsort(start, kind="stable")
     start, length = start[order], np.asarray(length)[order]
     following = np.append(start[1:], start[-1:] + (1 << 20))
-    end = np.where(length > 0, np.minimum(start + length, following), following)
-    return start, end
+    return start, np.where(length > 0, np.minimum(start + length, following), following)
 
 
 def _pe_functions(pe: Pe) -> Functions:
@@ -238,24 +232,13 @@ def _pe_functions(pe: Pe) -> Functions:
     end = rows[first, 1] if step == 12 else np.zeros(len(start), np.int64)
     named = dict(pe.exports)
     exported = np.fromiter(named, np.int64, len(named))
-    start, end = _add_leaves(start, end, exported, code)
+    # Exported functions that the function table leaves out: those that call nobody and keep nothing on the stack.
+    # FBGEMM's FindMinMax, which crashes old CPUs, is one. They end where the next function starts.
+    leaves = np.unique(exported[_lies_in_code(exported, code)])
+    leaves = leaves[~_lies_in_symbol(leaves, start, np.maximum(end - start, 1))]
+    order = np.argsort(both := np.concatenate([start, leaves]), kind="stable")
+    start, end = both[order], np.concatenate([end, np.zeros(len(leaves), np.int64)])[order]
     shown = np.isin(start, exported)
     names = {int(i): named[int(start[i])] for i in np.flatnonzero(shown)}
-    symbol = np.full(len(start), -1, np.int64)
-    end = _bound_ends(start, end, code)
-    return Functions(start, end, symbol, np.zeros(0, SYMBOL), (b"", 0, 0), symbol[:0], shown, names)
-
-
-def _add_leaves(start: Ints, end: Ints, exported: Ints, code: list[Code]) -> tuple[Ints, Ints]:
-    """Exported functions that the function table leaves out: those that call nobody and keep nothing on the stack.
-
-    FBGEMM's FindMinMax, which crashes old CPUs, is one. They end where the next function starts.
-    """
-    exported = np.unique(exported[_lies_in_code(exported, code)]) if len(exported) else exported
-    before = np.searchsorted(start, exported, "right") - 1
-    held = before >= 0
-    if len(start):
-        held &= exported < np.maximum(end, start + 1)[np.maximum(before, 0)]
-    leaves = exported[~held]
-    order = np.argsort(both := np.concatenate([start, leaves]), kind="stable")
-    return both[order], np.concatenate([end, np.zeros(len(leaves), np.int64)])[order]
+    symbol, table = np.full(len(start), -1, np.int64), np.zeros(0, SYMBOL)
+    return Functions(start, _bound_ends(start, end, code), symbol, table, (b"", 0, 0), symbol[:0], shown, names)

@@ -1,11 +1,10 @@
-"""What libraries need, and what of it a wheel does not bring. Only Python's own library: exported Dockerfiles carry
-this along."""
+"""What libraries need, and what of it a wheel does not bring. Only Python's library: Dockerfiles carry this along."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,17 +51,14 @@ def link_fields(binary: Elf | Pe) -> dict[str, Any]:
 class Needs:
     """``users`` of each needed name. Names are compared as loaders do: exactly on Linux, without case on Windows."""
 
-    def __init__(self, libraries: Iterable[Linked]) -> None:
+    def __init__(self, libraries: Sequence[Linked]) -> None:
         self.users: dict[str, list[str]] = defaultdict(list)
-        self._brought: set[str] = set()
-        self._windows = False
+        self._windows = any(library.format == "pe" for library in libraries)
+        names = {name for library in libraries for name in (library.base, library.soname) if name}
+        self._brought = {name.lower() for name in names} if self._windows else names
         for library in libraries:
-            self._windows = self._windows or library.format == "pe"
-            self._brought.update(name for name in (library.base, library.soname) if name)
             for name in (*library.needed, *library.delayed):
                 self.users[name].append(library.base)
-        if self._windows:
-            self._brought = {name.lower() for name in self._brought}
 
     def bundled(self, name: str) -> bool:
         return (name.lower() if self._windows else name) in self._brought

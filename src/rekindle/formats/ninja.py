@@ -4,9 +4,8 @@
 outputs has several lines with equal times and hash. Times are milliseconds since the start of that run, so they restart
 at zero: a later line that starts before an earlier one ended so long ago belongs to another run.
 
-``build.ninja``: which command makes what from what, and with which flags; only outputs, inputs, rule and variables of
-each edge. Included files (CMake's rules) are not followed, and ``$var`` in values is not evaluated, since CMake writes
-edges and flags out whole.
+``build.ninja``: which command makes what from what, and with which flags. Included files (CMake's rules) are not
+followed, and ``$var`` in values is not evaluated, since CMake writes edges and flags out whole.
 """
 
 import itertools
@@ -15,6 +14,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from rekindle.formats.view import read_lines
 
 MAX_BYTES = 256 << 20
 _OBJECTS = (".o", ".obj")
@@ -33,21 +34,17 @@ class Edge:
 
     @property
     def seconds(self) -> float:
+        """How long it took."""
         return (self.end - self.start) / 1000
 
 
 def read_ninja_log(path: Path) -> list[Edge]:
     """Edges in the order they ended. A log cut off by a crash is read up to where it is whole."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            return []
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return parse_ninja_log(file)
-    except OSError:
-        return []
+    return parse_ninja_log(read_lines(path, MAX_BYTES))
 
 
 def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
+    """The same of lines."""
     edges: list[Edge] = []
     run = last_end = 0
     for (start, end, digest), rows in itertools.groupby(_log_rows(lines), key=operator.itemgetter(0)):
@@ -68,6 +65,7 @@ def _log_rows(lines: Iterable[str]) -> Iterator[tuple[tuple[int, int, str], str]
 
 
 def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
+    """For each output the last edge that made it."""
     return {output: edge for edge in edges for output in edge.outputs}
 
 
@@ -102,16 +100,11 @@ class BuildEdge:
 
 def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
     """The edges of a file; none where it cannot be read."""
-    try:
-        if path.stat().st_size > MAX_MANIFEST_BYTES:
-            return
-        with path.open(encoding="utf-8", errors="replace") as file:
-            yield from parse_build_ninja(file)
-    except OSError:
-        return
+    return parse_build_ninja(read_lines(path, MAX_MANIFEST_BYTES))
 
 
 def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
+    """The same of lines."""
     edge: BuildEdge | None = None
     for line in itertools.chain(_join_lines(lines), [""]):
         if line.startswith(" "):

@@ -7,8 +7,7 @@ MD5 of what is compressed) and the compressed plain bundle. To list targets only
 is all that takes.
 
 A code object is an ELF file for AMD's machine: its flags name the chip, and a note (MessagePack) names it again and
-lists the kernels with their arguments. For chips of one kind the compiler makes the same instructions, and nothing but
-these two names differs.
+lists the kernels with their arguments. For chips of one kind nothing but these two names differs.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from rekindle.formats.cubin import Face, Kernel, Parameter, read_symbols
+from rekindle.formats.cubin import Face, Passed, read_symbols
 from rekindle.formats.elf import Elf
 from rekindle.formats.view import Malformed, View, round_up
 from rekindle.model.toml import read_beside
@@ -47,8 +46,7 @@ MAX_INFLATED = 1 << 30
 _WINDOW_LOG = 27
 # Of a compressed bundle, by its version: the length of the whole, that inflated, the hash; version 1 says no length.
 _SIZES = {2: struct.Struct("<IIQ"), 3: struct.Struct("<QQQ")}
-# Of a code object: ELF's machine, the lowest byte of the flags for each chip, the note with its metadata, and the names
-# that carry the id of the unit.
+# Of a code object: ELF's machine, the flags' lowest byte by chip, the note with metadata, names with the unit's id.
 _MACHINE = 224
 _CHIPS = {number: chip for chip, number in read_beside(__file__, "amd_chips.toml", dict[str, Any])["chips"].items()}
 _FLAGS_AT = 48
@@ -61,11 +59,12 @@ _TARGET = re.compile(r"(?:^|-)(gfx[0-9a-z]+(?:-[0-9a-z]+)*(?::[a-z0-9]+[+-])*|am
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """``target`` is ``gfx90a:xnack+``; None for the host's empty entry."""
+    """``target`` is ``gfx90a:xnack+``; None for the host's empty entry. ``offset`` counts from the plain bundle."""
 
     id: str
     target: str | None
     size: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +87,22 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
         head = bytes(data[position : min(end, position + len(PLAIN))])
         if head == PLAIN:
             objects, length = _read_table(view, position, end)
-            yield Bundle(position, "plain", objects, length)
-            position += length
+            bundle = Bundle(position, "plain", objects, length)
         elif head[:4] == COMPRESSED:
             bundle, length = _read_compressed(view, position, end)
-            yield bundle
-            position += length
         else:
-            # Bundles are aligned, so the next can only start at a multiple of 4096: a search byte by byte
-            # over a gigabyte took 42 s.
+            # Bundles are aligned, so the next starts at a multiple of 4096; byte by byte a gigabyte took 42 s.
             position = offset + ((position - offset) // ALIGN + 1) * ALIGN
             continue
+        yield bundle
+        position += length
         count += 1
         if count > MAX_BUNDLES:
             raise Malformed(f"{what} holds more than {MAX_BUNDLES} offload bundles")
 
 
 def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, bytes]:
+    """The code objects of a bundle by their ids, inflated."""
     if not bundle.size:
         raise Malformed(f"{what}: the compressed offload bundle at offset {bundle.offset} does not say how long it is")
     raw = bytes(data[bundle.offset : bundle.offset + bundle.size])
@@ -118,18 +116,12 @@ def read_objects(data: Any, bundle: Bundle, what: str = "library") -> dict[str, 
         if len(raw) != size:
             raise Malformed(f"{what}: a compressed offload bundle is damaged ({len(raw)} of {size} bytes)")
     view = View(raw, what)
-    _read_table(view, 0, len(raw))
-    position, objects = 32, {}
-    for each in bundle.objects:
-        offset, size, length = view.unpack("<QQQ", position)
-        objects[each.id] = view.take(offset, size)
-        position += 24 + length
-    return objects
+    objects, _ = _read_table(view, 0, len(raw))
+    return {each.id: view.take(each.offset, each.size) for each in objects}
 
 
 def write_bundle(objects: Mapping[str, bytes], form: str) -> bytes:
-    """A bundle of these code objects, in the form of one that was read; each lies at a multiple of 4096, as clang puts
-    them."""
+    """A bundle of these code objects, in a form that was read; each lies at a multiple of 4096, as clang puts them."""
     names = {name: name.encode() for name in objects}
     at = 32 + sum(24 + len(name) for name in names.values())
     table, body = bytearray(PLAIN + struct.pack("<Q", len(objects))), bytearray()
@@ -183,7 +175,7 @@ def _read_table(view: View, start: int, end: int, *, whole: bool = True) -> tupl
             raise Malformed(f"{view.what}: the offload bundle at offset {start} claims more than there is")
         name = view.take(position + 24, length).decode("utf-8", "backslashreplace")
         match = _TARGET.search(name)
-        out.append(CodeObject(name, match[1] if match else None, size))
+        out.append(CodeObject(name, match[1] if match else None, size, offset))
         position += 24 + length
         furthest = max(furthest, offset + size)
     return tuple(out), max(furthest, position - start)
@@ -246,20 +238,16 @@ def read_object_face(image: bytes, what: str = "code object") -> Face:
     elf = Elf(image, what)
     try:
         metadata = msgspec.msgpack.decode(_find_metadata(elf))
-        kernels: dict[str, Kernel] = {}
+        kernels: dict[str, Passed] = {}
         for kernel in metadata["amdhsa.kernels"]:
             rows = enumerate(kernel.get(".args", ()))
-            passed = [(number, row) for number, row in rows if not row[".value_kind"].startswith("hidden_")]
-            parameters = tuple(Parameter(number, row[".offset"], row[".size"]) for number, row in passed)
-            kernels[kernel[".name"]] = Kernel(kernel[".kernarg_segment_size"], parameters)
+            passed = [(number, row[".size"]) for number, row in rows if not row[".value_kind"].startswith("hidden_")]
+            kernels[kernel[".name"]] = tuple(passed)
     except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
         raise Malformed(f"{what}: its list of kernels cannot be read ({error})") from error
     symbols = list(read_symbols(elf, _DYNAMIC_SYMBOLS))
-    variables = {
-        name: size
-        for name, kind, _, size in symbols
-        if kind == _OBJECT_SYMBOL and not name.endswith(".kd") and not _OWN_NAMES.match(name)
-    }
+    sizes = {name: size for name, kind, _, size in symbols if kind == _OBJECT_SYMBOL and not name.endswith(".kd")}
+    variables = {name: size for name, size in sizes.items() if not _OWN_NAMES.match(name)}
     return Face(kernels, variables, tuple(name for name, *_ in symbols))
 
 

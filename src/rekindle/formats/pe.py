@@ -1,8 +1,5 @@
-"""PE images (``.dll``, ``.pyd``, ``.exe``), 64-bit: sections, imports, delayed imports, function table.
-
-Addresses are RVAs. What the loader would ignore is ignored; what would send it outside the file is
-:class:`~rekindle.formats.view.Malformed`.
-"""
+"""PE images (``.dll``, ``.pyd``, ``.exe``), 64-bit: sections, imports, delayed imports, function table. Addresses are
+RVAs. What the loader would ignore is ignored; what would send it outside the file is :class:`Malformed`."""
 
 import functools
 from dataclasses import dataclass
@@ -59,8 +56,7 @@ class Pe:
     rpath: tuple[str, ...] = ()
 
     def __init__(self, data: Any, what: str = "file") -> None:
-        self.view = View(data, what)
-        view = self.view
+        self.view = view = View(data, what)
         if not is_pe(view.take(0, 2)):
             raise Malformed(f"{what} is no Windows library")
         start = view.number("<I", 0x3C)
@@ -76,12 +72,12 @@ class Pe:
         self.image_base = view.number("<Q", header + 24)
         number = min(view.number("<I", header + 108), 16)
         self.directories = tuple(view.unpack("<II", header + 112 + 8 * i) for i in range(number))
-        sections = []
-        for at in range(header + optional, header + optional + 40 * count, 40):
-            name = view.take(at, 8).rstrip(b"\0").decode("utf-8", "backslashreplace")
-            virtual, address, size, offset = view.unpack("<IIII", at + 8)
-            sections.append(PeSection(name, address, virtual, offset, size, view.number("<I", at + 36)))
-        self.sections = tuple(sections)
+        places = range(header + optional, header + optional + 40 * count, 40)
+        rows = [view.unpack("<8sIIII12xI", at) for at in places]
+        self.sections = tuple(
+            PeSection(name.rstrip(b"\0").decode("utf-8", "backslashreplace"), address, virtual, offset, size, flags)
+            for name, virtual, address, size, offset, flags in rows
+        )
 
     def content(self, section: PeSection) -> tuple[int, int]:
         """Offset and size of a section's bytes in the file, without the padding of the last page."""
@@ -101,14 +97,12 @@ class Pe:
         if index >= len(self.directories) or not self.directories[index][0]:
             return None
         address, size = self.directories[index]
-        offset = self.offset_of(address)
-        if offset is None:
+        if (offset := self.offset_of(address)) is None:
             raise Malformed(f"{self.view.what}: directory {index} lies outside the file")
         return offset, size
 
     def _library_names(self, index: int, step: int, field: int, blank: int) -> tuple[str, ...]:
-        table = self.directory(index)
-        if table is None:
+        if (table := self.directory(index)) is None:
             return ()
         out: list[str] = []
         names = _NameReader(self.view)
@@ -118,8 +112,7 @@ class Pe:
                 return tuple(out)
             # Very old delay-import tables hold addresses instead of RVAs (attribute bit 0 clear).
             address = row[field] - (self.image_base if index == DELAY_IMPORT and not row[0] & 1 else 0)
-            offset = self.offset_of(address)
-            if offset is None:
+            if (offset := self.offset_of(address)) is None:
                 raise Malformed(f"{self.view.what}: the name of import {i} lies outside the file")
             out.append(names.text(offset))
         raise Malformed(f"{self.view.what} imports from more than {MAX_IMPORTS} libraries")
@@ -145,20 +138,17 @@ class Pe:
 
     @functools.cached_property
     def imports(self) -> dict[int, tuple[str, str]]:
-        """Address of a slot the loader fills -> (library, name); left out is what is imported by number or
-        listed where the file has no bytes (packers do that)."""
+        """Slot the loader fills -> (library, name), without imports by number and those the file has no bytes for."""
         start, _ = self.directory(IMPORT) or (0, 0)
         out: dict[int, tuple[str, str]] = {}
         # Of all libraries together: several may point at one and the same list.
         left, names = MAX_IMPORTED + 1, _NameReader(self.view)
         for i, library in enumerate(self.needed):
             lookup, _, _, _, slots = self.view.unpack("<5I", start + 20 * i)
-            at = self.offset_of(lookup or slots)
-            if at is None:
+            if (at := self.offset_of(lookup or slots)) is None:
                 continue
             for row in range(MAX_IMPORTED + 1):
-                value = self.view.number("<Q", at + 8 * row)
-                if not value:
+                if not (value := self.view.number("<Q", at + 8 * row)):
                     break
                 left -= 1
                 if not left:
@@ -172,12 +162,9 @@ class Pe:
     def exports(self) -> tuple[tuple[int, str], ...]:
         """(address, name) of the named exports."""
         count, names, *at = self._export_table
-        if not names:
-            return ()
-        if names > MAX_EXPORTS or None in at:
+        if names and (names > MAX_EXPORTS or None in at):
             raise Malformed(f"{self.view.what}: its export table cannot be")
-        out = []
-        texts = _NameReader(self.view)
+        out, texts = [], _NameReader(self.view)
         for i in range(names):
             ordinal = self.view.number("<H", at[2] + 2 * i)
             name = self.offset_of(self.view.number("<I", at[1] + 4 * i))
@@ -187,10 +174,8 @@ class Pe:
 
     @functools.cached_property
     def _export_table(self) -> tuple[Any, ...]:
-        """How many functions and names are exported; where in the file the functions, the names and the numbers of the
-        named functions stand (None: nowhere)."""
-        table = self.directory(EXPORT)
-        if table is None:
+        """How many functions and names; where those and the numbers of the named ones stand (None: nowhere)."""
+        if (table := self.directory(EXPORT)) is None:
             return 0, 0, None, None, None
         count, names, *places = self.view.unpack("<5I", table[0] + 20)
         return count, names, *map(self.offset_of, places)
@@ -205,11 +190,8 @@ class Pe:
         if count > MAX_EXPORTS:
             raise Malformed(f"{self.view.what}: its export table cannot be")
         start, size = self.directories[EXPORT]
-        out: dict[str, None] = {}
         names = _NameReader(self.view)
-        for i in range(count):
-            address = self.view.number("<I", functions + 4 * i)
-            offset = self.offset_of(address) if start <= address < start + size else None
-            if offset is not None:
-                out[names.text(offset).rpartition(".")[0]] = None
-        return tuple(name for name in out if name)
+        addresses = (self.view.number("<I", functions + 4 * i) for i in range(count))
+        offsets = (self.offset_of(address) for address in addresses if start <= address < start + size)
+        libraries = (names.text(offset).rpartition(".")[0] for offset in offsets if offset is not None)
+        return tuple(dict.fromkeys(filter(None, libraries)))

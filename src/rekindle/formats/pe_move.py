@@ -1,9 +1,6 @@
 """One section of a PE image with new content, in a new section behind the last: for what only pointers lead to.
-
 Windows' twin of :mod:`rekindle.formats.elf_move`. A pointer is a slot that the loader relocates (DIR64): it is set to
-the new place and stays relocated. The old content is zeroed and its section gets another name, so that readers find the
-new one alone.
-"""
+the new place and stays relocated. The old content is zeroed and its section renamed: readers find the new one."""
 
 import struct
 from collections.abc import Sequence
@@ -41,10 +38,8 @@ def image_pointers_into(pe: Pe, section: PeSection) -> tuple[Pointer, ...]:
     return tuple(pointers)
 
 
-def move_image_section(
-    pe: Pe, section: PeSection, pieces: Sequence[SectionPiece], file: IO[bytes], out: IO[bytes]
-) -> None:
-    """Write the image ``file`` with ``pieces`` as the new content of ``section`` to ``out``, an empty file."""
+def move_image_section(pe: Pe, section: PeSection, pieces: Sequence[SectionPiece], out: IO[bytes]) -> None:
+    """Write the image with ``pieces`` as the new content of ``section`` to ``out``, an empty file."""
     blob, places = bytearray(), {}
     for piece in pieces:
         blob += bytes(round_up(len(blob), _ALIGN) - len(blob))
@@ -62,4 +57,4 @@ def move_image_section(
     edits[layout.table_end - 40 * (len(pe.sections) - number)] = OLD_NAME.ljust(8, b"\0")
     offset, size = pe.content(section)
     edits[offset] = bytes(size)
-    layout.write(file, out, edits)
+    layout.write(out, edits)

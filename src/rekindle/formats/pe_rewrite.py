@@ -1,11 +1,8 @@
-"""Other names for the libraries a PE image asks for: the strings go into a new section, the tables point there.
+"""Other names for the libraries a PE image asks for: the strings go into a new section, the tables point there. Nothing
+that has an address moves. The new section lies behind the last one; what follows the image in the file (symbols, an
+installer's data) stays behind it. A signature would no longer be true and is taken out, and so are bound imports and
+the wish to look for libraries in Windows' own folder only. Layout: Microsoft's "PE Format"."""
 
-Nothing that has an address moves. The new section lies behind the last one; what follows the image in the file
-(symbols, an installer's data) stays behind it. A signature would no longer be true and is taken out, and so are bound
-imports and the wish to look for libraries in Windows' own folder only. Layout: Microsoft's "PE Format".
-"""
-
-import mmap
 import shutil
 import struct
 from collections.abc import Mapping
@@ -13,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from rekindle.formats.pe import BOUND_IMPORT, CERTIFICATE, DEBUG, DELAY_IMPORT, IMPORT, LOAD_CONFIG, MAX_SECTIONS, Pe
-from rekindle.formats.view import Malformed, round_up
+from rekindle.formats.view import Malformed, copy_stretch, map_file, round_up
 
 SECTION = b".rknames"
 _READABLE_DATA = 0x40000040
@@ -25,7 +22,8 @@ _CHUNK = 1 << 20
 def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
     """Change the image in place: ``names`` says old -> new, whatever the case of the old. Returns what was changed."""
     wanted = {old.lower(): new for old, new in names.items()}
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    beside = path.with_name(path.name + ".renamed")
+    with map_file(path) as data:
         pe = Pe(data, path.name)
         used = [name for name in dict.fromkeys((*pe.needed, *pe.delayed)) if name.lower() in wanted]
         if not used:
@@ -36,9 +34,8 @@ def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
             blob += wanted[old.lower()].encode("ascii") + b"\0"
         layout = ImageLayout(pe, blob)
         edits = layout.edits() | _table_edits(pe, {old: layout.address + place for old, place in at.items()})
-        beside = path.with_name(path.name + ".renamed")
         with beside.open("w+b") as out:
-            layout.write(file, out, edits)
+            layout.write(out, edits)
     shutil.copymode(path, beside)
     beside.replace(path)
     return tuple(used)
@@ -52,8 +49,7 @@ def checksum(file: IO[bytes]) -> int:
     while chunk := file.read(_CHUNK):
         size += len(chunk)
         total += int.from_bytes(chunk, "little") % 0xFFFF or (0xFFFF if any(chunk) else 0)
-    folded = total % 0xFFFF or (0xFFFF if total else 0)
-    return folded + size
+    return (total % 0xFFFF or (0xFFFF if total else 0)) + size
 
 
 class ImageLayout:
@@ -90,7 +86,7 @@ class ImageLayout:
         # The file ends without its signature, if that is its last part (it is where Windows puts it).
         offset, length = pe.directories[CERTIFICATE] if len(pe.directories) > CERTIFICATE else (0, 0)
         is_last = offset and offset >= self.end and offset + length >= view.size - 8
-        self.kept = offset if is_last else view.size
+        self.kept = min(offset, view.size) if is_last else view.size
 
     def _has_room(self) -> bool:
         """Is there a place for one more section header? Bound imports often lie there, and go anyway."""
@@ -107,9 +103,7 @@ class ImageLayout:
 
     def behind(self, offset: int) -> int:
         """The new place of something in the file that is no section: it may follow the image."""
-        if offset < self.end:
-            return self.moved(offset)
-        return offset - self.end + self.section_at + self.raw_size
+        return self.moved(offset) if offset < self.end else offset - self.end + self.section_at + self.raw_size
 
     def edits(self) -> dict[int, bytes]:
         """Old file offset -> new bytes, for the headers."""
@@ -123,8 +117,7 @@ class ImageLayout:
             self.optional + 8: struct.pack("<I", initialised + self.raw_size),
             self.optional + 56: struct.pack("<II", image, self.headers + self.grown),
         }
-        symbols = view.number("<I", self.start + 12)
-        if symbols:
+        if symbols := view.number("<I", self.start + 12):
             out[self.start + 12] = struct.pack("<I", self.behind(symbols))
         for index in (CERTIFICATE, BOUND_IMPORT):
             if len(pe.directories) > index:
@@ -132,36 +125,28 @@ class ImageLayout:
         for number in range(count):
             row = self.table_end - _HEADER * (count - number)
             for field in (20, 24, 28):  # bytes, relocations, line numbers
-                place = view.number("<I", row + field)
-                if place and self.grown:
+                if self.grown and (place := view.number("<I", row + field)):
                     out[row + field] = struct.pack("<I", self.moved(place))
-        out |= self._debug_edits()
-        # Written last: headers that grew have its place only in the new file, where nothing else lies.
-        where = (len(self.blob), self.address, self.raw_size, self.section_at)
-        self.head = struct.pack("<8sIIIIIIHHI", self.name, *where, 0, 0, 0, 0, _READABLE_DATA)
-        return out
-
-    def _debug_edits(self) -> dict[int, bytes]:
-        start, size = self.pe.directory(DEBUG) or (0, 0)
-        out = {}
+        start, size = pe.directory(DEBUG) or (0, 0)
         for row in range(min(size // 28, 64)):
             at = start + 28 * row + 24
-            place = self.pe.view.number("<I", at)
-            if place:
+            if place := view.number("<I", at):
                 out[at] = struct.pack("<I", self.behind(place))
         return out
 
-    def write(self, file: IO[bytes], out: IO[bytes], edits: Mapping[int, bytes]) -> None:
-        """The whole new image into an empty file: headers, image, new section, what follows. ``edits`` are old file
-        offsets and what lies there now."""
-        _copy_bytes(file, out, 0, min(self.first, self.end))
+    def write(self, out: IO[bytes], edits: Mapping[int, bytes]) -> None:
+        """The whole new image into an empty file. ``edits`` are old file offsets and what lies there now."""
+        data, middle = self.pe.view.data, min(self.first, self.end)
+        copy_stretch(data, out, 0, middle)
         out.write(bytes(self.grown))
-        _copy_bytes(file, out, min(self.first, self.end), self.end)
+        copy_stretch(data, out, middle, self.end)
         out.write(bytes(self.section_at - out.tell()))
         out.write(self.blob.ljust(self.raw_size, b"\0"))
-        _copy_bytes(file, out, self.end, self.kept)
+        copy_stretch(data, out, self.end, self.kept)
+        # Headers that grew have the new one's place only in the new file, where nothing else lies.
         out.seek(self.table_end)
-        out.write(self.head)
+        where = (len(self.blob), self.address, self.raw_size, self.section_at)
+        out.write(struct.pack("<8sIIIIIIHHI", self.name, *where, 0, 0, 0, 0, _READABLE_DATA))
         for offset, piece in edits.items():
             out.seek(self.moved(offset))
             out.write(piece)
@@ -193,13 +178,3 @@ def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:
         # Set, it would send the loader to System32 only, where nothing of ours lies.
         out[config[0] + _DEPENDENT_LOAD_FLAGS] = bytes(2)
     return out
-
-
-def _copy_bytes(file: IO[bytes], out: IO[bytes], start: int, end: int) -> None:
-    file.seek(start)
-    while start < end:
-        chunk = file.read(min(_CHUNK, end - start))
-        if not chunk:
-            return
-        out.write(chunk)
-        start += len(chunk)

@@ -1,10 +1,6 @@
-"""A file on a web server as a seekable stream that reads only the ranges asked for.
-
-``RangeFile`` makes ``zipfile`` and :class:`~rekindle.formats.wheel.WheelZip` work on a remote wheel: the
-directory of a 900 MB wheel costs about 1.4 MB. A server without range support raises :class:`NoRanges`,
-and the caller may take the slower way. Requests are retried; every byte is counted. Whatever a server answers, and
-however slowly, it ends in the bytes that were asked for or in :class:`Unreachable`.
-"""
+"""A file on a web server as a seekable stream that reads only the ranges asked for: the directory of a wheel of 900 MB
+costs 1.4 MB. Without ranges it is :class:`NoRanges`. Requests are retried; every byte is counted. Whatever a server
+answers, however slowly, it ends in the bytes asked for or in :class:`Unreachable`."""
 
 import http.client
 import io
@@ -30,6 +26,7 @@ TRIES = 4
 PAGE_SECONDS = 120.0
 SLOWEST_BYTES_A_SECOND = 1 << 14
 MAX_PAGE = 64 << 20
+Context = ssl.SSLContext | None
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
 # What an answer can make the library raise; ValueError is for addresses that no host could have.
 NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
@@ -54,7 +51,7 @@ def tls_context(certificates: str | None = None) -> ssl.SSLContext:
         raise Unreachable(f"the certificates in {chosen} cannot be read: {error}") from error
 
 
-def request(url: str, headers: dict[str, str], context: ssl.SSLContext | None, timeout: float) -> tuple[int, Any, Any]:
+def request(url: str, headers: dict[str, str], context: Context, timeout: float) -> tuple[int, Any, Any]:
     """(status, headers, body stream) of a GET, retried with growing pauses. Only http, https and file URLs."""
     scheme = urllib.parse.urlsplit(url).scheme
     if scheme not in ("http", "https", "file"):
@@ -106,13 +103,9 @@ def read_whole(body: Any, url: str, most: int | None = None) -> bytes:
 
 
 def read_page(
-    url: str,
-    *,
-    accept: str = "*/*",
-    context: ssl.SSLContext | None = None,
-    timeout: float = 60,
-    most: int | None = None,
+    url: str, *, accept: str = "*/*", context: Context = None, timeout: float = 60, most: int | None = None
 ) -> bytes:
+    """A whole page."""
     _, _, body = request(url, {"Accept": accept}, context, timeout)
     with body:
         return read_whole(body, url, most)
@@ -121,7 +114,7 @@ def read_page(
 class RangeFile:
     """A remote file of known length, safe to share between threads. ``fetched`` and ``requests`` count the cost."""
 
-    def __init__(self, url: str, *, context: ssl.SSLContext | None = None, timeout: float = 60) -> None:
+    def __init__(self, url: str, *, context: Context = None, timeout: float = 60) -> None:
         self.url, self._context, self._timeout = url, context, timeout
         self.fetched = self.requests = 0
         self._lock = threading.Lock()
@@ -172,8 +165,7 @@ class RangeFile:
             return self._tail[start - self._tail_at : end - self._tail_at]
         with self._lock:
             first, last = start // BLOCK, (end - 1) // BLOCK
-            wanted = [number for number in range(first, last + 1) if number not in self._blocks]
-            if wanted:
+            if wanted := [number for number in range(first, last + 1) if number not in self._blocks]:
                 self._ahead = min(4 * self._ahead, MOST_AHEAD) if wanted[0] == self._next else 1
                 self._next = max(wanted[-1] + 1, min(wanted[0] + self._ahead, self._tail_at // BLOCK + 1))
                 low, high = wanted[0] * BLOCK, min(self._next * BLOCK, self.length)
@@ -195,8 +187,7 @@ class RangeStream(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:
-        return True
+    seekable = readable
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.length}[whence]

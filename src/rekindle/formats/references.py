@@ -1,8 +1,5 @@
-"""Who refers to whom in a library besides direct calls: call stubs, slots the loader fills, pointers in data.
-
-ELF: all from the relocations, as the loader applies them. PE: the import table and the jumps through it; its pointers
-are not read. Addresses are mapped addresses.
-"""
+"""Who refers to whom in a library besides direct calls: call stubs, slots the loader fills, pointers in data. ELF: all
+from the relocations. PE: the import table and the jumps through it, no pointers. Addresses are mapped ones."""
 
 from dataclasses import dataclass, field
 
@@ -22,11 +19,9 @@ STRETCH = 16 << 20
 
 @dataclass
 class References:
-    """``pointers`` rows: (slot, address it points to). ``imports``: slot -> name of a symbol from elsewhere.
-
-    ``stubs``: address of a call stub -> its slot. ``started`` are functions the loader calls (init_array).
-    ``libraries``: slot -> the library an import comes from, where the file says it (PE does, ELF does not).
-    """
+    """``pointers`` rows: (slot, address it points to). ``imports``: slot -> name of a symbol from elsewhere. ``stubs``:
+    address of a call stub -> its slot. ``started`` are functions the loader calls (init_array). ``libraries``: slot ->
+    the library an import comes from, where the file says it (PE does, ELF does not)."""
 
     pointers: Ints
     imports: dict[int, str]
@@ -77,18 +72,16 @@ def read_pe_references(pe: Pe) -> References:
     """What a PE image takes from other libraries. Who is called through a table of its own is not told."""
     imports = {slot: name for slot, (_, name) in pe.imports.items()}
     libraries = {slot: library for slot, (library, _) in pe.imports.items()}
-    none = np.zeros((0, 2), np.int64)
+    none, slots = np.zeros((0, 2), np.int64), np.fromiter(imports, np.int64, len(imports))
     stubs: dict[int, int] = {}
-    if pe.machine == "x86_64" and imports:
-        slots = np.fromiter(imports, np.int64, len(imports))
-        for part in code_of(pe):
-            for begin in range(0, part.size, STRETCH):
-                size = min(STRETCH + 8, part.size - begin)
-                code = np.frombuffer(pe.view.data, np.uint8, count=size, offset=part.offset + begin)
-                # What the linker writes for a function that was not declared as imported.
-                at, target = _find_jumps(code, part.address + begin)
-                real = np.isin(target, slots)
-                stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
+    code_parts = code_of(pe) if pe.machine == "x86_64" and imports else []
+    for part, begin in ((each, at) for each in code_parts for at in range(0, each.size, STRETCH)):
+        size = min(STRETCH + 8, part.size - begin)
+        code = np.frombuffer(pe.view.data, np.uint8, count=size, offset=part.offset + begin)
+        # What the linker writes for a function that was not declared as imported.
+        at, target = _find_jumps(code, part.address + begin)
+        real = np.isin(target, slots)
+        stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
     return References(none, imports, stubs, none[:, 0], libraries=libraries)
 
 
@@ -110,8 +103,7 @@ def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
     out = {}
     for begin, slot in zip(*(column.tolist() for column in _find_jumps(code, section.address)), strict=True):
         for before in (b"\xf2", b"\xf3\x0f\x1e\xfa"):
-            if raw[max(begin - len(before), 0) : begin] == before:
-                begin -= len(before)
+            begin -= len(before) if raw.endswith(before, 0, begin) else 0
         out[section.address + begin] = slot
     return out
 
@@ -129,12 +121,9 @@ def _arm_stubs(elf: Elf, section: Section) -> dict[int, int]:
     words = np.frombuffer(elf.view.data, "<u4", count=size // 4, offset=offset).astype(np.int64)
     out = {}
     for index in np.flatnonzero((words[:-1] & 0x9F00001F) == 0x90000010).tolist() if len(words) > 1 else []:
-        load = int(words[index + 1])
-        if load & 0xFFC003FF != 0xF9400211:
-            continue
-        pages = int(adrp_pages(words[index]))
-        at = section.address + index * 4
-        # A BTI landing pad may stand before it.
-        begin = at - 4 if index and int(words[index - 1]) == 0xD503245F else at
-        out[begin] = (at & ~0xFFF) + (pages << 12) + (load >> 10 & 0xFFF) * 8
+        load, at = int(words[index + 1]), section.address + index * 4
+        if load & 0xFFC003FF == 0xF9400211:
+            # A BTI landing pad may stand before it.
+            begin = at - 4 if index and int(words[index - 1]) == 0xD503245F else at
+            out[begin] = (at & ~0xFFF) + (int(adrp_pages(words[index])) << 12) + (load >> 10 & 0xFFF) * 8
     return out

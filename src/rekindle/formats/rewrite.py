@@ -1,8 +1,5 @@
-"""A wheel rewritten in one pass and bounded memory: unchanged members are copied as they are, compressed.
-
-Nothing is inflated that need not be: most of a torch wheel goes from file to file. The result appears under
-its name only when it is complete.
-"""
+"""A wheel rewritten in one pass and bounded memory: unchanged members go from file to file as they are, compressed. The
+result appears under its name only when it is complete."""
 
 import base64
 import contextlib
@@ -27,9 +24,8 @@ _UNIX = 3
 
 
 class Rewriter:
-    """Writes a new wheel from an old one. ``rows`` is RECORD as it grows; ``folder`` is the new ``.dist-info``, and
-    ``record`` where the old RECORD lies if that is elsewhere; ``fresh`` starts a new one. ``stamp`` is the time of new
-    members."""
+    """Writes a new wheel from an old one. ``rows`` is RECORD as it grows, ``folder`` the new ``.dist-info``, ``record``
+    where the old RECORD lies if elsewhere; ``fresh`` starts a new one. ``stamp`` is the time of new members."""
 
     def __init__(
         self,
@@ -53,8 +49,7 @@ class Rewriter:
 
     def copy(self, info: zipfile.ZipInfo) -> None:
         """The member with its compressed bytes untouched."""
-        reading = self.source.fp
-        writing = self.target.fp
+        reading, writing = self.source.fp, self.target.fp
         assert reading is not None and writing is not None
         reading.seek(info.header_offset)
         head = reading.read(_LOCAL.size)
@@ -72,8 +67,7 @@ class Rewriter:
         writing.write(clone.FileHeader(zip64=max(clone.file_size, clone.compress_size) > zipfile.ZIP64_LIMIT))
         left = info.compress_size
         while left:
-            chunk = reading.read(min(left, _CHUNK))
-            if not chunk:
+            if not (chunk := reading.read(min(left, _CHUNK))):
                 raise BadInput(f"the wheel is cut short in {info.filename!a}")
             writing.write(chunk)
             left -= len(chunk)

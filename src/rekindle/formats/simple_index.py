@@ -1,6 +1,7 @@
 """A project's page on a package index (PEP 503 HTML, PEP 691 JSON) or a folder of wheels as a list of files."""
 
 import contextlib
+import functools
 import html.parser
 import json
 import re
@@ -73,10 +74,8 @@ class _Anchors(html.parser.HTMLParser):
 
 
 def read_project_page(page: bytes, url: str) -> list[IndexFile]:
-    """The files a page offers; addresses are made absolute and lose their fragment.
-
-    What cannot be an address is no file, nor is a file of this machine that a page from elsewhere names.
-    """
+    """The files a page offers; addresses are made absolute and lose their fragment. What cannot be an address is no
+    file, nor is a file of this machine that a page from elsewhere names."""
     own = urllib.parse.urlsplit(url).scheme == "file"
     return [file for file in read_links(page, url) if file.url and (own or not file.url.startswith("file:"))]
 
@@ -97,8 +96,7 @@ def read_links(page: bytes, url: str) -> list[IndexFile]:
             raise BadInput(f"{url} answers with JSON that is no project page: {error}") from error
     parser = _Anchors()
     try:
-        # Not closed, as pip does not: what is left open at the end is no link, and looking for its end again and again
-        # would take hours.
+        # Not closed, as pip does not: what is left open is no link; looking for its end again and again takes hours.
         parser.feed(page.decode("utf-8", "replace"))
     except (ValueError, AssertionError) as error:
         raise BadInput(f"{url} answers with HTML that is no project page: {error}") from error
@@ -161,19 +159,17 @@ def _read_names(
 def choose_wheels(
     wheels: Iterable[IndexWheel], specifier: str, *, python: str | None, platform: str | None
 ) -> list[IndexWheel]:
-    """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first.
-
-    ``platform`` is a tag or a part of one: ``manylinux1_x86_64``, ``win_amd64``, ``linux_aarch64`` (any
-    manylinux of that architecture), ``macosx_arm64``. Yanked files and pre-releases count only if nothing else is left.
-    """
+    """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first. ``platform`` is a tag or a
+    part of one: ``manylinux1_x86_64``, ``win_amd64``, ``linux_aarch64`` (any manylinux of that architecture),
+    ``macosx_arm64``. Yanked files and pre-releases count only if nothing else is left."""
     try:
         wanted = SpecifierSet(specifier)
     except InvalidSpecifier as error:
         raise BadInput(f"{specifier!r} is no version specifier", remedy="write e.g. torch==2.6.0") from error
     fitting = [wheel for wheel in wheels if wanted.contains(wheel.version, prereleases=True)]
-    for needed in (python and _python_fits(python), platform and _platform_fits(platform)):
+    for needed in (python and _python_fits(python), platform and functools.partial(_platform_fits, platform)):
         if needed:
-            fitting = [wheel for wheel in fitting if any(needed(tag) for tag in wheel.tags)]
+            fitting = [wheel for wheel in fitting if any(map(needed, wheel.tags))]
     stable = [wheel for wheel in fitting if not wheel.version.is_prerelease and not wheel.file.yanked]
     # glibc's before musl's of the same version: both are "linux", and few machines have musl.
     chosen = sorted(stable or fitting, key=lambda wheel: all("musllinux" in tag.platform for tag in wheel.tags))
@@ -189,8 +185,8 @@ def _python_fits(python: str) -> Callable[[Tag], bool]:
 
     def fits(tag: Tag) -> bool:
         since = tag.interpreter.removeprefix(f"py{major}")
+        # pip counts py39 as "3.9 or newer" too.
         if since == "" or (since.isdecimal() and int(since) <= minor):
-            # pip counts py39 as "3.9 or newer" too.
             return True
         if tag.interpreter == f"cp{major}{minor}":
             return (tag.abi.endswith("t") == free_threaded and "cp" in tag.abi) or tag.abi in ("none", "abi3")
@@ -200,13 +196,10 @@ def _python_fits(python: str) -> Callable[[Tag], bool]:
     return fits
 
 
-def _platform_fits(platform: str) -> Callable[[Tag], bool]:
+def _platform_fits(platform: str, tag: Tag) -> bool:
     wanted = platform.replace("-", "_").replace(".", "_").lower()
-    family, _, loose = wanted.partition("_") if wanted.startswith(("linux_", "macosx_")) else ("", "", "")
-
-    def fits(tag: Tag) -> bool:
-        if tag.platform in (wanted, "any"):
-            return True
-        return bool(loose) and tag.platform.endswith("_" + loose) and family in tag.platform
-
-    return fits
+    family, _, arch = wanted.partition("_")
+    is_loose = family in ("linux", "macosx") and arch != ""
+    return tag.platform in (wanted, "any") or (
+        is_loose and tag.platform.endswith(f"_{arch}") and family in tag.platform
+    )

@@ -3,9 +3,8 @@ envelopes: a payload, its type, and signatures over both (secure-systems-lab/dss
 
 A statement is the same for the same inputs: no times, no random numbers. It may come plain, in an envelope or in the
 form an index serves (PEP 740). A signature covers "DSSEv1", the lengths, the type and the payload, so a payload of one
-type cannot be passed off as another. Whether it is right is asked of a function: this file knows no keys.
-
-And a CycloneDX 1.5 bill of materials, which lies inside a wheel where PEP 770 wants it (``.dist-info/sboms``).
+type cannot be passed off as another. Whether it is right is asked of a function: this file knows no keys. And a
+CycloneDX 1.5 bill of materials, which lies inside a wheel where PEP 770 wants it (``.dist-info/sboms``).
 """
 
 import base64
@@ -83,11 +82,9 @@ def read_provenance(raw: bytes, origin: str) -> Envelope:
 
 
 def provenance_object(envelope: bytes, origin: str) -> bytes:
-    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel.
-
-    PEP 740 asks for a Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key;
-    tools that insist on Sigstore refuse it, as they should, and ``verify --claims`` checks it.
-    """
+    """A statement's envelope in the shape of PEP 740, which the index serves beside the wheel. PEP 740 asks for a
+    Sigstore certificate. A key of one's own has none, so ``verification_material`` names the key; tools that insist on
+    Sigstore refuse it, as they should, and ``verify --claims`` checks it."""
     read = read_envelope(envelope, origin)
     attestations: list[dict[str, Any]] = []
     for key_id, signature in read.signatures:
@@ -117,10 +114,8 @@ def _from_base64(text: Any) -> bytes:
 def signed_by(envelope: Envelope, check: Check) -> str | None:
     """Who signed it, where ``check(key id, signature, message)`` knows one of the keys; None where none fits."""
     message = pre_authentication(envelope.payload_type, envelope.payload)
-    for key_id, signature in envelope.signatures:
-        if (name := check(key_id, signature, message)) is not None:
-            return name
-    return None
+    names = (check(key_id, signature, message) for key_id, signature in envelope.signatures)
+    return next((name for name in names if name is not None), None)
 
 
 class Statement(NamedTuple):
@@ -216,6 +211,5 @@ def render_bill(product: Mapping[str, Any], components: Sequence[Mapping[str, An
     metadata = {"component": dict(product), "tools": {"components": [tool]}}
     body: dict[str, Any] = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": metadata}
     body["components"] = [dict(each) for each in components]
-    serial = uuid.uuid5(_BILLS, json.dumps(body, sort_keys=True))
-    whole = {**body, "serialNumber": f"urn:uuid:{serial}"}
+    whole = {**body, "serialNumber": f"urn:uuid:{uuid.uuid5(_BILLS, json.dumps(body, sort_keys=True))}"}
     return (json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -1,7 +1,5 @@
-"""A bounded look at a stranger's bytes: every read is checked, and a lie is a :class:`Malformed`.
-
-``View`` wraps anything with the buffer protocol (bytes, mmap). It copies only what is asked for.
-"""
+"""A bounded look at a stranger's bytes: every read is checked, and a lie is a :class:`Malformed`. ``View`` wraps
+anything with the buffer protocol (bytes, mmap). It copies only what is asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import mmap
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from rekindle.errors import BadInput
 
@@ -47,8 +45,24 @@ def map_open(file: BinaryIO) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def map_file(path: Path) -> Iterator[Any]:
+    """The same by its path."""
     with path.open("rb") as file, map_open(file) as buffer:
         yield buffer
+
+
+def read_lines(path: Path, most: int) -> Iterator[str]:
+    """A text file line by line; nothing of one that has more bytes than that or cannot be read."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size <= most:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                yield from file
+
+
+def copy_stretch(data: Any, out: IO[bytes], start: int, end: int) -> None:
+    """Bytes of a mapped file into another one, a megabyte at a time."""
+    for at in range(start, end, 1 << 20):
+        out.write(data[at : min(at + (1 << 20), end)])
+    release(data, start, end - start)
 
 
 def round_up(value: int, step: int) -> int:
@@ -57,12 +71,12 @@ def round_up(value: int, step: int) -> int:
 
 
 class View:
+    """``what`` is the name of the file for messages."""
+
     __slots__ = ("data", "size", "what")
 
     def __init__(self, data: Any, what: str = "file") -> None:
-        self.data = data
-        self.size = len(data)
-        self.what = what
+        self.data, self.size, self.what = data, len(data), what
 
     def unpack(self, form: str, offset: int) -> tuple[Any, ...]:
         """``struct.unpack_from`` that answers for its bounds."""
@@ -74,11 +88,12 @@ class View:
             raise Malformed(f"{self.what} ends before offset {offset}, where a header should be") from error
 
     def number(self, form: str, offset: int) -> int:
+        """The first field alone."""
         return int(self.unpack(form, offset)[0])
 
     def take(self, offset: int, size: int) -> bytes:
         """Exactly ``size`` bytes."""
-        if offset < 0 or size < 0 or offset + size > self.size:
+        if not self.inside(offset, size):
             raise Malformed(f"{self.what} has no {size} bytes at offset {offset} (it is {self.size} bytes long)")
         return bytes(self.data[offset : offset + size])
 
@@ -98,4 +113,5 @@ class View:
         return piece[:cut].decode("utf-8", "backslashreplace")
 
     def inside(self, offset: int, size: int) -> bool:
+        """Does this stretch lie in the file?"""
         return offset >= 0 and size >= 0 and offset + size <= self.size

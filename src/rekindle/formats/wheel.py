@@ -1,10 +1,9 @@
 """A wheel as a zip archive from a stranger: members, their bytes, METADATA, WHEEL and RECORD.
 
-Nothing is extracted by name, so nothing can escape; still a wheel with escaping, doubled or encrypted
-members is refused, because what pip would install from it is not what we read. Members may not share bytes and
-may not be too many; inflating is bounded by the size the directory declares, and the declared sizes by what real
-wheels reach. :func:`check_wheel` is the door for every verb that carries a wheel on or installs it.
-"""
+Nothing is extracted by name, so nothing can escape; still escaping, doubled or encrypted members are refused, because
+what pip would install is not what we read. Members may not share bytes or be too many; inflating is bounded by the size
+the directory declares, that by what real wheels reach. :func:`check_wheel` is the door for every verb that carries on
+or installs a wheel."""
 
 import base64
 import binascii
@@ -75,8 +74,7 @@ class WheelZip:
     """``opener`` gives a fresh seekable stream each time, so that several threads can inflate at once."""
 
     def __init__(self, opener: Callable[[], BinaryIO], what: str) -> None:
-        self.what = what
-        self._open = opener
+        self.what, self._open = what, opener
         with opener() as stream:
             head = stream.read(512)
             try:
@@ -115,17 +113,14 @@ class WheelZip:
             raise BadInput(f"{what} has a member called {name[:200]!r}, which is no file's name")
         if info.flag_bits & 0x1:
             raise BadInput(f"{what} is encrypted ({name!r}); wheels never are")
-        if info.file_size > RATIO_FROM and info.file_size > MAX_RATIO * max(info.compress_size, 1):
-            raise BadInput(
-                f"{what}: {name!r} would inflate {info.compress_size} bytes to {info.file_size}; that is a zip bomb"
-            )
-        raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "replace")
         sizes = (info.file_size, info.compress_size)
+        if info.file_size > RATIO_FROM and info.file_size > MAX_RATIO * max(info.compress_size, 1):
+            raise BadInput(f"{what}: {name!r} would inflate {sizes[1]} bytes to {sizes[0]}; that is a zip bomb")
+        raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "replace")
         return Member(name, *sizes, info.compress_type, info.CRC, info.header_offset, info.external_attr >> 16, raw)
 
     def read(self, name: str, limit: int = MAX_SMALL) -> bytes:
-        out = bytearray()
-        member = self.members[name]
+        out, member = bytearray(), self.members[name]
         if member.size > limit:
             raise BadInput(f"{self.what}: {name!r} is {member.size} bytes, larger than such a file ever is")
         self.inflate(name, out.extend)
@@ -197,14 +192,11 @@ class WheelZip:
         """``least``: how many bytes are wanted at all; no more than these and a page are read at once."""
         self._seek(stream, member)
         left = member.stored
-        if member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise BadInput(
-                f"{self.what}: {member.name!r} is compressed with method {member.method}; wheels use deflate"
-            )
+        if (method := member.method) not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadInput(f"{self.what}: {member.name!r} is compressed with method {method}; wheels use deflate")
         inflater = raw_inflater() if member.method == zipfile.ZIP_DEFLATED else None
         while left > 0 and not (inflater and inflater.eof):
-            raw = stream.read(min(CHUNK, left, least + 4096))
-            if not raw:
+            if not (raw := stream.read(min(CHUNK, left, least + 4096))):
                 raise BadInput(f"{self.what} is cut off inside {member.name!r}", remedy=_AGAIN)
             left -= len(raw)
             if inflater is None:
@@ -275,16 +267,12 @@ class WheelZip:
         unlisted = [name for name in self.members if name not in rows and name not in exempt and name[-1] != "/"]
         if unlisted:
             raise BadInput(f"{self.what}: {unlisted[0]!r} is not listed in RECORD")
-        bare = [name for name, row in rows.items() if row.digest is None and name not in exempt]
-        if bare:
+        if bare := [name for name, row in rows.items() if row.digest is None and name not in exempt]:
             raise BadInput(f"{self.what}: RECORD gives {bare[0][:200]!r} no hash that can be read")
 
 
 def check_wheel(path: Path, *, listed: bool = True, what: str | None = None) -> WheelZip:
-    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it.
-
-    ``what``: its name for messages, where it lies under another one.
-    """
+    """A wheel with all but its contents checked, in seconds whatever is in it; ``what`` is its name for messages."""
     with reading(path):
         wheel = WheelZip(lambda: path.open("rb"), what or path.name)
     wheel.check_installable()
@@ -300,8 +288,7 @@ def check_wheel(path: Path, *, listed: bool = True, what: str | None = None) -> 
 
 def read_headers(raw: bytes) -> list[tuple[str, str]]:
     """The fields of METADATA or WHEEL, in order; some come more than once."""
-    parsed = HeaderParser().parsestr(raw.decode("utf-8", "replace"))
-    return [(key, str(value)) for key, value in parsed.items()]
+    return [(key, str(value)) for key, value in HeaderParser().parsestr(raw.decode("utf-8", "replace")).items()]
 
 
 def read_record(text: str, what: str = "RECORD") -> dict[str, RecordRow]:

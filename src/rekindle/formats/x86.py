@@ -1,9 +1,7 @@
 """Length and instruction set of the x86-64 instruction at *every* offset at once, then a walk along the real ones.
-
-Disassembling 276 MB of libtorch_cpu.so one instruction after the other takes minutes in Python. Here table
-look-ups over whole arrays decode every byte offset as if an instruction began there (a superset); following
-the lengths from each function's start then visits only the instructions the CPU would.
-"""
+Disassembling 276 MB of libtorch_cpu.so one instruction after the other takes minutes in Python. Here table look-ups
+over whole arrays decode every byte offset as if an instruction began there (a superset); following the lengths from
+each function's start then visits only the instructions the CPU would."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -72,11 +70,13 @@ IMMEDIATE_VEX = np.zeros((4, 256), np.uint8)
 IMMEDIATE_VEX[1], IMMEDIATE_VEX[3] = flags(_TABLE["vex"]["immediate_1"]), 1
 
 STORES, STORES_0F = flags(_TABLE["operand"]["stores"]), flags(_TABLE["operand"]["stores_0f"])
-OLD_SSE2 = flags(_TABLE["operand"]["sse2"])
+OLD_SSE2, GROUP, TESTS = (flags(_TABLE["operand"][name]) for name in ("sse2", "group", "tests"))
+OPERAND_IMMEDIATE = _numbers(_TABLE["operand"]["immediate"]).astype(np.int64)
+OPERAND_IMMEDIATE_0F = _numbers(_TABLE["operand"]["immediate_0f"]).astype(np.int64)
 
 
 def decode(code: Bytes) -> tuple[Bytes, Bytes]:
-    """(length, class) for an instruction that would begin at each offset. Class numbers are those of the"""
+    """(length, class) for an instruction that would begin at each offset; classes by their place in ``CLASSES``."""
     n = len(code)
     b = np.zeros(n + PAD, np.uint8)
     b[:n] = code
@@ -90,8 +90,7 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
     _two_byte(b, length, isa)
     _vex(b, length, isa)
     _evex_and_xop(b, length, isa)
-    rex = (b[:-2] & 0xF0) == 0x40
-    _rex(b, length, isa, np.flatnonzero(rex))
+    _rex(b, length, isa)
     _prefixes(b, length, isa)
     np.minimum(length, 15, out=length)
     return length[:n], isa[:n]
@@ -99,9 +98,7 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
 
 def instruction_set(code: bytes) -> str | None:
     """The instruction set of the one instruction that begins ``code``; None for plain x86-64 and for no instruction.
-
-    The bytes may end early: what follows is taken as zeros and as ones, and a name needs both to agree.
-    """
+    The bytes may end early: what follows is taken as zeros and as ones, and a name needs both to agree."""
     kinds = {int(decode(np.frombuffer(code + rest, np.uint8))[1][0]) for rest in (bytes(PAD), b"\xff" * PAD)}
     kind = kinds.pop()
     return None if kinds or kind in (0, BAD) else CLASSES[kind]
@@ -114,12 +111,8 @@ def _modrm(b: Bytes, at: Ints) -> Bytes:
     return np.asarray((size & 0x7F) + np.where(sib & ((b[at + 1] & 7) == 5), 4, 0).astype(np.uint8), np.uint8)
 
 
-def _heads(b: Bytes, value: int) -> Ints:
-    return np.flatnonzero(b[:-8] == value)
-
-
 def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = _heads(b, 0x0F)
+    at = np.flatnonzero(b[:-8] == 0x0F)
     second, third = b[at + 1], b[at + 2]
     size = 2 + IMMEDIATE_0F[second] + np.where(HAS_MODRM_0F[second], _modrm(b, at + 2), 0)
     kind = np.where(NO_OPCODE_0F[second], np.uint8(BAD), ISA_0F[0][second])
@@ -131,12 +124,12 @@ def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 
 def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = _heads(b, 0xC5)
+    at = np.flatnonzero(b[:-8] == 0xC5)
     second, opcode = b[at + 1], b[at + 2]
     size = 3 + _modrm(b, at + 3) + IMMEDIATE_VEX[1][opcode]
     length[at] = np.where(opcode == 0x77, 3, size)
     isa[at] = ISA_VEX[1, second & 3, (second >> 2) & 1, opcode]
-    at = _heads(b, 0xC4)
+    at = np.flatnonzero(b[:-8] == 0xC4)
     second, third, opcode = b[at + 1], b[at + 2], b[at + 3]
     table = second & 0x1F
     known = np.where(table <= 3, table, 0)
@@ -150,7 +143,7 @@ def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
 
 
 def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
-    at = _heads(b, 0x62)
+    at = np.flatnonzero(b[:-8] == 0x62)
     second, third, opcode = b[at + 1], b[at + 2], b[at + 4]
     table = second & 7
     immediate = np.where(table == 3, 1, np.where(table == 1, IMMEDIATE_VEX[1][opcode], 0))
@@ -158,25 +151,23 @@ def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
     real = ((second & 8) == 0) & ((third & 4) != 0) & np.isin(table, (1, 2, 3, 5, 6))
     kind = np.where(table >= 5, np.uint8(ID["avx512_fp16"]), np.uint8(ID["avx512"]))
     isa[at] = np.where(real, kind, np.uint8(BAD))
-    at = _heads(b, 0x8F)
+    at = np.flatnonzero(b[:-8] == 0x8F)
     at = at[((b[at + 1] & 0x1F) >= 8) & ((b[at + 1] & 0x1F) <= 10)]
     table, opcode = b[at + 1] & 0x1F, b[at + 3]
     length[at] = 4 + _modrm(b, at + 4) + np.where(table == 8, 1, np.where(table == 10, 4, 0))
-    tbm = (table == 10) | ((table == 9) & (opcode <= 2))
-    isa[at] = np.where(tbm, np.uint8(ID["tbm"]), np.uint8(ID["xop"]))
+    isa[at] = np.where((table == 10) | ((table == 9) & (opcode <= 2)), np.uint8(ID["tbm"]), np.uint8(ID["xop"]))
 
 
-def _rex(b: Bytes, length: Bytes, isa: Bytes, at: Ints) -> None:
+def _rex(b: Bytes, length: Bytes, isa: Bytes) -> None:
     """REX adds a byte; REX.W makes ``mov r, imm`` eight bytes long and ``0F C7 /1`` a cmpxchg16b."""
+    at = np.flatnonzero((b[:-2] & 0xF0) == 0x40)
     following = b[at + 1]
     wide = (b[at] & 8) != 0
     eight = wide & ((following & 0xF8) == 0xB8)
     kind = isa[at + 1]
-    swap = wide & (following == 0x0F) & (b[np.minimum(at + 2, len(b) - 1)] == 0xC7)
-    here = np.flatnonzero(swap)
+    here = np.flatnonzero(wide & (following == 0x0F) & (b[np.minimum(at + 2, len(b) - 1)] == 0xC7))
     modrm = b[np.minimum(at[here] + 3, len(b) - 1)]
-    cx16 = here[((modrm >> 3) & 7 == 1) & (modrm < 0xC0)]
-    kind[cx16] = ID["cx16"]
+    kind[here[((modrm >> 3) & 7 == 1) & (modrm < 0xC0)]] = ID["cx16"]
     # A prefix or a second REX after REX, or VEX after it, never occurs in compiled code.
     stray = LEGACY_PREFIX[following] | ((following & 0xF0) == 0x40)
     length[at] = np.where(stray, 1, 1 + length[at + 1] + np.where(eight, 4, 0))
@@ -221,10 +212,8 @@ def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     kind[two] = np.where(plain > 0, plain, kind[two])
     # F2 0F 38 F0/F1 is crc32, not movbe; 0F 38 F6 is adcx or adox behind 66 or F3, and a system instruction alone.
     third = b[real_at[two] + 2]
-    crc = two[(second == 0x38) & ((third & 0xFE) == 0xF0) & repeat_not[two]]
-    kind[crc] = ID["sse4.2"]
-    carry = two[(second == 0x38) & (third == 0xF6) & (small | repeat)[two]]
-    kind[carry] = ID["adx"]
+    kind[two[(second == 0x38) & ((third & 0xFE) == 0xF0) & repeat_not[two]]] = ID["sse4.2"]
+    kind[two[(second == 0x38) & (third == 0xF6) & (small | repeat)[two]]] = ID["adx"]
     isa[at] = kind
 
 
@@ -237,10 +226,7 @@ def follow(length: Bytes) -> Iterator[int]:
 
 
 def walk(length: Bytes, isa: Bytes, starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
-    """(offset, index of its function) of each instruction with a class, met when walking every function.
-
-    A walk ends at the function's end or at an encoding that no CPU has.
-    """
+    """(offset, index of its function) of each instruction with a class. A walk ends at what no CPU has, too."""
     flagged = length | np.where(isa > 0, np.uint8(0x80), np.uint8(0))
     stop = isa == BAD
     position, end, owner = starts.astype(np.int64), ends.astype(np.int64), np.arange(len(starts))

@@ -1,7 +1,5 @@
-"""What a stretch of x86-64 code does, function by function: instruction sets, calls, addresses taken, CPUID.
-
-Runs over a few megabytes at a time, so that memory stays flat and stretches can go to several processes.
-"""
+"""What a stretch of x86-64 code does, function by function: instruction sets, calls, addresses taken, CPUID. Runs over
+a few megabytes at a time, so that memory stays flat and stretches can go to several processes."""
 
 import numpy as np
 
@@ -39,10 +37,8 @@ def scan(stretch: Stretch) -> Scan:
 
 
 def may_have_classes(code: Bytes) -> Flags:
-    """Offsets where something other than baseline could begin, judged by two or three bytes: a cheap sieve.
-
-    Misses nothing: every encoding that the tables give a class (but "bad") starts with one of these patterns.
-    """
+    """Offsets where something other than baseline could begin, judged by two or three bytes: a cheap sieve. Misses
+    nothing: every encoding that the tables give a class (but "bad") starts with one of these patterns."""
     n = len(code)
     # Three zero bytes before and eight after, so that neighbours can be looked at everywhere.
     b = np.zeros(n + 11, np.uint8)
@@ -103,17 +99,13 @@ def _find_classes(stretch: Stretch) -> Ints:
     length, isa = x86.decode(packed)
     at, owner = x86.walk(length, isa, begin, begin + high - low)
     kind = isa[at].astype(np.int64)
-    where = at - begin[owner] + starts[chosen][owner]
-    return totals(chosen[owner] + stretch.first, kind, where)
+    return totals(chosen[owner] + stretch.first, kind, at - begin[owner] + starts[chosen][owner])
 
 
 def _may_start(code: Bytes, marks: Ints, floors: Ints) -> Flags:
-    """Could an instruction begin at each mark? A sound "no", from a few bytes before it.
-
-    Of any 15 offsets in a row one is the start of a real instruction. So if no walk from the 16 offsets some
-    way before the mark lands on it, nothing real begins there. Near a function's start the walk from there
-    decides alone.
-    """
+    """Could an instruction begin at each mark? A sound "no", from a few bytes before it. Of any 15 offsets in a row one
+    is the start of a real instruction. So if no walk from the 16 offsets some way before the mark lands on it, nothing
+    real begins there. Near a function's start the walk from there decides alone."""
     out = np.ones(len(marks), bool)
     far = (marks - floors >= BACK) & (marks + 32 <= len(code))
     near = (marks - floors < BACK) & (floors + BACK + 32 <= len(code))
@@ -160,28 +152,17 @@ def _find_reads(code: Bytes, stretch: Stretch) -> tuple[Ints, Ints]:
 
 
 def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, Flags, Flags]]:
-    """How far an immediate moves each operand's base, whether the operand is written, and where that reading holds.
-
-    The byte before an opcode may belong to it (0F: another opcode, 66: half an immediate) or end the instruction
-    before: then both readings are given.
-    """
+    """How far an immediate moves each operand's base, whether the operand is written, and where that reading holds. The
+    byte before an opcode may belong to it (0F, 66) or end the instruction before: then both readings are given."""
     opcode, field, before = code[at - 2], code[at - 1] >> 3 & 7, code[np.maximum(at - 3, 0)]
-    tests, escaped, short = _TESTS[opcode], before == 0x0F, before == 0x66
+    tests, escaped, short = x86.TESTS[opcode], before == 0x0F, before == 0x66
     # Of F6 and F7 the tests alone have an immediate; not and neg write, the others only read.
-    size = np.where(tests & (field > 1), 0, _IMMEDIATE[opcode])
-    write = x86.STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
+    size = np.where(tests & (field > 1), 0, x86.OPERAND_IMMEDIATE[opcode])
+    write = x86.STORES[opcode] | (x86.GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
     write |= (opcode == 0xFF) & (field <= 1)  # inc, dec
     wide = x86.STORES_0F[opcode] | ((opcode == 0xBA) & (field > 4))  # bts, btr, btc
     return [
-        (size, write, ~escaped | (size > _IMMEDIATE_0F[opcode])),
-        (_IMMEDIATE_0F[opcode], wide, escaped),
+        (size, write, ~escaped | (size > x86.OPERAND_IMMEDIATE_0F[opcode])),
+        (x86.OPERAND_IMMEDIATE_0F[opcode], wide, escaped),
         (size // 2, write, short & (size == 4)),
     ]
-
-
-_IMMEDIATE = np.zeros(256, np.int64)
-_IMMEDIATE[[0x80, 0x83, 0xC6, 0xC0, 0xC1, 0x6B, 0xF6]] = 1
-_IMMEDIATE[[0x81, 0xC7, 0x69, 0xF7]] = 4
-_IMMEDIATE_0F = np.zeros(256, np.int64)
-_IMMEDIATE_0F[[0xBA, 0xC6]] = 1
-_GROUP, _TESTS = x86.flags("80 81 83"), x86.flags("F6 F7")

@@ -1,8 +1,6 @@
-"""How many entries a zip's directory really holds, before anything reads it whole; and what inflates them.
-
-A zip says at its end how many entries it has and how long their list is. Readers differ in which they believe, and
-a list of millions costs minutes and gigabytes. This walks the list itself and stops at a limit.
-"""
+"""How many entries a zip's directory really holds, before anything reads it whole; and what inflates them. A zip says
+at its end how many entries it has and how long their list is. Readers differ in which they believe, and a list of
+millions costs minutes and gigabytes. This walks the list itself and stops at a limit."""
 
 import contextlib
 import functools
@@ -25,12 +23,8 @@ BYTES_PER_ENTRY = 512
 
 
 def check_count(stream: BinaryIO, what: str, limit: int) -> None:
-    """Refuse a zip with more than ``limit`` entries or with another number than it says.
-
-    What is no zip at all passes: its reader has better words for it.
-    """
-    place = _find_directory(stream)
-    if place is None:
+    """Refuse more than ``limit`` entries or another number than it says; what is no zip passes to its reader."""
+    if (place := _find_directory(stream)) is None:
         return
     start, size, claimed = place
     if size > limit * BYTES_PER_ENTRY:

@@ -12,10 +12,8 @@ ZstdError = zstd.ZstdError
 
 
 def read_zstd(stored: bytes, size: int, *, window_log: int = 27) -> bytes:
-    """At most ``size`` bytes of what was compressed; fewer where the stream ends or is damaged behind them.
-
-    A stream that gives nothing raises ``ZstdError``. Memory for a large window is touched only as far as is read.
-    """
+    """At most ``size`` bytes of what was compressed; fewer where the stream ends or is damaged behind them. A stream
+    that gives nothing raises ``ZstdError``. Memory for a large window is touched only as far as is read."""
     reader = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
     out, start = bytearray(), 0
     try:
@@ -36,9 +34,5 @@ def write_zstd(data: bytes, *, level: int, window_log: int | None = None) -> byt
     if window_log is None:
         return zstd.compress(data, level=level)
     far = zstd.CompressionParameter
-    options: dict[int, int] = {
-        far.compression_level: level,
-        far.window_log: window_log,
-        far.enable_long_distance_matching: 1,
-    }
-    return zstd.compress(data, options=options)
+    options: dict[int, int] = {far.compression_level: level, far.window_log: window_log}
+    return zstd.compress(data, options=options | {far.enable_long_distance_matching: 1})

@@ -207,7 +207,7 @@ class DeviceLibrary:
         pieces = [self._piece(unit.number, additions.get(unit.number, ())) for unit in self.units]
         with path.open("wb+") as out:
             if isinstance(self.headers, Pe):
-                move_image_section(self.headers, self._section, pieces, self._file, out)
+                move_image_section(self.headers, self._section, pieces, out)
             elif self.headers:
                 move_section(self.headers, self._section, pieces, out, self.align)
         try:

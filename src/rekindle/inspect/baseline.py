@@ -38,10 +38,7 @@ class Spread:
 
 
 def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None) -> Spread:
-    """``legacy`` are the functions with SSE in the older encoding; None for code that is not x86.
-
-    Nothing is said of very small libraries.
-    """
+    """``legacy``: functions with SSE of the older kind (None: other code). Nothing is said of very small libraries."""
     shares = window_shares(uses, size)
     if legacy is None:
         wide = frozenset(name for name, share in shares.items() if share >= MANY)

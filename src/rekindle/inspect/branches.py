@@ -1,8 +1,6 @@
-"""The roads through one function: is a call made on every one of them, or is it one of two that a test chooses?
-
-A function that tests a flag and then calls one of two others chooses between copies, wherever the flag came from (zstd
-hands it on as an argument). A call that no road avoids is made on every CPU.
-"""
+"""The roads through one function: is a call made on every one of them, or is it one of two that a test chooses? A
+function that tests a flag and then calls one of two others chooses between copies, wherever the flag came from (zstd
+hands it on as an argument). A call that no road avoids is made on every CPU."""
 
 import bisect
 import functools
@@ -22,8 +20,7 @@ _LEADS = np.isin(np.arange(256), (*_PREFIXES, 0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F
 
 
 class Roads:
-    """``at`` are the offsets of a function's instructions, ``branches`` those of its branches: what each is and where
-    it goes, as an offset too."""
+    """``at`` are the offsets of a function's instructions, ``branches`` what each branch is and where it goes."""
 
     def __init__(self, at: Ints, branches: dict[int, tuple[str, int]], start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -56,25 +53,18 @@ class Roads:
                 kind, aim = self._kind.get(offset, ("plain", 0))
                 if offset == place or (kind in ("call", "jump", "test") and aim == target):
                     break
-                if kind == "return" or (kind == "jump" and not self._inside(aim)):
+                if kind == "return" or (kind in ("jump", "test") and not self._inside(aim)):
                     return False
-                if kind == "jump":
-                    offset = aim - self.start
-                    continue
                 if kind == "test":
-                    if not self._inside(aim):
-                        return False
                     queue.append(aim - self.start)
-                offset = self._next[offset]
+                offset = aim - self.start if kind == "jump" else self._next[offset]
         return True
 
     @functools.cached_property
     def rivals(self) -> dict[int, set[int]]:
         """For what is called after a test: what is called instead on the other side of it."""
         out: dict[int, set[int]] = defaultdict(set)
-        for offset, (kind, aim) in self._kind.items():
-            if kind != "test":
-                continue
+        for offset, aim in ((offset, aim) for offset, (kind, aim) in self._kind.items() if kind == "test"):
             straight = self._first_call(self._next[offset])
             other = aim if not self._inside(aim) else self._first_call(aim - self.start)
             if straight is not None and other is not None and straight != other:
@@ -86,9 +76,8 @@ class Roads:
         """The first call on the straight road from here, before any further test."""
         for _ in range(4):
             place = bisect.bisect_left(self._branches, offset)
-            if place == len(self._branches) or self._branches[place] - offset > NEAR:
-                return None
-            kind, aim = self._kind[self._branches[place]]
+            near = self._branches[place : place + 1]
+            kind, aim = self._kind[near[0]] if near and near[0] - offset <= NEAR else ("return", 0)
             if kind in ("return", "test"):
                 return None
             if kind == "call" or not self._inside(aim):
@@ -102,13 +91,9 @@ def x86_roads(code: Bytes, at: Ints, start: int, end: int) -> Roads:
     following = np.append(at[1:], end - start)
     may = _LEADS[code[at]]
     may[MOST_INSTRUCTIONS:] = False
-    raw = code.tobytes()
-    branches = {}
-    for offset, behind in zip(at[may].tolist(), following[may].tolist(), strict=True):
-        branch = _read_branch(raw, offset, behind)
-        if branch is not None:
-            branches[offset] = branch
-    return Roads(at, branches, start, end)
+    raw, places = code.tobytes(), zip(at[may].tolist(), following[may].tolist(), strict=True)
+    branches = ((offset, _read_branch(raw, offset, behind)) for offset, behind in places)
+    return Roads(at, {offset: branch for offset, branch in branches if branch is not None}, start, end)
 
 
 def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
@@ -141,9 +126,7 @@ def _read_branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
     if head == 0x0F and raw[place + 1] & 0xF0 == 0x80:
         return "test", following + _read_signed(raw, place + 2, 4)
     # A jump through memory or a register may go anywhere: it ends what can be followed.
-    if head == 0xFF and raw[place + 1] >> 3 & 7 == 4:
-        return "return", 0
-    return None
+    return ("return", 0) if head == 0xFF and raw[place + 1] >> 3 & 7 == 4 else None
 
 
 def _read_signed(raw: bytes, at: int, size: int) -> int:

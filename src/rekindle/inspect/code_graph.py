@@ -1,9 +1,6 @@
-"""Who calls whom in one library, and through what: the part of the audit that tells guarded from unguarded.
-
-A *call* is a direct call or jump (also through a call stub). A function whose address is merely *taken* (by an
-instruction, a GOT slot or a table in data) may be chosen at run time, which is how dispatch works, so that is
-kept apart. Candidates from the scan are confirmed by decoding the caller before anyone relies on them.
-"""
+"""Who calls whom in one library, and through what: the part of the audit that tells guarded from unguarded. A *call* is
+direct (also through a call stub). A function whose address is *taken* (by an instruction, a GOT slot, a table) may be
+chosen at run time, as dispatch does. Candidates of the scan are confirmed by decoding the caller."""
 
 import bisect
 import functools
@@ -30,6 +27,7 @@ class CodeGraph:
         self.library = library
         self.functions = library.functions
         self._check = check_function
+        self._is_x86 = library.binary.machine == "x86_64"
         # Without symbols of local functions a pointer tells nothing of who may follow it.
         self.named = bool((self.functions.symbol >= 0).any()) and len(self.functions.files) > 0
         references = library.references
@@ -67,15 +65,12 @@ class CodeGraph:
         indirect = np.flatnonzero(number < 0)
         places, which = np.unique(target[indirect], return_inverse=True)
         behind = np.full(len(places), -1, np.int64)
-        for row, place in enumerate(places.tolist()):
-            slot = stubs.get(place)
-            if slot is None:
-                continue
+        for row, slot in enumerate(map(stubs.get, places.tolist())):
             if slot in imports:
                 if self._check.search(imports[slot]):
                     for asker in caller[indirect[which == row]].tolist():
                         self.import_askers[asker].append(imports[slot])
-            elif (value := self._pointer_in(slot)) is not None:
+            elif slot is not None and (value := self._pointer_in(slot)) is not None:
                 behind[row] = value
         number[indirect] = self.numbers(behind[which])
         real = (number >= 0) & (number != caller)
@@ -103,8 +98,7 @@ class CodeGraph:
     def _stub_of(self) -> dict[int, list[int]]:
         out: dict[int, list[int]] = defaultdict(list)
         for stub, slot in self.library.references.stubs.items():
-            value = self._pointer_in(slot)
-            if value is not None:
+            if (value := self._pointer_in(slot)) is not None:
                 out[value].append(stub)
         return out
 
@@ -130,11 +124,8 @@ class CodeGraph:
 
     @functools.cached_property
     def _asks_between(self) -> bool:
-        """Does code execute CPUID that belongs to no function we know? Assembly has often neither symbols nor unwind
-        tables (x264, x265, FFmpeg)."""
-        if self.library.binary.machine != "x86_64":
-            return False
-        for part in self.library.code:
+        """Is CPUID in code of no function we know? Assembly often has no symbols and no unwind tables (x264)."""
+        for part in self.library.code if self._is_x86 else ():
             low, high = np.searchsorted(self.functions.start, [part.address, part.address + part.size])
             ends = np.append(part.address, np.maximum.accumulate(self.functions.end[low:high]))
             starts = np.append(self.functions.start[low:high], part.address + part.size)
@@ -147,11 +138,12 @@ class CodeGraph:
 
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def callers(self, number: int) -> tuple[int, ...]:
+        """Who calls it or takes its address, confirmed by decoding."""
         return tuple(caller for caller in self._by_callee.of(number) if self.calls(caller, number))
 
     def calls(self, caller: int, number: int) -> bool:
-        machine = self.library.binary.machine
-        return machine != "x86_64" or int(self.functions.start[number]) in self._facts(caller)[0]
+        """Does the caller, once decoded, really lead there? Of x86-64 alone bytes may only look like a call."""
+        return not self._is_x86 or int(self.functions.start[number]) in self._facts(caller)[0]
 
     def _resolve(self, target: int) -> int:
         slot = self.library.references.stubs.get(target)
@@ -164,9 +156,8 @@ class CodeGraph:
         if number in self.asking or number in self.state_readers or self.import_askers.get(number):
             return True
         callees = self._by_caller.of(number)
-        if any(callee in self.asking or self._check.search(self.functions.name(callee)) for callee in callees):
-            return True
-        if self._reads_what_askers_wrote(number):
+        asks = (callee in self.asking or self._check.search(self.functions.name(callee)) for callee in callees)
+        if any(asks) or self._reads_what_askers_wrote(number):
             return True
         size = self.functions.end - self.functions.start
         small = (callee for callee in callees if size[callee] <= SMALL)
@@ -174,7 +165,7 @@ class CodeGraph:
 
     def _reads_what_askers_wrote(self, number: int) -> bool:
         """For libraries without symbols: there the variables have no names to know them by."""
-        if self.named or self.library.binary.machine != "x86_64" or not self.asking:
+        if self.named or not self._is_x86 or not self.asking:
             return False
         for address in self._facts(number)[1]:
             place = bisect.bisect_right(self._asked_variables, address) - 1
@@ -202,7 +193,7 @@ class CodeGraph:
         return [(s.address, s.address + s.size) for s in binary.sections if s.flags & SHF_WRITE]
 
     def _really_asks(self, number: int) -> bool:
-        if self.library.binary.machine != "x86_64":
+        if not self._is_x86:
             return True
         code, at = self.decoded(number)
         pair = code[at].astype(np.int64) << 16 | code[at + 1].astype(np.int64) << 8 | code[at + 2]
@@ -226,11 +217,11 @@ class CodeGraph:
         return out
 
     def raw(self, number: int) -> Bytes:
+        """A function's bytes."""
         start, end = int(self.functions.start[number]), int(self.functions.end[number])
         part = next(p for p in self.library.code if p.address <= start < p.address + p.size)
-        return np.frombuffer(
-            self.library.binary.view.data, np.uint8, count=end - start, offset=part.offset + start - part.address
-        )
+        offset = part.offset + start - part.address
+        return np.frombuffer(self.library.binary.view.data, np.uint8, count=end - start, offset=offset)
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019
     def _facts(self, number: int) -> tuple[frozenset[int], frozenset[int]]:

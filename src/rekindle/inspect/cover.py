@@ -1,7 +1,5 @@
-"""On which cards does each library's GPU code run? Counted by the real rule, container by container.
-
-Specialised kernels (for one chip beside general ones) are left out: nobody misses them on another card.
-"""
+"""On which cards does each library's GPU code run? Counted by the real rule, container by container. Specialised
+kernels (for one chip beside general ones) are left out: nobody misses them on another card."""
 
 import functools
 import re
@@ -34,14 +32,11 @@ class Cover(NamedTuple):
 
 def cards_of(report: WheelReport) -> list[Sm | Gfx]:
     """The architectures worth a column: those of any library, without code for one chip only (``sm_90a``)."""
-    cards: dict[Sm | Gfx, None] = {}
-    for library in report.gpu.libraries:
-        cards |= {sm: None for arch in library.sass if not (sm := parse_sm(arch)).suffix}
-        # A switch of the card (xnack+) is no other card.
-        codes = [parse_gfx_code(arch.split(":")[0]) for arch in library.gfx]
-        cards |= {code: None for code in codes if code.name.startswith("gfx") and not code.generic}
-    nvidia = sorted(card for card in cards if isinstance(card, Sm))
-    return [*nvidia, *sorted(card for card in cards if isinstance(card, Gfx))]
+    nvidia = {parse_sm(arch) for library in report.gpu.libraries for arch in library.sass}
+    # A switch of the card (xnack+) is no other card.
+    amd = {parse_gfx_code(arch.split(":")[0]) for library in report.gpu.libraries for arch in library.gfx}
+    chips = (code for code in amd if code.name.startswith("gfx") and not code.generic)
+    return [*sorted(sm for sm in nvidia if not sm.suffix), *sorted(chips)]
 
 
 def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover | None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import posixpath
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
+from rekindle.model.toml import read_beside
 from rekindle.model.wheel import CodeEvidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
-    from rekindle.inspect.isa_exposure import ExposedCode, Exposure, ForeignCall, Offer
+    from rekindle.inspect.isa_exposure import Exposure, ForeignCall, Offer
 
 # For each combination of instruction sets: a frequent combination must not hide the others.
 MOST_EVIDENCE = 40
@@ -23,6 +25,7 @@ ONE_PART = "a part of the wheel that one library alone uses"
 MOST_OF_A_PART = 0.25
 # C++'s own library, of which every library brings pieces.
 _STANDARD = ("_ZSt", "_ZNSt", "_ZNKSt", "_ZTI", "_ZTS", "_ZTV")
+_ITANIUM = re.compile(r"_Z(N?)K?(St)?(.*)", re.DOTALL)
 _PIECE = re.compile(r"L?(\d+)")
 # ?FindMinMax@fbgemm@@YAX…: innermost name first; ??0 is a constructor; ?$Name@… a template, of which the name is kept.
 _MICROSOFT = re.compile(r"\?(\?0)?(\w+(?:@\w+)*)(?:@@|@\?\$(\w+)@)")
@@ -30,12 +33,6 @@ _SUFFIX = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|reso
 _COPY = re.compile(
     r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|aes_?ni|p?clmul(?:qdq)?|sha_?ni|bmi2|haswell|skylake\w*?|x86_64_v[234])(?=[._-])"
 )
-_JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
-_NAMELESS = (
-    "without symbols, what is reached only through pointers counts as chosen at run time if its library asks the CPU"
-)
-_UNTOLD = "whether an old CPU meets some of this code cannot be told from the file: 'rekindle verify --cpu' proves it"
-_TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, where the operand is not zero"
 
 
 @dataclass
@@ -97,7 +94,8 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     doubt = beyond(untold, level, machine) if machine else frozenset()
     doubtful = [row for row in lists["untold"] if doubt.intersection(row.isa)]
     nameless = any(not survey.exposure.named for survey in surveys)
-    notes = {_JIT: True, _TZCNT: machine != "aarch64", _NAMELESS: nameless, _UNTOLD: bool(doubt)}
+    notes = {"jit": True, "tzcnt": machine != "aarch64", "nameless": nameless, "untold": bool(doubt)}
+    texts = read_beside(__file__, "guards.toml", dict[str, Any])["notes"]
     dispatched = sum((survey.exposure.dispatched for survey in surveys), Counter[str]())
     guards = sum((survey.exposure.guards for survey in surveys), Counter[str]())
     return WheelCpu(
@@ -114,7 +112,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         at_least=level,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.exposure.functions for survey in surveys),
-        notes=tuple(note for note, holds in notes.items() if holds),
+        notes=tuple(texts[name] for name, holds in notes.items() if holds),
         at_load=tuple(sorted(early)),
     )
 
@@ -122,28 +120,26 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
 def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[CodeEvidence]:
     """The functions of one kind, as a person reads them."""
     for survey in surveys:
-        for exposed in getattr(survey.exposure, kind):
-            why = exposed.why
-            for name in exposed.chain:
+        for row in getattr(survey.exposure, kind):
+            why, callers = row.why, tuple(map(readable, row.chain[:4]))
+            for name in row.chain:
                 why = why.replace(name, readable(name))
-            name, callers = readable(exposed.name), tuple(map(readable, exposed.chain[:4]))
-            file, at = survey.file + (f" ({exposed.file})" if exposed.file else ""), f"{exposed.address:#x}"
-            yield CodeEvidence(function=name, file=file, isa=exposed.isa, why=why, address=at, callers=callers)
+            file, at = survey.file + (f" ({row.file})" if row.file else ""), f"{row.address:#x}"
+            name = readable(row.name)
+            yield CodeEvidence(function=name, file=file, isa=row.isa, why=why, address=at, callers=callers)
 
 
 def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
     """``fuzz_cpp_avx2.so`` beside ``fuzz_cpp.so``, ``_raw_aesni.so`` beside ``_cpuid_c.so``: a whole library that is
     loaded by name on CPUs that have it. Where nothing else in the wheel asks, who loads it cannot be told."""
-    names = {survey.file.rsplit("/", 1)[-1] for survey in surveys}
-    marked = {survey.file: _COPY.search(survey.file.rsplit("/", 1)[-1]) for survey in surveys}
-    has_asker = any(survey.exposure.asks for survey in surveys if marked[survey.file] is None)
-    for survey in surveys:
-        base, match = survey.file.rsplit("/", 1)[-1], marked[survey.file]
-        exposure = survey.exposure
-        if match is None:
+    named = [(posixpath.basename(survey.file), survey.exposure) for survey in surveys]
+    names = {base for base, _ in named}
+    has_asker = any(exposure.asks for base, exposure in named if not _COPY.search(base))
+    for base, exposure in named:
+        if (match := _COPY.search(base)) is None:
             continue
         if has_asker or base[: match.start()] + base[match.end() :] in names:
-            _set_aside(exposure, lambda _: False, "a copy of a library for newer CPUs, chosen by name")
+            _set_aside(exposure, "a copy of a library for newer CPUs, chosen by name")
         else:
             exposure.untold += exposure.unconditional
             exposure.unconditional = []
@@ -153,26 +149,22 @@ def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
     """A library that another library of the wheel needs is entered through the functions that the other imports. What
     only further exported functions lead to is not called in this wheel (libsodium's AES, beside pyzmq)."""
     for survey in surveys:
-        users = [other for other in surveys if survey.soname and survey.soname in other.needed]
-        if not users:
-            continue
-        imported = frozenset[str]().union(*(user.imports for user in users))
-
-        def is_called(exposed: ExposedCode, imported: frozenset[str] = imported) -> bool:
-            return exposed.entries is None or bool(exposed.entries & imported)
-
-        _set_aside(survey.exposure, is_called, "exported, but nothing in the wheel calls it")
+        if users := [other for other in surveys if survey.soname and survey.soname in other.needed]:
+            imported = frozenset[str]().union(*(user.imports for user in users))
+            _set_aside(survey.exposure, "exported, but nothing in the wheel calls it", imported)
 
 
-def _set_aside(exposure: Exposure, is_met: Callable[[ExposedCode], bool], guard: str) -> None:
-    """What is not met counts as dispatched."""
+def _set_aside(exposure: Exposure, guard: str, called: frozenset[str] | None = None) -> None:
+    """What is entered by none of the ``called`` functions alone (None: nothing is entered) counts as dispatched."""
     for kind in ("unconditional", "untold"):
-        rows = getattr(exposure, kind)
-        setattr(exposure, kind, [exposed for exposed in rows if is_met(exposed)])
-        for exposed in rows:
-            if not is_met(exposed):
-                exposure.dispatched.update(exposed.isa)
+        kept = []
+        for row in getattr(exposure, kind):
+            if called is not None and (row.entries is None or row.entries & called):
+                kept.append(row)
+            else:
+                exposure.dispatched.update(row.isa)
                 exposure.guards[guard] += 1
+        setattr(exposure, kind, kept)
 
 
 def _set_aside_parts(surveys: Sequence[CpuSurvey]) -> None:
@@ -212,11 +204,9 @@ def _count_uses(evidence: Sequence[CodeEvidence]) -> tuple[IsaUse, ...]:
 
 
 def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
-    """Move functions that another library reaches from *dispatched* to where they belong.
-
-    ``fbgemm.dll`` offers ``FindMinMax`` with AVX2 inside and leaves the asking to its callers, which are in
-    ``torch_cpu.dll``. Each library's audit keeps its end of such calls; here they meet.
-    """
+    """Move functions that another library reaches from *dispatched* to where they belong. ``fbgemm.dll`` offers
+    ``FindMinMax`` with AVX2 inside and leaves the asking to its callers, which are in ``torch_cpu.dll``. Each library's
+    audit keeps its end of such calls; here they meet."""
     foreign_calls: dict[str, list[tuple[str, ForeignCall]]] = {}
     for survey in surveys:
         for call in survey.exposure.foreign_calls:
@@ -236,11 +226,9 @@ def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
             exposure.dispatched.subtract(exposed.isa)
             if exposed.guard:
                 exposure.guards[exposed.guard] -= 1
-            where = file.rsplit("/", 1)[-1]
-            rest = ", which asks nothing of the CPU"
-            if not call.certain:
-                rest = "; whether the CPU is asked on the way there cannot be told"
-            why = f"called by {call.chain[0]} in {where}{rest}"
+            untold = "; whether the CPU is asked on the way there cannot be told"
+            rest = ", which asks nothing of the CPU" if call.certain else untold
+            why = f"called by {call.chain[0]} in {posixpath.basename(file)}{rest}"
             reached = replace(exposed, chain=(*exposed.chain, *call.chain), why=why)
             certain = call.certain and not offer.named and not exposed.chain
             (exposure.unconditional if certain else exposure.suspects).append(reached)
@@ -252,14 +240,9 @@ def readable(symbol: str) -> str:
         names = [microsoft[3] + "<…>"] if microsoft[3] else []
         names += reversed(microsoft[2].split("@"))
         return "::".join([*names, names[-1]] if microsoft[1] else names)
-    text = _SUFFIX.sub("", symbol)
-    match = re.match(r"_Z(N?)(K?)", text)
-    if match is None:
+    if (match := _ITANIUM.match(_SUFFIX.sub("", symbol))) is None:
         return symbol
-    tail, pieces = text[match.end() :], []
-    if tail.startswith("St"):
-        pieces.append("std")
-        tail = tail[2:]
+    pieces, tail = ["std"] if match[2] else [], match[3]
     while piece := _PIECE.match(tail):
         size = int(piece[1])
         name, tail = tail[piece.end() : piece.end() + size], tail[piece.end() + size :]
@@ -270,8 +253,6 @@ def readable(symbol: str) -> str:
             break
     if not pieces:
         return symbol
-    if tail[:2] in ("C1", "C2"):
-        pieces.append(pieces[-1])
-    elif tail[:2] in ("D0", "D1", "D2"):
-        pieces.append("~" + pieces[-1])
+    if tail[:2] in ("C1", "C2", "D0", "D1", "D2"):
+        pieces.append(("~" if tail[0] == "D" else "") + pieces[-1])
     return "::".join(pieces) + ("<…>" if tail.startswith("I") else "")

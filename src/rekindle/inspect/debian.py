@@ -1,9 +1,7 @@
-"""The Debian packages of the libraries that wheels need and do not bring: ``python -m rekindle.inspect.debian``.
-
-Run where the wheels were built (an exported Dockerfile carries it there, so it needs nothing but Python's own library
-and the files beside it). Into a folder go ``packages.txt``, one name a line; ``libraries.txt``, what the loader must
-find later, and where it was; ``libraries/``, copies of what belongs to no package. One that is nowhere is an error.
-"""
+"""The Debian packages of the libraries that wheels need and do not bring: ``python -m rekindle.inspect.debian``. Run
+where the wheels were built (an exported Dockerfile carries it there, so it needs nothing but Python's own library and
+the files beside it). Into a folder go ``packages.txt``, one name a line; ``libraries.txt``, what the loader must find
+later, and where it was; ``libraries/``, copies of what belongs to no package. One that is nowhere is an error."""
 
 from __future__ import annotations
 
@@ -97,12 +95,9 @@ def package_of(path: Path) -> str | None:
 
 def ask(wheels: Sequence[Path]) -> OutsideLibraries:
     """Raises LookupError where a library is nowhere on this system."""
-    libraries: list[Linked] = []
-    requires: list[str] = []
-    for wheel in wheels:
-        read, required = read_wheel(wheel)
-        libraries += read
-        requires += required
+    read = [read_wheel(wheel) for wheel in wheels]
+    libraries = [library for brought, _ in read for library in brought]
+    requires = [line for _, required in read for line in required]
     listed = listed_libraries()
     packages: set[str] = set()
     paths: dict[str, Path] = {}
@@ -117,16 +112,13 @@ def ask(wheels: Sequence[Path]) -> OutsideLibraries:
                 continue
             users = [library for library in libraries if name in library.needed]
             places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *(at for user in users for at in user.rpath)]
-            path = find_library(name, users[0].machine, places, listed)
-            if path is None:
+            if (path := find_library(name, users[0].machine, places, listed)) is None:
                 missing[name] = needs.users[name]
-                continue
-            paths[name] = path
-            package = package_of(path)
-            if package:
+            elif package := package_of(path):
+                paths[name] = path
                 packages.add(package)
             else:
-                loose[name] = path
+                paths[name] = loose[name] = path
         read_names = {library.base for library in libraries}
         strays = [(name, path) for name, path in loose.items() if name not in read_names]
         waiting = [library for name, path in strays for library in read_library(path, name)]
@@ -143,11 +135,9 @@ def main(arguments: Sequence[str]) -> int:
     folder, wheels = Path(arguments[0]), [Path(name) for name in arguments[1:]]
     try:
         answer = ask(wheels)
-    except LookupError as error:
-        sys.stderr.write(f"the wheel needs what is not on this system: {error}\n")
-        return 1
-    except (Malformed, OSError, zipfile.BadZipFile) as error:
-        sys.stderr.write(f"{error}\n")
+    except (LookupError, Malformed, OSError, zipfile.BadZipFile) as error:
+        lack = "the wheel needs what is not on this system: " if isinstance(error, LookupError) else ""
+        sys.stderr.write(f"{lack}{error}\n")
         return 1
     (folder / "libraries").mkdir(parents=True, exist_ok=True)
     (folder / "packages.txt").write_text("".join(f"{name}\n" for name in answer.packages))

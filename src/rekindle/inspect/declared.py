@@ -74,30 +74,21 @@ def _read_version_file(declared: Declared, raw: bytes | None) -> None:
     """``torch/version.py`` knows the local version (+cu124) that the file name of published wheels lacks."""
     values: dict[str, Any] = {}
     for line in (raw or b"").decode("utf-8", "replace").splitlines():
-        match = re.match(r"\s*(__version__|cuda|hip|rocm)\s*(?::[^=]*)?=\s*(.+?)\s*$", line)
-        if match:
-            try:
+        if match := re.match(r"\s*(__version__|cuda|hip|rocm)\s*(?::[^=]*)?=\s*(.+?)\s*$", line):
+            with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
                 values[match[1]] = ast.literal_eval(match[2])
-            except (ValueError, SyntaxError, MemoryError, RecursionError):
-                continue
-    version = values.get("__version__")
-    named = declared.version or ""
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    version, named = texts.get("__version__", ""), declared.version or ""
     # A local part in the metadata (+cu124.sm120) says more than the package does of itself.
-    if isinstance(version, str) and "+" not in named and version.split("+")[0] == (named or version).split("+")[0]:
+    if "__version__" in texts and "+" not in named and version.split("+")[0] == (named or version).split("+")[0]:
         declared.version = version
-    if isinstance(values.get("cuda"), str):
-        declared.cuda = values["cuda"]
-    for key in ("hip", "rocm"):
-        if isinstance(values.get(key), str):
-            declared.rocm = values[key]
+    declared.cuda = texts.get("cuda", declared.cuda)
+    declared.rocm = texts.get("rocm", texts.get("hip", declared.rocm))
 
 
 def find_arch_list(data: Any) -> tuple[GpuTarget, ...]:
-    """The compiled-in list in a library's bytes.
-
-    The longest wins, since single names occur in messages; a single name counts only if it is the only one
-    (a build for one card).
-    """
+    """The compiled-in list in a library's bytes. The longest wins, since single names occur in messages; a single name
+    counts only if it is the only one (a build for one card)."""
     lists: set[tuple[GpuTarget, ...]] = set()
     for start in range(0, len(data), _WINDOW):
         lists |= arch_lists_in(bytes(data[start : start + _WINDOW + 512]))

@@ -1,19 +1,19 @@
 """The GPU code of one library: containers, their targets, and the sums a person wants to see. And what lies in a wheel
-as files of its own: images (``.cubin``, ``.ptx``) for others to load, and ROCm's kernel files.
-
-Names of a few kernels tell who is inside a container: "32 containers without your card" becomes "MAGMA". That costs one
-small decompression per distinct set of architectures, and gives nothing rather than an error.
-"""
+as files of its own: images (``.cubin``, ``.ptx``) for others to load, and ROCm's kernel files. Names of a few kernels
+tell who is inside a container: "32 containers without your card" becomes "MAGMA". That costs one small decompression
+per distinct set of architectures, and gives nothing rather than an error."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from rekindle.formats import fatbin, offload
 from rekindle.formats.cubin import cubin_arch
 from rekindle.formats.elf import Elf
 from rekindle.formats.fatbin import Container, Entry
+from rekindle.formats.offload import Bundle
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import Malformed, release
 from rekindle.inspect.packages import kernel_owner, rocm_libraries
@@ -46,24 +46,26 @@ class GpuTarget:
 
     @property
     def name(self) -> str:
-        if not isinstance(self.arch, Sm):
-            return str(self.arch)
-        return {"ptx": self.arch.compute, "lto": self.arch.lto}.get(self.kind, str(self.arch))
+        """As people write it: ``sm_90a``, ``compute_70``, ``gfx90a:xnack+``."""
+        made_later = {"ptx": self.arch.compute, "lto": self.arch.lto} if isinstance(self.arch, Sm) else {}
+        return made_later.get(self.kind, str(self.arch))
 
     @property
     def order(self) -> tuple[int, GpuArch]:
+        """Its place among others."""
         return ("sass", "ptx", "lto", "gfx").index(self.kind), self.arch
 
 
 ArchKey = frozenset[GpuTarget]
+# (kind, number, suffix) of an entry.
+_Key = tuple[str, int, str]
 
 
 @dataclass
 class GpuSurvey:
     """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets: those with
     kernels, and what was linked from relocatable parts instead of the parts. ``entries`` counts every image, as
-    NVIDIA's tools do; ``vendor`` marks a whole library of NVIDIA's or AMD's that came along, whose kernels are never
-    the wheel's own."""
+    NVIDIA's tools do; ``vendor`` marks a library of NVIDIA's or AMD's, whose kernels are never the wheel's own."""
 
     file: str
     vendor: bool = False
@@ -78,54 +80,48 @@ class GpuSurvey:
 
     @property
     def has_code(self) -> bool:
+        """Is there anything for a GPU in it?"""
         return bool(self.sets or self.sycl)
 
-    def targets(self, kind: str) -> list[GpuTarget]:
-        return [target for target in self.entries if target.kind == kind]
+    def add(self, target: GpuTarget, size: int) -> None:
+        """One image more."""
+        self.entries[target] += 1
+        self.bytes[target] += size
 
 
 def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
     """Walk every GPU section of a library by its headers, and look into a few images for their owners."""
-    survey, parts = GpuSurvey(file), GpuSurvey(file)
-    spans = []
+    survey, parts, spans, data = GpuSurvey(file), GpuSurvey(file), [], binary.view.data
     for section in binary.sections:
         if isinstance(binary, Pe) and section.name == offload.SYCL_CUT:
-            survey.sycl.update(offload.sycl_targets(binary.view.data))
-            continue
-        if section.name not in (*fatbin.SECTIONS, *offload.SECTIONS) and not section.name.startswith(offload.SYCL):
-            continue
-        offset, size = binary.content(section)  # type: ignore[arg-type]
-        if section.name.startswith(offload.SYCL):
-            count = offload.count_modules(binary.view.data, offset, size)
+            survey.sycl.update(offload.sycl_targets(data))
+        elif section.name.startswith(offload.SYCL):
+            count = offload.count_modules(data, *binary.content(section))  # type: ignore[arg-type]
             survey.sycl[section.name.removeprefix(offload.SYCL) or "unknown"] += count
-            continue
-        spans.append((offset, size))
-        if section.name in fatbin.SECTIONS:
-            kind = parts if section.name in fatbin.RELOCATABLE else survey
-            _walk_fatbin(kind, binary, fatbin.read_containers(binary.view.data, offset, size, survey.file), offset)
-        else:
-            _walk_offload(survey, binary, offset, size)
-    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, spans), 0)
+        elif section.name in (*fatbin.SECTIONS, *offload.SECTIONS):
+            spans.append(span := binary.content(section))  # type: ignore[arg-type]
+            if section.name in fatbin.SECTIONS:
+                kind = parts if section.name in fatbin.RELOCATABLE else survey
+                _walk_fatbin(kind, data, fatbin.read_containers(data, *span, file), span[0])
+            else:
+                _walk_offload(survey, offload.read_bundles(data, *span, file))
+    _walk_fatbin(survey, data, fatbin.stray_containers(data, spans), 0)
     _add_parts(survey, parts)
     if survey.sycl:
-        survey.ahead = offload.ahead_of_time(binary.view.data)
+        survey.ahead = offload.ahead_of_time(data)
     return survey
 
 
 def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
     """Relocatable parts (``nvcc -rdc``) are loaded as the image that was linked from them, which has their machine
     code; where that lacks a card, the driver compiles and links the PTX of the parts. Without any such image the parts
-    are all there is.
-
-    https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#jit-linking
-    """
+    are all there is. https://docs.nvidia.com/cuda/cuda-compiler-driver-nvcc/#jit-linking"""
     for name in ("entries", "bytes", "compression", "odd"):
         getattr(survey, name).update(getattr(parts, name))
     late: dict[ArchKey, list[ArchKey]] = defaultdict(list)
     for key in parts.sets:
         late[frozenset(target for target in key if target.kind == "sass")].append(key)
-    linked = [key for key in survey.sets if key in late]
-    if not linked:
+    if not (linked := [key for key in survey.sets if key in late]):
         survey.sets.update(parts.sets)
         survey.owners |= parts.owners
     for key in linked:
@@ -135,55 +131,45 @@ def _add_parts(survey: GpuSurvey, parts: GpuSurvey) -> None:
             survey.owners.setdefault(whole, []).extend(survey.owners.pop(key, []))
 
 
-def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int) -> None:
-    read_to = offset
+def _walk_fatbin(survey: GpuSurvey, data: Any, containers: Iterable[Container], read_to: int) -> None:
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
-    counts: Counter[tuple[str, int, str]] = Counter()
-    sizes: Counter[tuple[str, int, str]] = Counter()
-    sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
-    owners: dict[frozenset[tuple[str, int, str]], list[tuple[str, ...]]] = defaultdict(list)
+    sizes: dict[_Key, list[int]] = defaultdict(list)
+    sets: Counter[frozenset[_Key]] = Counter()
+    owners: dict[frozenset[_Key], list[tuple[str, ...]]] = defaultdict(list)
+    kinds = frozenset(fatbin.KINDS.values())
     for container in containers:
         if container.offset - read_to > RELEASE_EVERY:
-            release(binary.view.data, read_to, container.offset - read_to)
+            release(data, read_to, container.offset - read_to)
             read_to = container.offset
-        keys = set()
-        for entry in container.entries:
-            if entry.kind not in fatbin.KINDS.values():
-                survey.odd[entry.kind] += 1
-                continue
-            key = entry[:3]
-            keys.add(key)
-            counts[key] += 1
-            sizes[key] += entry.size
+        known = [entry for entry in container.entries if entry.kind in kinds]
+        survey.odd.update(entry.kind for entry in container.entries if entry.kind not in kinds)
+        for entry in known:
+            sizes[entry[:3]].append(entry.size)
             survey.compression[entry.compression] += 1
-        if keys and not _is_empty(binary.view.data, container):
-            together = frozenset(keys)
+        if known and not _is_empty(data, container):
+            together = frozenset(entry[:3] for entry in known)
             sets[together] += 1
             if len(owners[together]) < SAMPLES:
-                owners[together].append(owners_of(binary.view.data, container))
-    targets = {key: GpuTarget(key[0], Sm.from_number(key[1], key[2])) for key in counts}
-    survey.entries.update({targets[key]: count for key, count in counts.items()})
-    survey.bytes.update({targets[key]: size for key, size in sizes.items()})
+                owners[together].append(owners_of(data, container))
+    targets = {key: GpuTarget(key[0], Sm.from_number(*key[1:])) for key in sizes}
+    survey.entries.update({targets[key]: len(each) for key, each in sizes.items()})
+    survey.bytes.update({targets[key]: sum(each) for key, each in sizes.items()})
     for together, count in sets.items():
         name = frozenset(targets[key] for key in together)
         survey.sets[name] += count
         survey.owners.setdefault(name, []).extend(owners[together])
 
 
-def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
-    for bundle in offload.read_bundles(binary.view.data, offset, size, survey.file):
+def _walk_offload(survey: GpuSurvey, bundles: Iterable[Bundle]) -> None:
+    for bundle in bundles:
         targets = set()
         for code in bundle.objects:
-            if code.target is None:
-                continue
             try:
-                target = GpuTarget("gfx", parse_gfx_code(code.target))
+                if code.target is not None:
+                    targets.add(target := GpuTarget("gfx", parse_gfx_code(code.target)))
+                    survey.add(target, code.size)
             except ValueError:
-                survey.odd[code.target] += 1
-                continue
-            targets.add(target)
-            survey.entries[target] += 1
-            survey.bytes[target] += code.size
+                survey.odd[str(code.target)] += 1
         survey.compression[bundle.form] += 1
         if targets:
             survey.sets[frozenset(targets)] += 1
@@ -196,25 +182,19 @@ def survey_images(source: Source) -> list[GpuSurvey]:
     for name, head in source.heads(sorted(named), IMAGE_HEAD) if named else ():
         place = f"{name.split('/', 1)[0]}/*.{named[name]}"
         survey = surveys.setdefault(place, GpuSurvey(place))
-        arch = cubin_arch(head) if named[name] == "cubin" else None
-        target = GpuTarget("sass", arch) if arch else None
-        if named[name] == "ptx" and (mark := _PTX_TARGET.search(head)):
-            target = GpuTarget("ptx", parse_sm(mark[1].decode()))
-        if target is None:
+        mark, kind = _PTX_TARGET.search(head), "ptx" if named[name] == "ptx" else "sass"
+        ptx = parse_sm(mark[1].decode()) if mark else None
+        if arch := ptx if kind == "ptx" else cubin_arch(head):
+            survey.add(target := GpuTarget(kind, arch), source.files[name])
+            survey.sets[frozenset({target})] += 1
+        else:
             survey.odd["not understood"] += 1
-            continue
-        survey.entries[target] += 1
-        survey.bytes[target] += source.files[name]
-        survey.sets[frozenset({target})] += 1
     return [survey for _, survey in sorted(surveys.items()) if survey.entries]
 
 
 def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
-    """For which AMD targets rocBLAS, hipBLASLt and MIOpen bring kernel files of their own.
-
-    A wheel may carry gfx906 code in its own libraries and still fail at the first matrix product, because the kernel
-    files of rocBLAS for it are missing.
-    """
+    """For which AMD targets rocBLAS, hipBLASLt and MIOpen bring kernel files: a wheel with gfx906 code of its own fails
+    at the first matrix product where rocBLAS has no files for it."""
     files: dict[str, list[str]] = defaultdict(list)
     for lower in map(str.lower, names):
         for library in rocm_libraries(lower) if _ROCM_FILE.search(lower) else ():
@@ -234,8 +214,7 @@ _KERNEL = re.compile(rb"\.text\.([A-Za-z_][\w.$]*)")
 
 def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
     """The libraries whose kernels a container holds; empty where nothing could be read."""
-    images = [entry for entry in container.entries if entry.kind == "sass"]
-    if not images:
+    if not (images := [entry for entry in container.entries if entry.kind == "sass"]):
         return ()
     owners = map(kernel_owner, kernel_names(data, min(images, key=lambda entry: entry.size)))
     return tuple(owner for owner, _ in Counter(filter(None, owners)).most_common(2))

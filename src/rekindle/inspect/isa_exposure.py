@@ -98,8 +98,7 @@ class _Classifier:
         self.graph = CodeGraph(library, guards.check_function)
         self.uses = _isa_uses(library)
         self.out = Exposure(functions=len(self.functions), named=self.graph.named, asks=self.graph.asks_at_all)
-        # Where source files are named for the copies they hold (torch), names tell more; of PE code the pointers are
-        # not read.
+        # Where files are named for the copies they hold (torch), names tell more; of PE code the pointers are not read.
         self.routes: RoutesByNames | RoutesByCalls
         if isinstance(library.binary, Pe) or library.marked:
             self.routes = RoutesByNames(self.graph, self.uses, self.guard_of, guards)
@@ -113,32 +112,28 @@ class _Classifier:
             if not isa or used.keys() == {"lse", "exclusive"}:
                 continue
             guard = self.guard_of(number)
-            if guard is None or set(isa) <= guard.needs:
-                self._add_plain(number, isa, used)
-            else:
+            if guard is not None and not set(isa) <= guard.needs:
                 self._add_copy(number, isa, used, guard)
+                continue
+            # No copy by its name: how outside code gets there decides.
+            judgement = self.routes.judge(number, isa)
+            if not judgement.sure and not judgement.untold:
+                self._add_dispatched(isa, "reached through guarded code or a pointer only")
+            for names, kind in ((judgement.sure, self.out.unconditional), (judgement.untold, self.out.untold)):
+                if names:
+                    self._add_exposed(number, names, used, judgement, kind)
         self.out.foreign_calls = self._foreign_calls()
         return self.out
-
-    def _add_plain(self, number: int, isa: tuple[str, ...], used: Mapping[str, int]) -> None:
-        """A function that is no copy by its name: how outside code gets there decides."""
-        judgement = self.routes.judge(number, isa)
-        if not judgement.sure and not judgement.untold:
-            self._add_dispatched(isa, "reached through guarded code or a pointer only")
-        for names, kind in ((judgement.sure, self.out.unconditional), (judgement.untold, self.out.untold)):
-            if names:
-                self._add_exposed(number, names, used, judgement, kind)
 
     def _add_copy(self, number: int, isa: tuple[str, ...], used: Mapping[str, int], guard: Guard) -> None:
         """A copy for newer CPUs by its name, or that of its file or library: does anything call it without asking?"""
         judgement, certain = None, True
-        if guard.trust != "whole":
-            if number in self.graph.started:
-                judgement = Judgement(isa, why="runs when the library is loaded", guard=guard.title)
-            elif (route := self.routes.route_to_caller(number)) is not None:
-                why = f"called by {route.names[0]}, which asks nothing of the CPU"
-                judgement = Judgement(isa, chain=route.names, why=why, guard=guard.title)
-                certain = guard.id != "named" and self.guard_of(route.caller) is None
+        if guard.trust != "whole" and number in self.graph.started:
+            judgement = Judgement(isa, why="runs when the library is loaded", guard=guard.title)
+        elif guard.trust != "whole" and (route := self.routes.route_to_caller(number)) is not None:
+            why = f"called by {route.names[0]}, which asks nothing of the CPU"
+            judgement = Judgement(isa, chain=route.names, why=why, guard=guard.title)
+            certain = guard.id != "named" and self.guard_of(route.caller) is None
         # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
         if judgement is not None and not self.graph.checks(number):
             self._add_exposed(number, isa, used, judgement, self.out.unconditional if certain else self.out.suspects)
@@ -160,34 +155,31 @@ class _Classifier:
         at_load = bool(crashing) and kind is self.out.unconditional and self.routes.runs_at_load(number, places)
         what = (number, self.functions.name(number), self.functions.file(number), min(used.values()), crashing or isa)
         how = (judgement.chain, judgement.why, judgement.guard, judgement.entries)
-        exposed = ExposedCode(*what, *how, at_load=at_load)
-        (kind if crashing else self.out.silent).append(exposed)
+        (kind if crashing else self.out.silent).append(ExposedCode(*what, *how, at_load=at_load))
 
     def _offers(self, number: int, isa: tuple[str, ...], address: int, guard: Guard) -> list[Offer]:
         """The exported functions that lead here without asking the CPU: who calls those decides."""
         if not self.routes.offers or self.graph.checks(number):
             return []
         out = []
-        closed = self.routes.is_closed
+        closed, name, file = self.routes.is_closed, self.functions.name(number), self.functions.file(number)
         for node, came in climb([number], self.routes.callers, closed=lambda node: node != number and closed(node)):
             if bool(self.functions.exported[node]):
-                chain = () if node == number else (self.functions.name(node),)
-                name, file = self.functions.name(number), self.functions.file(number)
+                symbol = self.functions.name(node)
+                chain = () if node == number else (symbol,)
                 exposed = ExposedCode(number, name, file, address, isa, chain, "", guard.title)
-                out.append(Offer(self.functions.name(node), exposed, guard.id == "named"))
+                out.append(Offer(symbol, exposed, guard.id == "named"))
             if len(came) > MOST_VISITED:
                 break
         return out
 
     def _foreign_calls(self) -> list[ForeignCall]:
         """Calls into other libraries' functions of the kind whose callers must ask the CPU, by those who do not."""
-        out = []
-        references = self.library.references
+        out, references = [], self.library.references
         for slot, symbol in references.imports.items():
             guard = self.guards.find(symbol, "", references.libraries.get(slot, "").lower())
-            if guard is None or guard.trust != "callers":
-                continue
-            open_ = [caller for caller in self.graph.by_slot.of(slot) if not self.routes.is_closed(caller)]
+            callers = self.graph.by_slot.of(slot) if guard is not None and guard.trust == "callers" else []
+            open_ = [caller for caller in callers if not self.routes.is_closed(caller)]
             chain = next((chain for caller in open_ if (chain := self.routes.route_to(caller)) is not None), None)
             if chain is not None:
                 out.append(ForeignCall(symbol, chain, True))
@@ -205,10 +197,8 @@ def _isa_uses(library: LibraryScan) -> dict[int, dict[str, int]]:
         if name not in ("base", "bad"):
             uses[number][name] = address
             count[number] += times
-    if isinstance(library.binary, Pe):
-        for number in [number for number, times in count.items() if times < TABLES_IN_CODE]:
-            del uses[number]
-    return uses
+    fewest = TABLES_IN_CODE if isinstance(library.binary, Pe) else 0
+    return {number: used for number, used in uses.items() if count[number] >= fewest}
 
 
 # The guard of a function that got away from a dispatched copy.
@@ -218,8 +208,8 @@ MOST_VISITED = 3000
 
 
 class RoutesByNames:
-    """How outside code gets to the functions of one library without meeting a question to the CPU; ``uses`` are the
-    functions with more than the baseline. :class:`RoutesByCalls` answers the same questions."""
+    """How outside code gets to the functions of one library without meeting a question to the CPU, which
+    :class:`RoutesByCalls` answers too; ``uses`` are the functions with more than the baseline."""
 
     # Other libraries may call what is exported.
     offers = True
@@ -231,11 +221,10 @@ class RoutesByNames:
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """Everybody meets it or nobody does: names leave no doubt."""
         chain: tuple[str, ...] = ()
-        # A weak symbol is inline code that the linker kept one copy of: others bring their own.
-        weak = self.functions.named(number) and self.functions.binding(number) == WEAK
         if number in self.graph.started:
             why = "runs when the library is loaded"
-        elif bool(self.functions.exported[number]) and not weak:
+        # A weak symbol is inline code that the linker kept one copy of: others bring their own.
+        elif bool(self.functions.exported[number]) and self.functions.binding(number) != WEAK:
             why = "exported, and asks nothing of the CPU"
         elif not self.graph.asks_at_all:
             why = "nothing in this library asks the CPU"
@@ -249,10 +238,8 @@ class RoutesByNames:
         return Judgement(isa, chain=chain, why=why, guard=LEAKED if self._is_leaked(number) else None)
 
     def _is_leaked(self, number: int) -> bool:
-        """Inline code of which the linker kept the copy made for a newer CPU, for everybody.
-
-        Hidden inline functions turn local and lose their file; one that a dispatched copy also calls came from it.
-        """
+        """Inline code of which the linker kept the copy made for a newer CPU, for everybody. Hidden inline functions
+        turn local and lose their file; one that a dispatched copy also calls came from it."""
         is_local = self.functions.named(number) and self.functions.binding(number) != GLOBAL
         if not is_local or self.functions.file(number):
             return False
@@ -285,11 +272,8 @@ class RoutesByNames:
         return False
 
     def _entered_from_outside(self, number: int) -> bool:
-        if number in self.graph.started:
-            return True
         # A library with its own dispatch exports functions and keeps tables too; who calls them decides.
-        if self.guard_of(number) is not None:
-            return False
-        if bool(self.functions.exported[number]):
-            return True
-        return self.graph.named and number in self.graph.pointed_to and not self.uses.get(number)
+        if number in self.graph.started or self.guard_of(number) is not None:
+            return number in self.graph.started
+        is_pointed_to = self.graph.named and number in self.graph.pointed_to and not self.uses.get(number)
+        return is_pointed_to or bool(self.functions.exported[number])

@@ -98,10 +98,9 @@ def _cut_code(code: list[Code], functions: Functions) -> list[tuple[int, int, in
 
 
 def _join_scans(parts: list[Scan]) -> Scan:
-    width = {"uses": (0, 4), "calls": (0, 2), "takes": (0, 2), "reads": (0, 2)}
-    names = [field.name for field in fields(Scan)]
-    empty = {name: np.zeros(width.get(name, 0), np.int64) for name in names}
-    return Scan(**{name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in names})
+    shape = {"uses": (0, 4), "calls": (0, 2), "takes": (0, 2), "reads": (0, 2)}
+    empty = Scan(**{field.name: np.zeros(shape.get(field.name, 0), np.int64) for field in fields(Scan)})
+    return Scan(*(np.concatenate([getattr(part, field.name) for part in (empty, *parts)]) for field in fields(Scan)))
 
 
 def _variable_span(elf: Elf) -> Variables:

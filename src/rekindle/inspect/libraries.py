@@ -32,8 +32,7 @@ class Library(Linked):
 
 def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int, int], None]) -> Library | None:
     """``step`` hears how far the audit of the code is, in bytes."""
-    binary = open_binary(data, file)
-    if binary is None:
+    if (binary := open_binary(data, file)) is None:
         return None
     gpu = survey_gpu(binary, file)
     code = survey_cpu(binary, file, step) if cpu else None
@@ -47,8 +46,7 @@ def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int,
 
 def _cxx_abi(elf: Elf) -> str | None:
     """``cxx11`` or ``pre-cxx11``, by how std::string is spelled in the symbols a library takes from libstdc++."""
-    section = elf.section(".dynstr")
-    if section is None:
+    if (section := elf.section(".dynstr")) is None:
         return None
     offset, size = elf.content(section)
     names = elf.view.take(offset, size)
@@ -67,15 +65,15 @@ def newest(versions: Iterable[str | None]) -> str | None:
 def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platform: str | None = None) -> Links:
     """What ``inspect`` says of all libraries together; ``requires`` are the wheel's own requirements."""
     needs = Needs(libraries)
-    users, bundled, external = needs.users, needs.bundled, needs.external
-    needed = sorted(users)
+    users, bundled, external, needed = needs.users, needs.bundled, needs.external, sorted(needs.users)
     machines = {library.machine for library in libraries if library.format == "elf"}
     glibc = newest(library.floors.get("GLIBC") for library in libraries)
     measured = f"manylinux_{glibc.replace('.', '_')}_{machines.pop()}" if glibc and len(machines) == 1 else None
     # What others link against decides: torch's own libraries, not a runtime that came along.
     faces = [library for library in libraries if library.base.startswith(("libtorch", "libc10"))] or list(libraries)
     abis = Counter(library.cxx_abi for library in faces if library.cxx_abi)
-    sources = [(name, *find_provider(name, requires)) for name in external]
+    found = [(name, *find_provider(name, requires)) for name in external]
+    sources = [External(library=name, needed_by=tuple(users[name]), package=by, system=own) for name, by, own in found]
     rows = []
     for library in libraries:
         missing = tuple(name for name in library.needed if not bundled(name))
@@ -91,10 +89,7 @@ def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platf
         cxx_abi=abis.most_common(1)[0][0] if abis else None,
         manylinux_claim=platform if platform and promised_glibc(platform) else None,
         manylinux_fact=measured,
-        sources=tuple(
-            External(library=name, needed_by=tuple(users[name]), package=package, system=system)
-            for name, package, system in sources
-        ),
+        sources=tuple(sources),
         libraries=tuple(rows),
     )
 

@@ -1,10 +1,9 @@
 """Whose kernels are these? A wheel's own code is told from static libraries by its sets of architectures.
 
-All of a project's own files are compiled with the same ``-gencode`` list, which torch also stores as text
-(*declared*). So a container that has every declared target is the wheel's own (more targets are extras for
-a few chips: ``sm_90a``). One that has only few of the declared is *specialised* (CUTLASS kernels for one
-chip, beside general ones). One that lacks some declared targets or has older ones comes from a vendor's
-static library (cuFFT, cuSPARSE, MAGMA). Without a declared list the most frequent set stands in for it.
+All of a project's own files are compiled with the same ``-gencode`` list, which torch also stores as text (*declared*).
+So a container that has every declared target is the wheel's own (more are extras for a few chips: ``sm_90a``). One that
+has only few of them is *specialised* (CUTLASS kernels for one chip, beside general ones). One that lacks some or has
+older ones comes from a vendor's static library (cuFFT, MAGMA). Without a declared list the most frequent set stands in.
 """
 
 from collections import Counter
@@ -22,22 +21,15 @@ SPECIALISED_AT_MOST = 2
 def mark_vendors(surveys: Sequence[GpuSurvey]) -> None:
     """Libraries that NVIDIA or AMD publish on their own (libnvjpeg in a torchvision wheel) are marked, unless the
     wheel holds nothing else: then it is theirs, and these are its own kernels."""
-    named = [is_vendor(survey.file.rsplit("/", 1)[-1]) for survey in surveys]
+    named = [is_vendor(survey.file) for survey in surveys]
     for survey, vendor in zip(surveys, named, strict=True):
         survey.vendor = vendor and not all(named)
 
 
 def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[GpuTarget]) -> ArchKey:
     """The targets the wheel's own kernels have: what was declared, or else the most frequent set."""
-    if targets := frozenset(declared):
-        return targets
-    total: Counter[ArchKey] = Counter()
-    for survey in surveys:
-        if not survey.vendor:
-            total.update(survey.sets)
-    if not total:
-        return frozenset()
-    return max(total, key=lambda key: (total[key], len(key)))
+    total = sum((survey.sets for survey in surveys if not survey.vendor), Counter[ArchKey]())
+    return frozenset(declared) or max(total, key=lambda key: (total[key], len(key)), default=frozenset())
 
 
 def origin_of(key: ArchKey, reference: ArchKey, *, vendor: bool = False) -> Origin:
@@ -46,41 +38,32 @@ def origin_of(key: ArchKey, reference: ArchKey, *, vendor: bool = False) -> Orig
         return "static"
     if not reference:
         return "other"
-    if _plain_set(reference) <= _plain_set(key):
+    mine, own = _plain_set(key), _plain_set(reference)
+    if own <= mine:
         return "own"
-    if len(key) <= SPECIALISED_AT_MOST and (_plain_set(key) <= _plain_set(reference) or not _plain_set(key)):
-        return "specialised"
-    return "static"
+    return "specialised" if len(key) <= SPECIALISED_AT_MOST and mine <= own else "static"
 
 
 def _plain_set(key: ArchKey) -> frozenset[tuple[str, str]]:
-    """Machine code targets without chip-specific ones (``sm_90a``) and without AMD's feature switches.
-
-    PTX counts only where there is nothing else: whether a file also has it says nothing of whose it is.
-    """
+    """Machine code targets without chip-specific ones (``sm_90a``) and without AMD's feature switches. PTX counts only
+    where there is nothing else: whether a file also has it says nothing of whose it is."""
     native = [target for target in key if target.kind != "ptx"] or list(key)
-    out = set()
-    for target in native:
-        if isinstance(target.arch, Sm) and not target.arch.suffix:
-            out.add((target.kind, str(target.arch)))
-        elif isinstance(target.arch, Gfx):
-            out.add((target.kind, target.arch.name))
-    return frozenset(out)
+    nvidia = {(t.kind, str(t.arch)) for t in native if isinstance(t.arch, Sm) and not t.arch.suffix}
+    return frozenset(nvidia | {(t.kind, t.arch.name) for t in native if isinstance(t.arch, Gfx)})
 
 
 def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Origin]) -> Kernels:
     """Targets that all containers of these origins have, and those only some have."""
     chosen: Counter[ArchKey] = Counter()
     for survey in surveys:
-        chosen.update(
-            {key: n for key, n in survey.sets.items() if origin_of(key, reference, vendor=survey.vendor) in origins}
-        )
+        for key, count in survey.sets.items():
+            if origin_of(key, reference, vendor=survey.vendor) in origins:
+                chosen[key] += count
     if not chosen:
         return Kernels()
     common = frozenset.intersection(*chosen)
-    some = frozenset().union(*chosen) - common
     kinds = {kind: _names(target for target in common if target.kind == kind) for kind in ("sass", "ptx", "gfx")}
-    return Kernels(**kinds, partial=_names(some), containers=chosen.total())
+    return Kernels(**kinds, partial=_names(frozenset().union(*chosen) - common), containers=chosen.total())
 
 
 def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
@@ -94,7 +77,7 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
     entries, sizes = survey.entries, survey.bytes
     return LibraryGpu(
         file=survey.file,
-        **{kind: _names(survey.targets(kind)) for kind in ("sass", "ptx", "gfx", "lto")},
+        **{kind: _names(t for t in entries if t.kind == kind) for kind in ("sass", "ptx", "gfx", "lto")},
         sycl=dict(survey.sycl),
         ahead=survey.ahead,
         sets=tuple(sets),

@@ -48,8 +48,9 @@ def rocm_libraries(path: str) -> list[str]:
     return [row["library"] for row in _table()["kernel_files"] if re.search(row["pattern"], path)]
 
 
-def is_vendor(library: str) -> bool:
-    package: str = _row_of(library).get("package", "")
+def is_vendor(path: str) -> bool:
+    """Is this file a library that NVIDIA or AMD publish on their own?"""
+    package: str = _row_of(path.rsplit("/", 1)[-1]).get("package", "")
     return package.startswith("nvidia-") or package == "ROCm"
 
 

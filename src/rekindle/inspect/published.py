@@ -31,48 +31,36 @@ class Places:
 def find_wheels(
     name: str, places: Places, *, python: str | None = None, platform: str | None = None
 ) -> list[IndexWheel]:
-    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty.
-
-    What the indexes have comes first. A folder of wheels counts only where they have nothing that fits: it often holds
-    another flavour of the same version (+cpu), which nobody asked for.
-    """
+    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty. A folder of wheels counts only where
+    the indexes have nothing that fits: it often holds another flavour of the same version (+cpu)."""
     wish = _parse_wish(name, "neither a file here nor a package name", "torch==2.6.0")
-    indexed, linked = list_files(canonicalize_name(wish.name), places)
-    groups = [wheels_of(files, wish.name) for files in (indexed, linked)]
-    wheels = [*groups[0], *groups[1]]
-    if not wheels:
+    groups = [wheels_of(files, wish.name) for files in list_files(canonicalize_name(wish.name), places)]
+    if not (wheels := [*groups[0], *groups[1]]):
         raise BadInput(f"no index that pip is set up for has wheels of {wish.name}", remedy="python -m pip config list")
     python = python or f"{sys.version_info.major}.{sys.version_info.minor}"
     platform = platform or f"{'win' if sys.platform == 'win32' else 'linux'}_{this_platform.machine().lower()}"
     fitting = (choose_wheels(group, str(wish.specifier), python=python, platform=platform) for group in groups)
-    chosen = next((group for group in fitting if group), [])
-    if not chosen:
-        versions = choose_wheels(wheels, str(wish.specifier), python=None, platform=None)
-        if not versions:
+    if not (chosen := next((group for group in fitting if group), [])):
+        if not (versions := choose_wheels(wheels, str(wish.specifier), python=None, platform=None)):
             offered = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]))
             raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {offered[:300]}")
         newest = [wheel for wheel in versions if wheel.version == versions[0].version]
         tags = sorted({str(tag) for wheel in newest for tag in wheel.tags})
-        raise BadInput(
-            f"{wish.name} {versions[0].version} has no wheel for Python {python} on {platform}",
-            remedy=f"choose with --python and --platform among {', '.join(tags[:40])}",
-        )
+        remedy = f"choose with --python and --platform among {', '.join(tags[:40])}"
+        wanted = f"{wish.name} {versions[0].version}"
+        raise BadInput(f"{wanted} has no wheel for Python {python} on {platform}", remedy=remedy)
     return chosen
 
 
 def find_sdist(name: str, places: Places) -> IndexWheel:
     """The newest source archive for a requirement such as ``torch-scatter==2.1.2``."""
     wish = _parse_wish(name, "no package name", "torch-scatter==2.1.2")
-    indexed, linked = list_files(canonicalize_name(wish.name), places)
-    sdists = sdists_of([*indexed, *linked], wish.name)
-    if not sdists:
-        only = "only wheels" if wheels_of([*indexed, *linked], wish.name) else "nothing"
-        raise BadInput(
-            f"the package index has {only} of {wish.name}, no sources",
-            remedy=f"rekindle plan --with {wish.name} says what else there is; --source DIR takes a tree of your own",
-        )
-    chosen = choose_wheels(sdists, str(wish.specifier), python=None, platform=None)
-    if not chosen:
+    files = [file for group in list_files(canonicalize_name(wish.name), places) for file in group]
+    if not (sdists := sdists_of(files, wish.name)):
+        only = "only wheels" if wheels_of(files, wish.name) else "nothing"
+        remedy = f"rekindle plan --with {wish.name} says what else there is; --source DIR takes a tree of your own"
+        raise BadInput(f"the package index has {only} of {wish.name}, no sources", remedy=remedy)
+    if not (chosen := choose_wheels(sdists, str(wish.specifier), python=None, platform=None)):
         versions = ", ".join(str(sdist.version) for sdist in sdists[:8])
         raise BadInput(f"{wish.name} has no sources {wish.specifier}; the newest are {versions}")
     return chosen[0]

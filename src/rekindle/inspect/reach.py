@@ -1,8 +1,7 @@
 """Who asks the CPU what it can do, and what outside code gets to without meeting such a question.
 
 A function asks if it executes CPUID (or reads HWCAP), reads a variable that such a function fills, or calls a small
-function that does one of these. Without symbols these variables have no names; they are recognised because asking
-functions write them, or hand them on to be written.
+function that does one of these. Without symbols such variables are known by the asking functions that write them.
 
 Outside code gets further by plain calls, or through pointers as well. Nodes are functions and *anchors*, the places in
 data that code or another pointer names; a table of pointers belongs to the anchor before it. So a method table leads
@@ -60,15 +59,16 @@ class Edges:
         self._source, self._target = source[order], target[order]
 
     def reversed(self) -> "Edges":
+        """The same from where each edge leads."""
         return Edges(self._target, self._source)
 
     def of(self, node: int) -> list[int]:
+        """Where a node leads, each once."""
         low, high = np.searchsorted(self._source, [node, node + 1])
         return list(dict.fromkeys(self._target[low:high].tolist()))
 
     def walk(self, roots: Ints, blocked: Flags) -> Ints:
-        """For each node the node that first reached it; ROOT for roots, UNREACHED for the others. A blocked node is
-        reached, but nothing is reached through it."""
+        """The node that first reached each one: ROOT, UNREACHED. Nothing is reached through a blocked one."""
         parent = np.full(len(blocked), UNREACHED, np.int64)
         parent[roots] = ROOT
         frontier = np.unique(roots)
@@ -159,11 +159,9 @@ def pointer_edges(
 def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], list[int]]) -> Ints:
     """Addresses of variables that hold what is known of the CPU, as (low, high) rows: sorted, none touches another."""
     function, address, write = unpack(library.scan.touches, library.variables)
-    slots = set(library.references.imports)
-    cookie = getattr(library.binary, "cookie", None)
-    size = library.functions.end - library.functions.start
+    others = {*library.references.imports, getattr(library.binary, "cookie", None)}
+    size, started = library.functions.end - library.functions.start, set(library.references.started.tolist())
     rows: list[tuple[int, int]] = []
-
     # Variables proper, without tables that are read-only once the loader is done.
     named = (part for part in library.binary.sections if part.name in (".data", ".bss", ".ldata", ".lbss"))
     data = [(part.address, part.address + part.size) for part in named] if isinstance(library.binary, Elf) else []
@@ -178,25 +176,21 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
         has_slot[has_slot] = pointer_at[place[has_slot]] == address[low:high][has_slot]
         through = pointer_to[place[has_slot]].tolist()
         targets += [start for start in through if any(begin <= start < end for begin, end in data)]
-        return [start for start in targets if start not in slots and start != cookie]
+        return [start for start in targets if start not in others]
 
     for number in asking:
         rows += [(start, start + FIELDS) for start in written(number)]
         for caller in callers(number):
-            if caller in asking or (size[caller] > SMALL and not _runs_at_load(library, caller)):
-                continue
-            variables = written(caller)
-            if len(variables) <= MOST_KEPT:
-                rows += [(start, start + (WIDE if _runs_at_load(library, caller) else FIELDS)) for start in variables]
+            at_load = int(library.functions.start[caller]) in started
+            if caller not in asking and (size[caller] <= SMALL or at_load):
+                variables = written(caller)
+                if len(variables) <= MOST_KEPT:
+                    rows += [(start, start + (WIDE if at_load else FIELDS)) for start in variables]
     state = _join_spans(rows)
     # A pointer to such a variable (OpenCV's currentFeatures, a slot of the offset table) is one as well.
     rows += [(start, start + 8) for start in pointer_at[_in_spans(pointer_to, state)].tolist()]
     # Joined once more: such a slot may lie inside a wider variable, or at its end.
     return _join_spans(rows)
-
-
-def _runs_at_load(library: LibraryScan, number: int) -> bool:
-    return bool(np.isin(library.functions.start[number], library.references.started))
 
 
 def _join_spans(rows: list[tuple[int, int]]) -> Ints:
@@ -215,8 +209,7 @@ def _in_spans(address: Ints, state: Ints) -> Flags:
     if not len(state):
         return np.zeros(len(address), bool)
     place = np.searchsorted(state[:, 0], address, "right") - 1
-    nearest = np.maximum(place, 0)
-    return np.asarray((place >= 0) & (address < state[nearest, 1]))
+    return np.asarray((place >= 0) & (address < state[np.maximum(place, 0), 1]))
 
 
 def readers_of(library: LibraryScan, state: Ints) -> set[int]:

@@ -1,8 +1,6 @@
 """Where the bytes come from: a wheel (on disk or by ranges), a directory, one library. All read alike.
-
-``Source.mapped`` gives a library's bytes as one buffer; a wheel's member is inflated to an unnamed
-temporary file once, so memory stays bounded and a kill leaves nothing behind.
-"""
+``Source.mapped`` gives a library's bytes as one buffer; a wheel's member is inflated to an unnamed temporary file once,
+so memory stays bounded and a kill leaves nothing behind."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,8 +37,7 @@ class WheelSource:
         self.digests.update(self.zip.digests(names))
 
     def deflated(self, name: str) -> tuple[Callable[[int, int], bytes], int, int] | None:
-        """How to get a member's bytes as they are stored, how many there are and where they begin; None for one that
-        is not deflated."""
+        """How to get a member's stored bytes, how many, and where they begin; None for one that is not deflated."""
         import zipfile
 
         member = self.zip.members[name]

@@ -38,8 +38,7 @@ _MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\
 
 
 class RoutesByCalls:
-    """One library. ``uses`` are the functions with more than the baseline, ``copy`` says who is a copy by its name,
-    ``telling`` of a name whether it is worth asking that."""
+    """One library. ``uses``: functions beyond the baseline; ``copy``: is it one by name; ``telling``: worth asking?"""
 
     def __init__(
         self, graph: CodeGraph, uses: Uses, copy: Callable[[int], bool], telling: Callable[[str], bool]
@@ -49,20 +48,18 @@ class RoutesByCalls:
         self.count = len(self.functions)
         self.uses = {number: frozenset(used) - {"exclusive"} for number, used in uses.items()}
         self._asked = 0
-        self.asks = graph.asks_at_all or bool(graph.resolvers)
         self._caller, self._callee = graph.edges
         self.by_caller = Edges(self._caller, self._callee)
         self.callers = Edges(self._callee, self._caller).of
 
     def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
         """By what calls what and where pointers lie, whatever the names say."""
-        if not self.asks:
+        if not (self.graph.asks_at_all or self.graph.resolvers):
             return Judgement(isa, why="nothing in this library asks the CPU")
         if bool(self.blocked[number]) and number not in self.first:
             return Judgement()
         sure = tuple(name for name in isa if name in self.spread.everywhere)
-        others = tuple(name for name in isa if name not in sure)
-        if not others:
+        if not (others := tuple(name for name in isa if name not in sure)):
             return Judgement(sure, chain=self._names(chain_to(number, self.called)), why="used all over the library")
         if self._twin_by_name(number, frozenset(others)):
             return Judgement(sure, why="used all over the library")
@@ -71,8 +68,7 @@ class RoutesByCalls:
             why = "runs when the library is loaded" if started else "exported, and asks nothing of the CPU"
             guard = LONE_EXPORT if not sure and self._is_lone_export(number, others) else None
             return Judgement(isa, why=why, entries=self._entries(number), guard=guard)
-        chain = self._certain_way(number)
-        if chain:
+        if chain := self._certain_way(number):
             names = self._names(chain)
             why = f"called by {names[0]}, which asks nothing of the CPU"
             return Judgement(isa, chain=names, why=why, entries=self._entries(number))
@@ -90,24 +86,17 @@ class RoutesByCalls:
     def _is_lone_export(self, number: int, isa: tuple[str, ...]) -> bool:
         """A function left open beside many copies that the library chooses at run time (parasail_memset___m256i beside
         312): whoever calls it by name must ask, and nobody else meets it."""
-        if number in self.first:
-            return False
-        for name in isa:
-            using = [other for other, used in self.uses.items() if name in used]
-            if sum(other in self.roots for other in using) > FEW * len(using):
-                return False
-        return True
+        using = ([other for other, used in self.uses.items() if name in used] for name in isa)
+        is_few = (sum(other in self.roots for other in others) <= FEW * len(others) for others in using)
+        return number not in self.first and all(is_few)
 
     def is_closed(self, number: int) -> bool:
         return bool(self.blocked[number])
 
     def route_to_caller(self, number: int) -> Route | None:
-        if self.called[number] == UNREACHED:
-            return None
+        # Of what is not reached the chain is empty.
         chain = chain_to(number, self.called)
-        if not chain or not self.graph.calls(chain[0], number):
-            return None
-        return Route(chain[0], self._names(chain))
+        return Route(chain[0], self._names(chain)) if chain and self.graph.calls(chain[0], number) else None
 
     def route_to(self, number: int) -> tuple[str, ...] | None:
         return None if self.called[number] == UNREACHED else self._names([number, *chain_to(number, self.called)])
@@ -126,12 +115,10 @@ class RoutesByCalls:
         return frozenset(came)
 
     def _entries(self, number: int) -> frozenset[str] | None:
-        """The exported functions from which calls and pointers lead here; None where the loader's own code does, or
-        where it is too much to follow."""
+        """The exported functions that lead here by calls and pointers; None: the loader does, or it is too much."""
         self._asked += 1
         if self._asked > MOST_ASKED:
             return None
-
         out = set()
         blocked = set(np.flatnonzero(self.blocked).tolist())
         for node, came in climb([number], self._backward.of, takes=lambda _, before: before not in blocked):
@@ -143,8 +130,7 @@ class RoutesByCalls:
 
     @functools.cached_property
     def _backward(self) -> Edges:
-        caller, callee = self.edges
-        graph, _ = reach.pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
+        graph, _ = reach.pointer_edges(self.library, *self.edges, self.graph.numbers, self._silent)
         return graph.reversed()
 
     def _names(self, chain: Sequence[int]) -> tuple[str, ...]:
@@ -172,9 +158,8 @@ class RoutesByCalls:
     def roots(self) -> frozenset[int]:
         if self._inits:
             return self.first
-        named, binding = self.functions.named, self.functions.binding
         # A weak symbol is inline code that the linker kept one copy of: others bring their own.
-        strong = (number for number in self._exported if not (named(number) and binding(number) == WEAK))
+        strong = (number for number in self._exported if self.functions.binding(number) != WEAK)
         return self.first.union(number for number in strong if not self.copy(number))
 
     @functools.cached_property
@@ -225,22 +210,20 @@ class RoutesByCalls:
 
     def _is_chosen(self, roads: Roads, callee: int) -> bool:
         """Is the callee one of two copies between which the caller chooses? The other lacks its instruction set."""
-        size = self._size(callee)
-        for address in self.graph.stubs_to(callee):
-            for rival in roads.rivals.get(address, ()):
-                other = self.graph.number_at(rival)
-                if other is None or other == callee or self.uses[callee] <= self.uses.get(other, frozenset()):
-                    continue
-                if size <= MOST_RATIO * self._size(other) and self._size(other) <= MOST_RATIO * size:
-                    return True
+        size, addresses = self._size(callee), self.graph.stubs_to(callee)
+        for rival in (rival for address in addresses for rival in roads.rivals.get(address, ())):
+            other = self.graph.number_at(rival)
+            if other is None or other == callee or self.uses[callee] <= self.uses.get(other, frozenset()):
+                continue
+            if size <= MOST_RATIO * self._size(other) and self._size(other) <= MOST_RATIO * size:
+                return True
         return False
 
     def _walk(self, caller: Ints, callee: Ints) -> Ints:
         """What outside code gets to by calls and pointers; nodes after the functions are places in data."""
         blocked = self.blocked
         graph, nodes = reach.pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
-        wide = np.zeros(nodes, bool)
-        wide[: self.count] = blocked
+        wide = np.append(blocked, np.zeros(nodes - self.count, bool))
         return graph.walk(np.array(sorted(self.roots), np.int64), wide)
 
     def _size(self, number: int) -> int:
@@ -308,8 +291,6 @@ class RoutesByCalls:
 
     def _twin_by_name(self, number: int, isa: frozenset[str]) -> bool:
         """Is there a function whose name differs in numbers or instruction sets only, and that lacks these?"""
-        if not self.functions.named(number):
-            return False
         name = self.functions.name(number)[:400]
         # A hash at the end (Rust) or a file's number tells copies of nothing apart; C++ templates by a level do.
         if _LEVEL not in name:

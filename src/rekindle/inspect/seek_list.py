@@ -1,15 +1,16 @@
-"""The compiled-in list of architectures out of a deflated library, without inflating all of it.
+"""The compiled-in list of architectures out of a deflated library, without inflating all of it: one string of 35 MB
+then costs a few hundred kilobytes.
 
 Linkers put the constants right behind the code. So the end of the code is looked for by halves, each time with one
 small stretch of the compressed bytes, and from there on the constants are read until the list is met. A list that is
 not wholly known, or not found so, gives None: then the library is read as a whole.
 
-A deflated member is one chain of blocks, each with its own code tables. Where a block begins is told by its header:
-only a few places look like one, and only a real one decodes to the end of the stretch. What a block copies from before
-the stretch stays unknown, so those bytes are marked (:data:`UNKNOWN`) and whoever looks for something does not take
-them for content. One string of a 35 MB library then costs a few hundred kilobytes instead of all of it.
+A deflated member is one chain of blocks, each with its own code tables. Only a few places look like the header of one,
+and only a real one decodes to the end of the stretch. What a block copies from before the stretch stays unknown; those
+bytes are marked (:data:`UNKNOWN`), so that nobody takes them for content.
 """
 
+import contextlib
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -43,8 +44,7 @@ _ORDER = 19
 
 
 def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tuple[GpuTarget, ...] | None:
-    """``stored`` gives compressed bytes of the library, of which there are ``size``; ``shift`` is where they begin in
-    the file, modulo a block."""
+    """``stored`` gives ``size`` compressed bytes; ``shift``: where they begin in the file, modulo a block."""
     if size < LEAST_STORED:
         return None
     low, high = 0, size
@@ -52,13 +52,10 @@ def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tup
         middle = (low + high) // 2
         middle = max(0, middle - (middle + shift) % BLOCK)
         piece = stored(middle, BLOCK)
-        block = find_block(piece)
-        if block is None:
+        if (block := find_block(piece)) is None:
             return None
-        if looks_like_code(inflate_from(piece, block)):
-            low = middle
-        else:
-            high = middle
+        is_code = looks_like_code(inflate_from(piece, block))
+        low, high = (middle, high) if is_code else (low, middle)
     read = stored(low, BLOCK)
     block = find_block(read)
     while block is not None and len(read) < min(MOST, size - low):
@@ -81,9 +78,8 @@ def looks_like_code(data: bytes) -> bool:
     known_size = len(data) - data.count(UNKNOWN)
     if sum(map(data.count, _X86)) > _X86_SHARE * max(known_size, 1):
         return True
-    raw = np.frombuffer(data, np.uint8)
     for phase in range(4):
-        words = raw[phase : phase + (len(raw) - phase) // 4 * 4].reshape(-1, 4)
+        words = np.frombuffer(data, np.uint8)[phase : phase + (len(data) - phase) // 4 * 4].reshape(-1, 4)
         words = words[(words != UNKNOWN).all(axis=1)]
         if len(words) > 64 and _ARM[words[:, 3]].mean() > _ARM_SHARE:
             return True
@@ -93,8 +89,7 @@ def looks_like_code(data: bytes) -> bool:
 def find_block(piece: bytes) -> tuple[int, int] | None:
     """(bit, byte) of the first block that begins in this stretch; None where none does or too little follows it."""
     for phase, at in _possible_starts(piece):
-        inflated = _decode(_shift_bits(piece[at:], phase), _FILLINGS[0])
-        if inflated is not None and len(inflated) >= LEAST_INFLATED:
+        if len(_decode(_shift_bits(piece[at:], phase), _FILLINGS[0])) >= LEAST_INFLATED:
             return phase, at
     return None
 
@@ -102,7 +97,7 @@ def find_block(piece: bytes) -> tuple[int, int] | None:
 def inflate_from(piece: bytes, block: tuple[int, int]) -> bytes:
     """What follows a block's beginning, as far as the stretch goes."""
     shifted = _shift_bits(piece[block[1] :], block[0])
-    first, second = (_decode(shifted, filling) or b"" for filling in _FILLINGS)
+    first, second = (_decode(shifted, filling) for filling in _FILLINGS)
     size = min(len(first), len(second))
     left, right = (np.frombuffer(out, np.uint8, count=size) for out in (first, second))
     return bytes(np.where(left == right, left, UNKNOWN).astype(np.uint8))
@@ -117,12 +112,10 @@ def _shift_bits(piece: bytes, phase: int) -> bytes:
     return bytes(((raw[:-1] >> phase) | (raw[1:] << (8 - phase) & 0xFF)).astype(np.uint8))
 
 
-def _decode(piece: bytes, filling: bytes) -> bytes | None:
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS, zdict=filling)
-    try:
-        return inflater.decompress(piece, MOST_INFLATED)
-    except zlib.error:
-        return None
+def _decode(piece: bytes, filling: bytes) -> bytes:
+    with contextlib.suppress(zlib.error):
+        return zlib.decompressobj(-zlib.MAX_WBITS, zdict=filling).decompress(piece, MOST_INFLATED)
+    return b""
 
 
 def _possible_starts(piece: bytes) -> list[tuple[int, int]]:

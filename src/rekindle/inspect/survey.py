@@ -1,8 +1,5 @@
-"""The whole reading of one target: every native file once, two at a time, then the sums.
-
-Inflating, hashing and file writes release the interpreter lock, so two threads inflate a wheel faster than one
-thread merely inflating it.
-"""
+"""The whole reading of one target: every native file once, two at a time, then the sums. Inflating, hashing and file
+writes release the interpreter lock, so two threads inflate a wheel faster than one thread merely inflating it."""
 
 import hmac
 import re
@@ -17,7 +14,7 @@ from rekindle.errors import BadInput, has_package
 from rekindle.formats.linked import is_native
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
-from rekindle.inspect.gpu import GpuSurvey, find_data_files, survey_images
+from rekindle.inspect.gpu import find_data_files, survey_images
 from rekindle.inspect.libraries import Library, join_links, link_findings, read_library
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
 from rekindle.inspect.reader import Source, WheelSource
@@ -38,7 +35,7 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
     if source.kind == "library":
         natives = list(source.files)
     findings: list[WheelFinding] = []
-    libraries: list[Library] = []
+    read: list[Library | WheelFinding | None] = []
     if cpu and not quick and not has_package("numpy"):
         cpu = False
         text = "the CPU code was not read: that needs NumPy, which is not installed (pip install numpy)"
@@ -46,12 +43,40 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
     if quick:
         _find_declared_list(source, declared, natives)
     else:
-        libraries = _read_all(source, natives, declared, findings, progress, cpu=cpu)
+        read = _read_all(source, natives, declared, progress, cpu=cpu)
+        findings += [result for result in read if isinstance(result, WheelFinding)]
         if wheel := _on_disk(source):
             progress.stage("checking", "RECORD")
             findings += check_record(wheel)
-    images = [] if quick else survey_images(source)
-    return assemble(source, declared, libraries, findings, images=images, quick=quick)
+    libraries = sorted((result for result in read if isinstance(result, Library)), key=lambda library: library.file)
+    surveys = [library.gpu for library in libraries if library.gpu.has_code]
+    surveys += [] if quick else survey_images(source)
+    mark_vendors(surveys)
+    reference = reference_set(surveys, declared.targets)
+    machines = sorted({library.machine for library in libraries})
+    platform = declared.claims.get("platform")
+    links = join_links(libraries, declared.requires, platform)
+    own_kernels = kernels_of(surveys, reference, {"own"})
+    is_torch = declared.name == "torch" or any("libtorch" in survey.file for survey in surveys)
+    return WheelReport(
+        **shared_fields(declared, WheelReport),
+        bytes=source.size,
+        target=source.label,
+        kind=source.kind,
+        quick=quick,
+        gpu=WheelGpu(
+            declared=tuple(target.name for target in declared.targets),
+            own_kernels=own_kernels,
+            torch_kernels=own_kernels if is_torch else UNSET,
+            static_libraries=kernels_of(surveys, reference, {"static"}),
+            libraries=tuple(describe_library(survey, reference) for survey in surveys),
+            data_files=find_data_files(source.files),
+        ),
+        cpu=join_cpu([library.cpu for library in libraries if library.cpu], machines),
+        links=links,
+        findings=(*findings, *link_findings(links, platform)),
+        read_bytes=source.fetched() if isinstance(source, WheelSource) and source.fetched else None,
+    )
 
 
 def _on_disk(source: Source) -> WheelSource | None:
@@ -73,14 +98,8 @@ def _find_declared_list(source: Source, declared: Declared, natives: Sequence[st
 
 
 def _read_all(
-    source: Source,
-    natives: Sequence[str],
-    declared: Declared,
-    findings: list[WheelFinding],
-    progress: Progress,
-    *,
-    cpu: bool,
-) -> list[Library]:
+    source: Source, natives: Sequence[str], declared: Declared, progress: Progress, *, cpu: bool
+) -> list[Library | WheelFinding | None]:
     # RECORD has a digest for every file; those that nobody reads are summed beside the libraries.
     wheel = _on_disk(source)
     others = sorted(source.files.keys() - set(natives)) if wheel else []
@@ -93,33 +112,28 @@ def _read_all(
             with source.mapped(name) as data:
                 if _ARCH_LIST_HOLDER.search(name):
                     declared.targets = find_arch_list(data)
-                return read_library(data, name, cpu=cpu, step=lambda done, all_: _tell_step(progress, name, done, all_))
+                return read_library(data, name, cpu=cpu, step=partial(_tell_step, progress, name))
         except BadInput as error:
             if source.kind == "library":
                 raise
             return WheelFinding(code="unreadable-library", text=error.message, severity="error")
 
-    libraries = []
-    beside = (lambda: wheel.add_digests(others)) if wheel else None
+    results = []
+    beside = partial(wheel.add_digests, others) if wheel else None
     for name, result in zip(natives, _read_in_order(read, natives, beside), strict=True):
         done += source.files[name]
         progress.step(done, total or None, name)
-        if isinstance(result, Library):
-            libraries.append(result)
-        elif result is not None:
-            findings.append(result)
-    if source.kind == "library" and not libraries:
+        results.append(result)
+    if source.kind == "library" and not any(results):
         raise BadInput(f"{source.label} is neither a wheel nor a native library")
-    return sorted(libraries, key=lambda library: library.file)
+    return results
 
 
 def _read_in_order(
     read: Callable[[str], Library | WheelFinding | None], names: Sequence[str], beside: Callable[[], None] | None
 ) -> Iterator[Library | WheelFinding | None]:
-    """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring.
-
-    The threads are daemons: an interrupt ends the reading at once, not after the libraries that are being read.
-    """
+    """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring. The
+    threads are daemons: an interrupt ends the reading at once, not after the libraries that are being read."""
     if len(names) < 2 and beside is None:
         yield from map(read, names)
         return
@@ -152,60 +166,15 @@ def _tell_step(progress: Progress, name: str, done: int, total: int) -> None:
         progress.step(done, total, f"auditing {name}")
 
 
-def assemble(
-    source: Source,
-    declared: Declared,
-    libraries: Sequence[Library],
-    findings: Sequence[WheelFinding],
-    *,
-    images: Sequence[GpuSurvey] = (),
-    quick: bool,
-) -> WheelReport:
-    surveys = [*(library.gpu for library in libraries if library.gpu.has_code), *images]
-    mark_vendors(surveys)
-    reference = reference_set(surveys, declared.targets)
-    machines = sorted({library.machine for library in libraries})
-    platform = declared.claims.get("platform")
-    links = join_links(libraries, declared.requires, platform)
-    own_kernels = kernels_of(surveys, reference, {"own"})
-    is_torch = declared.name == "torch" or any("libtorch" in survey.file for survey in surveys)
-    return WheelReport(
-        **shared_fields(declared, WheelReport),
-        bytes=source.size,
-        target=source.label,
-        kind=source.kind,
-        quick=quick,
-        gpu=WheelGpu(
-            declared=tuple(target.name for target in declared.targets),
-            own_kernels=own_kernels,
-            torch_kernels=own_kernels if is_torch else UNSET,
-            static_libraries=kernels_of(surveys, reference, {"static"}),
-            libraries=tuple(describe_library(survey, reference) for survey in surveys),
-            data_files=find_data_files(source.files),
-        ),
-        cpu=join_cpu([library.cpu for library in libraries if library.cpu], machines),
-        links=links,
-        findings=(*findings, *link_findings(links, platform)),
-        read_bytes=source.fetched() if isinstance(source, WheelSource) and source.fetched else None,
-    )
-
-
 def check_record(source: WheelSource) -> list[WheelFinding]:
-    """RECORD against fact: every file listed, every digest right.
-
-    Inflates what was not inflated yet; names the first few files of each kind of fault.
-    """
-    record = source.zip.record
-    if record is None:
-        return [
-            WheelFinding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")
-        ]
+    """RECORD against fact: what was not inflated yet is; the first few files of each kind of fault are named."""
+    if (record := source.zip.record) is None:
+        text = "the wheel has no RECORD, so nothing can be checked"
+        return [WheelFinding(code="no-record", text=text, severity="error")]
     source.add_digests(name for name in source.files if name not in source.digests)
     wrong, unlisted, unverified = [], [], []
-    for name in source.files:
+    for name in (name for name in source.files if name not in source.zip.unlisted):
         row = record.get(name)
-        if name in source.zip.unlisted:
-            continue
         if row is None:
             unlisted.append(name)
         elif row.algorithm != "sha256" or row.digest is None:

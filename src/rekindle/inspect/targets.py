@@ -1,8 +1,6 @@
 """What the user named: a path, an installed package, or a requirement on the index; or many wheels at one place, in a
-directory or an archive (zip, tar), which are read one after the other.
-
-Nothing is unpacked under a name of an archive's choosing: each wheel is copied to one temporary file and read there.
-"""
+directory or an archive (zip, tar), which are read one after the other. Nothing is unpacked under a name of an archive's
+choosing: each wheel is copied to one temporary file and read there."""
 
 from __future__ import annotations
 
@@ -39,12 +37,9 @@ def open_target(
     platform: str | None = None,
     tell: Callable[[WheelFinding], None] = lambda _: None,
 ) -> Iterator[Source]:
-    """A path wins over a name, an installed package over the index unless a version or platform is named.
-
-    ``places`` (default: pip's) and ``installed`` are asked only if needed; ``installed(name, interpreter)`` gives the
-    folder a package is installed in (default: as the interpreter says). ``tell`` hears what the user ought to
-    know of the choice.
-    """
+    """A path wins over a name, an installed package over the index unless a version or platform is named. ``places``
+    (default: pip's) and ``installed(name, interpreter)``, the folder a package lies in (default: as the interpreter
+    says), are asked only if needed. ``tell`` hears what the user ought to know of the choice."""
     if not target.strip():
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
     path = Path(target)
@@ -56,9 +51,9 @@ def open_target(
             f"there is no file {target}", remedy="give a wheel's or a library's path, or the name of a package"
         )
     interpreter = python if python and not python[:1].isdigit() else None
-    if interpreter or (python is None and platform is None and _NAME.fullmatch(target)):
-        folder = (installed or installed_in)(target, interpreter)
-        if folder is not None:
+    is_plain = python is None and platform is None and _NAME.fullmatch(target) is not None
+    if interpreter or is_plain:
+        if (folder := (installed or installed_in)(target, interpreter)) is not None:
             yield open_installed(folder, target)
             return
         if interpreter:
@@ -70,17 +65,19 @@ def open_target(
     progress.stage("looking up", target)
     wheel = find_wheels(target, where, python=python, platform=platform)[0]
     progress.note(f"{wheel.file.name}")
-    if python is None and platform is None and _NAME.fullmatch(target):
-        text = (
+    told: dict[str, str] = {}
+    if is_plain:
+        told["read-from-index"] = (
             f"{target} is not installed in the Python found here, so this is {wheel.file.name} from the index. For an "
             f"installed one: rekindle inspect {target} --python PATH/TO/python"
         )
-        progress.note(text)
-        tell(WheelFinding(code="read-from-index", text=text, severity="note"))
     if where.indexes and is_linked(wheel, where):
-        text = f"{wheel.file.name} comes from a folder of wheels that pip is set up for; no index has one that fits"
+        told["read-from-folder"] = (
+            f"{wheel.file.name} comes from a folder of wheels that pip is set up for; no index has one that fits"
+        )
+    for code, text in told.items():
         progress.note(text)
-        tell(WheelFinding(code="read-from-folder", text=text, severity="note"))
+        tell(WheelFinding(code=code, text=text, severity="note"))
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="rekindle-") as temporary:
@@ -103,13 +100,10 @@ def installed_in(name: str, interpreter: str | None) -> Path | None:
 
     host = LiveHost()
     for python in [interpreter] if interpreter else usual_pythons():
-        try:
-            contents = ask_contents(host, python, isolated=False)
-        except BadInput:
-            continue
-        for package in contents.packages:
-            if canonicalize_name(package.name) == canonicalize_name(name) and Path(package.folder).is_dir():
-                return Path(package.folder)
+        with contextlib.suppress(BadInput):
+            for package in ask_contents(host, python, isolated=False).packages:
+                if canonicalize_name(package.name) == canonicalize_name(name) and Path(package.folder).is_dir():
+                    return Path(package.folder)
     return None
 
 
@@ -172,11 +166,10 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
                     _copy_wheel(stream, file, label)
             except BadInput as error:
                 yield label, error
-                continue
             except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, ValueError, RuntimeError) as error:
                 yield label, BadInput(f"{label} cannot be taken out of {path.name}: {error}")
-                continue
-            yield label, _open_wheel(place, label)
+            else:
+                yield label, _open_wheel(place, label)
 
 
 def _archived_wheels(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:

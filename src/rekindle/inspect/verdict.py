@@ -1,9 +1,7 @@
-"""Does this wheel run on that machine? One verdict per axis, the worst first, each with its remedy.
+"""Does this wheel run on that machine? One verdict per axis, the worst first, each with its remedy. What the machine
+does not tell is *unknown*. The whole runs if no axis says no and at least one axis could be judged."""
 
-What the machine does not tell is *unknown*, not yes and not no. The whole runs if no axis says no and at least
-one axis could be judged.
-"""
-
+import posixpath
 from collections.abc import Sequence
 
 from rekindle.compat.backends import find_flavour
@@ -52,17 +50,16 @@ def _judge_system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     platforms = {(system or "linux", processor) for system, processor in pairs if processor in ("x86_64", "aarch64")}
     arch = cpu_arch(machine.os.arch or "")
     if not platforms:
-        if report.cpu.arch and arch and report.cpu.arch != arch:
-            return [verdict("system", "no", "arch", f"built for {report.cpu.arch}; the machine is {arch}")]
-        return []
-    named = ", ".join(f"{system} {cpu}" for system, cpu in sorted(platforms))
-    if machine.os.system not in {system for system, _ in platforms}:
-        text = f"the wheel is for {named}; the machine runs {machine.os.system}"
-        return [verdict("system", "no", "os", text, f"take a wheel for {machine.os.system}")]
-    if arch and (machine.os.system, arch) not in platforms:
-        text = f"the wheel is for {named}; the machine is {arch}"
-        return [verdict("system", "no", "arch", text, f"take a wheel for {arch}")]
-    return [verdict("system", "yes", "os", f"the wheel is for {named}")]
+        wrong = report.cpu.arch and arch and report.cpu.arch != arch
+        text = f"built for {report.cpu.arch}; the machine is {arch}"
+        return [verdict("system", "no", "arch", text)] if wrong else []
+    text = "the wheel is for " + ", ".join(f"{system} {cpu}" for system, cpu in sorted(platforms))
+    system = machine.os.system
+    if system not in {system for system, _ in platforms}:
+        return [verdict("system", "no", "os", f"{text}; the machine runs {system}", f"take a wheel for {system}")]
+    if arch and (system, arch) not in platforms:
+        return [verdict("system", "no", "arch", f"{text}; the machine is {arch}", f"take a wheel for {arch}")]
+    return [verdict("system", "yes", "os", text)]
 
 
 def _judge_python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
@@ -70,14 +67,12 @@ def _judge_python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     exact = {python for python in pythons if python.startswith("cp") and not any("abi3" in tag for tag in report.tags)}
     if not exact:
         return []
-    need = ", ".join(sorted(map(_dotted, exact)))
-    if not machine.pythons:
+    need, versions = ", ".join(sorted(map(_dotted, exact))), {python.version for python in machine.pythons}
+    if not versions:
         return [verdict("python", "unknown", "python-not-told", f"needs Python {need}")]
-    have = {"cp" + "".join(python.version.split(".")[:2]) for python in machine.pythons}
-    if have & exact:
+    if exact & {"cp" + "".join(version.split(".")[:2]) for version in versions}:
         return [verdict("python", "yes", "python", f"Python {need} is there")]
-    versions = ", ".join(sorted({python.version for python in machine.pythons}))
-    text = f"needs Python {need}; the machine has {versions}"
+    text = f"needs Python {need}; the machine has {', '.join(sorted(versions))}"
     return [verdict("python", "no", "python", text, f"install Python {need}")]
 
 
@@ -117,21 +112,21 @@ def _judge_cpu(
         text = f"{short} (tried by verify on {kept.date})"
         return [verdict("cpu", "partly" if harmed else "yes", "cpu-tried", text, remedy)]
     remedy = f"rekindle verify --wheel FILE --cpu {machine.cpu.microarchitecture or 'NAME'} tries them"
+    if answer.kind == "partly" and report.name in (None, "torch"):
+        return [verdict("cpu", "partly", answer.code, short, remedy)]
     lacking = set((answer.want or "").split(", "))
+    places = [row for row in cpu.evidence if lacking.intersection(row.isa)]
     if answer.kind == "partly":
-        if report.name in (None, "torch"):
-            return [verdict("cpu", "partly", answer.code, short, remedy)]
         # What the operators of torch are to torch, its libraries are to another package.
-        where = sorted({e.file.split(" (")[0].rsplit("/", 1)[-1] for e in cpu.evidence if set(e.isa) & lacking})
+        where = sorted({posixpath.basename(row.file.split(" (")[0]) for row in places})
         return [verdict("cpu", "partly", answer.code, f"{short} ({', '.join(where)})")]
-    shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
-    text = f"{answer.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
+    text = f"{answer.text} ({'; '.join(f'{row.function} in {row.file}' for row in places[:3])})"
     early = missing(cpu.at_load, features) if features is not None else []
     if early:
         text = f"{who} lacks {', '.join(early)}, which runs as soon as a library of it is loaded: it does not start"
     # An official wheel is made to choose at run time, and the planner offers it: only a report can say that it does
     # not start at all. What was read then names the places that crash.
-    if not early and report.name == "torch" and _is_official(report):
+    elif report.name == "torch" and _is_official(report):
         reported = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if reported.kind != "no":
             named = describe_trials([trial for trial in operators if trial.operator]).partition("; ")[2]
@@ -156,11 +151,11 @@ def _judge_unread(report: WheelReport, features: frozenset[str] | None, who: str
     if features is None or not native:
         return []
     left_out = "--quick" if report.quick else "--no-cpu"
-    base = "lse" if "asimd" in features else "avx2"
+    base, text = "lse" if "asimd" in features else "avx2", f"the code was not read ({left_out})"
     if missing([base], features):
-        text = f"the code was not read ({left_out}), and {who} lacks {base.upper()}"
+        text += f", and {who} lacks {base.upper()}"
         return [verdict("cpu", "unknown", "cpu-not-read", text, f"leave out {left_out}")]
-    return [verdict("cpu", "unknown", "cpu-code-not-told", f"the code was not read ({left_out})")]
+    return [verdict("cpu", "unknown", "cpu-code-not-told", text)]
 
 
 def _oldest_cpu(cpu: WheelCpu) -> str:
@@ -180,21 +175,18 @@ def _judge_libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     answer = libc_runs(need, libc_of(machine.os, facts))
     if not answer.code:
         return []
-    remedy = None
-    if answer.kind == "no":
-        noun = "torch" if report.name in (None, "torch") else "release"
-        remedy = f"take an older {noun}, a container, or build on this machine"
-        if answer.code == "libc-musl":
-            remedy = "use a container or a distribution with glibc (Debian, Ubuntu, Fedora)"
-    return [verdict("libc", answer.kind, answer.code, answer.text, remedy)]
+    noun = "torch" if report.name in (None, "torch") else "release"
+    remedy = f"take an older {noun}, a container, or build on this machine"
+    if answer.code == "libc-musl":
+        remedy = "use a container or a distribution with glibc (Debian, Ubuntu, Fedora)"
+    return [verdict("libc", answer.kind, answer.code, answer.text, remedy if answer.kind == "no" else None)]
 
 
 def _judge_libraries(report: WheelReport) -> list[AxisVerdict]:
-    unknown = [source for source in report.links.sources if not source.system and source.package is None]
-    if unknown:
-        names = ", ".join(source.library for source in unknown[:6])
-        return [verdict("libraries", "unknown", "libraries", f"must be found on the machine: {names}")]
-    others = sorted({source.package for source in report.links.sources if not source.system and source.package})
-    if others:
-        return [verdict("libraries", "yes", "libraries-from-packages", "libraries come from " + ", ".join(others))]
-    return []
+    outside = [source for source in report.links.sources if not source.system]
+    if unknown := [source.library for source in outside if source.package is None]:
+        text = f"must be found on the machine: {', '.join(unknown[:6])}"
+        return [verdict("libraries", "unknown", "libraries", text)]
+    packages = ", ".join(sorted({source.package for source in outside if source.package}))
+    text = f"libraries come from {packages}"
+    return [verdict("libraries", "yes", "libraries-from-packages", text)] if packages else []

@@ -1,9 +1,8 @@
 """The GPU axes: does each container have an image the card can load, and is the driver right?
 
-What runs where is asked of :mod:`rekindle.compat`; here the answers for all containers are put together. All of torch's
-kernels are compiled for one list of targets, so each must run on the card. Other packages are asked library by library:
-they bring several builds to choose from (``_cuda118.so``, ``_cuda130.so``), libraries for single families of cards, or
-thousands of images among which the library itself picks (cuFFT, cuBLASLt, files of kernels).
+What runs where is asked of :mod:`rekindle.compat`. All of torch's kernels are compiled for one list of targets, so each
+must run on the card. Other packages are asked library by library: they bring several builds to choose from
+(``_cuda118.so``, ``_cuda130.so``), libraries for single families of cards, or thousands of images to pick from (cuFFT).
 
 *builds*   libraries whose names differ only in the toolkit's version: one that runs is enough
 *picking*  a vendor's library, or images for one target each: the share that runs is held against the best card's
@@ -93,8 +92,7 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
 
 def _judge_intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, facts: Facts) -> AxisVerdict:
     """SYCL code: made for the GPU beforehand, or SPIR-V, which Intel's driver compiles for what it drives."""
-    kinds = {kind for library in report.gpu.libraries for kind in library.sycl}
-    if not kinds:
+    if not (kinds := {kind for library in report.gpu.libraries for kind in library.sycl}):
         text = f"the wheel has no code for Intel's GPUs and leaves {name} unused"
         return gpu_verdict("no", "gpu-vendor", text, "take an XPU wheel" if _is_torch(report) else None)
     row, platform = facts.xe_generation(gpu.arch), platform_of(machine.os)
@@ -118,8 +116,8 @@ def _judge_intel(report: WheelReport, gpu: Gpu, name: str, machine: Machine, fac
     return gpu_verdict("yes", "gpu-spirv", f"SPIR-V, which Intel's driver compiles for {name} at first use")
 
 
-# Containers by the file they lie in, each with what was found of the card.
-Judged = list[tuple[str, ArchSet, Coverage]]
+# What runs somehow: it cannot be told, under an override, compiled by the driver at first use, as it is.
+_WORST_FIRST = ("unknown", "override", "jit", "native")
 
 
 class _Card:
@@ -130,6 +128,8 @@ class _Card:
     ) -> None:
         self.report, self.card, self.name, self.system, self.facts = report, card, name, system, facts
         self.threads = threads
+        libraries = ((library.file.rsplit("/", 1)[-1], library.sets) for library in report.gpu.libraries)
+        self.sets = [(file, group) for file, sets in libraries for group in sets]
 
     @property
     def remedy(self) -> str:
@@ -142,14 +142,11 @@ class _Card:
         return covers(code_of(self.report, archs, self.facts), self.card, self.system, self.facts)
 
     def verdict(self) -> AxisVerdict:
-        libraries = self.report.gpu.libraries
-        if not libraries:
+        if not self.report.gpu.libraries:
             return self._judge_declared()
-        sets = [(library.file.rsplit("/", 1)[-1], group) for library in libraries for group in library.sets]
-        mine = [(file, group) for file, group in sets if self._same_maker(group.archs)]
-        if not mine:
-            maker, other = ("NVIDIA", "AMD") if isinstance(self.card, Gfx) else ("AMD", "NVIDIA")
-            kind = "a ROCm" if isinstance(self.card, Gfx) else "a CUDA"
+        if not (mine := [(file, group) for file, group in self.sets if self._same_maker(group.archs)]):
+            is_amd = isinstance(self.card, Gfx)
+            maker, other, kind = ("NVIDIA", "AMD", "a ROCm") if is_amd else ("AMD", "NVIDIA", "a CUDA")
             text = f"the wheel has {maker} code only; {self.name} is {other}"
             return gpu_verdict("no", "gpu-vendor", text, f"take {kind} wheel" if _is_torch(self.report) else None)
         if by_library(self.report):
@@ -167,17 +164,27 @@ class _Card:
             return gpu_verdict("no", "gpu-no-kernels", text, self.remedy)
         lost += [row for row in inside if row not in general and row[2].kind == "none"]
         if lost:
-            return self._some_kernels(lost, sum(group.count for _, group in mine))
-        return self._math_library() or self._worst_left(general)
+            count, total = sum(group.count for _, group, _ in lost), sum(group.count for _, group in mine)
+            rows = set()
+            for file, group, _ in lost:
+                owners = f" ({', '.join(group.kernels)})" if group.kernels else ""
+                rows.add(f"{file}: {group.count} for {' '.join(group.archs)} only{owners}")
+            text = f"{count} of {total} containers have no image for {self.name}: {'; '.join(sorted(rows))}"
+            return gpu_verdict("partly", "gpu-some-kernels", text, self.remedy)
+        if wrong := self._math_library():
+            return wrong
+        worst = min(general, key=lambda row: _WORST_FIRST.index(row[2].kind), default=None)
+        if worst and worst[2].kind != "native":
+            return self._verdict_on(worst[2], worst[0])
+        return gpu_verdict("yes", "gpu-native", f"machine code for {self.name} in every kernel that needs it")
 
     def _offer_graft(self, found: AxisVerdict) -> AxisVerdict:
         """Where the driver compiles PTX at first use, a graft can compile it once for all."""
-        name, sets = self.report.name, [group for library in self.report.gpu.libraries for group in library.sets]
-        has_ptx = any(split_targets(group.archs).ptx for group in sets)
-        if found.code != "gpu-jit" or name is None or self.system != "linux" or not has_ptx:
+        has_ptx = any(split_targets(group.archs).ptx for _, group in self.sets)
+        if found.code != "gpu-jit" or self.report.name is None or self.system != "linux" or not has_ptx:
             return found
-        graft = f"rekindle graft {name}=={self.report.version} --gpu {self.card} compiles it once for all"
-        return replace(found, remedy=graft)
+        wheel = f"{self.report.name}=={self.report.version}"
+        return replace(found, remedy=f"rekindle graft {wheel} --gpu {self.card} compiles it once for all")
 
     def _same_maker(self, archs: Sequence[str]) -> bool:
         split = split_targets(tuple(archs))
@@ -197,33 +204,13 @@ class _Card:
             return gpu_verdict("yes", "gpu-declared", text)
         return self._verdict_on(coverage)
 
-    def _some_kernels(self, missing: Judged, total: int) -> AxisVerdict:
-        count = sum(group.count for _, group, _ in missing)
-        rows = {
-            f"{file}: {group.count} for {' '.join(group.archs)} only"
-            + (f" ({', '.join(group.kernels)})" if group.kernels else "")
-            for file, group, _ in missing
-        }
-        text = f"{count} of {total} containers have no image for {self.name}: {'; '.join(sorted(rows))}"
-        return gpu_verdict("partly", "gpu-some-kernels", text, self.remedy)
-
     def _math_library(self) -> AxisVerdict | None:
-        if not isinstance(self.card, Gfx):
-            return None
-        for data in self.report.gpu.data_files:
+        for data in self.report.gpu.data_files if isinstance(self.card, Gfx) else ():
             if data.library in ("rocBLAS", "hipBLASLt") and self.runs(data.gfx).kind == "none":
                 runs: Runs = "no" if data.library == "rocBLAS" else "partly"
                 text = f"{data.library} has no kernel files for {self.name} (it has {' '.join(data.gfx)})"
                 return gpu_verdict(runs, "gpu-math-library", text, f"rekindle plan --gpu {self.card}")
         return None
-
-    def _worst_left(self, general: Judged) -> AxisVerdict:
-        """The worst of the kinds that run: unknown, under an override, compiled by the driver, native."""
-        for kind in ("unknown", "override", "jit"):
-            for file, _, coverage in general:
-                if coverage.kind == kind:
-                    return self._verdict_on(coverage, file)
-        return gpu_verdict("yes", "gpu-native", f"machine code for {self.name} in every kernel that needs it")
 
     def _verdict_on(self, coverage: Coverage, file: str = "the wheel") -> AxisVerdict:
         if coverage.kind == "jit":
@@ -261,8 +248,7 @@ def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
 MOSTLY_SINGLE = 0.9
 # A card with less than this part of what the best-served card has is an afterthought of the library.
 FAIR_SHARE = 0.5
-# With less than this part it has odds and ends only: 2 of 351 containers of cuSPARSELt run on a V100, which it does
-# not support.
+# With less than this it has odds and ends only: 2 of 351 containers of cuSPARSELt run on a V100 (not supported).
 LEAST_SHARE = 0.1
 MOST_NAMED = 4
 _BUILD = re.compile(r"(?i)((?:^|[_.-])(?:cuda|cu|rocm|hip))[_-]?\d+(?=[_.-]|$)")
@@ -289,7 +275,7 @@ def by_library(report: WheelReport) -> bool:
         return False
     if report.name is not None:
         return report.name != "torch"
-    return all(is_vendor(library.file.rsplit("/", 1)[-1]) for library in report.gpu.libraries)
+    return all(is_vendor(library.file) for library in report.gpu.libraries)
 
 
 def picks(library: LibraryGpu) -> bool:
@@ -297,7 +283,7 @@ def picks(library: LibraryGpu) -> bool:
     total = sum(group.count for group in library.sets)
     single = sum(group.count for group in library.sets if len(group.archs) == 1)
     several = len({group.archs for group in library.sets}) > 1
-    return is_vendor(library.file.rsplit("/", 1)[-1]) or (several and single >= MOSTLY_SINGLE * total)
+    return is_vendor(library.file) or (several and single >= MOSTLY_SINGLE * total)
 
 
 def judge_libraries(
@@ -306,8 +292,7 @@ def judge_libraries(
     """One verdict on a card, from a judgement of each library with code for cards of its maker."""
     choices: dict[str, list[LibraryFit]] = {}
     for library in report.gpu.libraries:
-        mine = [group for group in library.sets if same_maker(group.archs)]
-        if mine:
+        if mine := [group for group in library.sets if same_maker(group.archs)]:
             choices.setdefault(_BUILD.sub(r"\1", library.file), []).append(_judge_library(library, mine, runs))
     chosen = any(len(builds) > 1 for builds in choices.values())
     return _sum_up([_best_build(builds) for builds in choices.values()], card, chosen)
@@ -382,6 +367,7 @@ def _list_names(rows: Sequence[LibraryFit]) -> str:
 
 
 def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+    """An answer in the order in which answers are written here."""
     return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
 
 

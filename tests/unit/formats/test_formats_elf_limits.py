@@ -222,7 +222,7 @@ STRTAB = row(0, 3, 0, 64, len(NAMES))
 
 def test_every_field_of_a_section() -> None:
     elf = sectioned(STRTAB, row(1, 1, 0x500, 64, 3), row(7, 8, 1, 2, 3))
-    assert elf.sections[1] == Section(".text", 1, 6, 0x500, 64, 3, 11, 12)
+    assert elf.sections[1] == Section(".text", 1, 6, 0x500, 64, 3, 11)
     assert [s.name for s in elf.sections] == ["", ".text", ".data"]
     assert elf.section(".data") == elf.sections[2]
     assert elf.section(".none") is None

@@ -189,7 +189,7 @@ def test_a_plain_bundle_ends_with_its_furthest_object() -> None:
     data = table((100, 20, GFX), (90, 10, b"host-x86_64"))
     length = len(data)
     assert length == 32 + 48 + len(GFX) + 11
-    objects = (CodeObject(GFX.decode(), "gfx90a", 20), CodeObject("host-x86_64", None, 10))
+    objects = (CodeObject(GFX.decode(), "gfx90a", 20, 100), CodeObject("host-x86_64", None, 10, 90))
     assert bundles(data.ljust(120, b"\0")) == [Bundle(0, "plain", objects, length)]
     next_one = data.ljust(120, b"\0") * 2
     assert [b.offset for b in bundles(next_one)] == [0, max(120, length)]
@@ -266,7 +266,7 @@ def test_a_compressed_bundle_says_how_long_it_is(version: int) -> None:
     body, header = table((5000, 70, GFX)), {2: 24, 3: 32}[version]
     good = squeezed(version, body)
     [bundle] = bundles(good)
-    assert bundle.objects == (CodeObject(GFX.decode(), "gfx90a", 70),)
+    assert bundle.objects == (CodeObject(GFX.decode(), "gfx90a", 70, 5000),)
     assert [b.offset for b in bundles(b"\1" * 9 + good + good, 9)] == [9, 9 + len(good)]
     for total in (header, header - 1, len(good) + 1):
         with pytest.raises(Malformed, match=f"claims {total} bytes"):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
 import pytest
 
 from binaries import make_pe
-from rekindle.formats.functions import Code, _add_leaves, find_functions
+from rekindle.formats.functions import find_functions
 from rekindle.formats.pe import EXCEPTION, IMPORT, LOAD_CONFIG, Pe
 from rekindle.formats.references import read_pe_references
 from rekindle.formats.view import Malformed
@@ -39,14 +38,17 @@ def test_a_function_table_that_claims_more_than_there_is() -> None:
 
 
 def test_exported_leaves_are_functions_too() -> None:
-    code = [Code(0x1000, 0, 0x1000)]
-    start, end = np.array([0x1000, 0x1100], np.int64), np.array([0x1080, 0x1180], np.int64)
-    exported = np.array([0x1000, 0x1040, 0x1090, 0x1200, 0x9000], np.int64)
-    starts, ends = _add_leaves(start, end, exported, code)
-    assert starts.tolist() == [0x1000, 0x1090, 0x1100, 0x1200]
-    assert ends.tolist() == [0x1080, 0, 0x1180, 0]
-    alone, _ = _add_leaves(start[:0], end[:0], exported[:1], code)
-    assert alone.tolist() == [0x1000]
+    """They end where the next function starts; what lies inside another function or in no code is none."""
+    table = struct.pack("<6I", 0x2000, 0x2080, 0, 0x2100, 0x2180, 0)
+    exports = ((0x2000, "a"), (0x2040, "b"), (0x2090, "c"), (0x2200, "d"), (0x9000, "e"))
+    for rows, starts, ends in (
+        (24, [0x2000, 0x2090, 0x2100, 0x2200], [0x2080, 0x2100, 0x2180, 0x2280]),
+        (0, [0x2000, 0x2040, 0x2090, 0x2200], [0x2040, 0x2090, 0x2200, 0x2280]),
+    ):
+        pe = Pe(make_pe({".text": b"\x90" * 0x280, ".pdata": table}, more={EXCEPTION: (0x3000, rows)}))
+        pe.exports = exports
+        found = find_functions(pe)
+        assert (found.start.tolist(), found.end.tolist()) == (starts, ends)
 
 
 def test_imports_and_the_jumps_through_them() -> None:

@@ -194,4 +194,4 @@ def test_what_is_no_python(python: str) -> None:
     ],
 )
 def test_which_platform_a_tag_is_for(platform: str, tag: str, fits: bool) -> None:
-    assert _platform_fits(platform)(Tag("py3", "none", tag)) is fits
+    assert _platform_fits(platform, Tag("py3", "none", tag)) is fits

@@ -72,7 +72,7 @@ def test_renamed_is_what_the_compiler_makes() -> None:
 
 def test_what_is_passed_counts_and_what_is_hidden_does_not() -> None:
     face = read_object_face(make_code_object(variables={"table": 16}, cuid="ab12"))
-    assert face.kernels["scale"].passed == ((0, 8), (1, 4)) and face.variables == {"table": 16}
+    assert face.kernels["scale"] == ((0, 8), (1, 4)) and face.variables == {"table": 16}
     with pytest.raises(Malformed, match="no metadata"):
         read_object_face(make_code_object().replace(b"\x20\0\0\0AMDGPU", b"\x21\0\0\0AMDGPU"))
 

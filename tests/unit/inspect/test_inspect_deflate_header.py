@@ -120,4 +120,4 @@ def test_only_so_much_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     text, piece = stored()
     monkeypatch.setattr(seek_list, "MOST_INFLATED", 100)
     assert inflate_from(piece, (0, 0)) == text[:100]
-    assert seek_list._decode(b"\xff" * 50, bytes(4)) is None
+    assert seek_list._decode(b"\xff" * 50, bytes(4)) == b""
