@@ -51,12 +51,12 @@ def make_environment(
     folder.parent.mkdir(parents=True, exist_ok=True)
     if uv:
         return run([uv, "venv", "--no-progress", "--python", python, str(folder)])
-    make = [python, "-I", "-m", "venv", str(folder)]
+    make = [python, "-I", "-m", "venv"]
     if with_pip:
-        if (attempt := run(make)).ok:
+        if (attempt := run([*make, str(folder)])).ok:
             return attempt
         shutil.rmtree(folder, ignore_errors=True)
-    return run([*make, "--without-pip"])
+    return run([*make, "--without-pip", str(folder)])
 
 
 def is_embedded(interpreter: Interpreter) -> bool:
