@@ -17,6 +17,7 @@ from bootstrap import BROUGHT
 from rekindle.host.live import LiveHost
 from rekindle.interpreters.installer import read_pip_settings
 from rekindle.interpreters.other_machine import OtherMachine, embedded_archive, fetch_embedded, unpack_embedded
+from rekindle.model.progress import Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 # Its archive holds CPython 3.11.9, the oldest we run on. 3.12 starts under wine 8 too, but its platform and shutil call
@@ -42,7 +43,7 @@ def unpack(folder: Path, target: Path) -> None:
     settings = read_pip_settings(LiveHost())
     archive = embedded_archive(MACHINE)
     indexes = [index for index in (settings.index, *settings.extra) if index]
-    found = fetch_embedded(archive, indexes, folder, certificates=settings.certificates) if archive else None
+    found = fetch_embedded(archive, indexes, folder, settings.certificates, Silent()) if archive else None
     if found is None:
         raise SystemExit(f"windows_python: no index has {archive[0] if archive else 'it'}")
     for name, content in unpack_embedded(found).items():

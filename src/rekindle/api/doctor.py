@@ -36,9 +36,9 @@ def doctor(
     True
     """
     if host is None and replay is not None:
-        from rekindle.host.capture import load_recorded
+        from rekindle.host.capture import RecordedHost, read_capture
 
-        host = load_recorded(replay)
+        host = RecordedHost(read_capture(replay))
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
     if plan is not None:

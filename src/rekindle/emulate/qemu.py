@@ -1,8 +1,5 @@
-"""qemu-user: the machines it emulates, as Debian and the loader call them, its models of CPUs, and the command that
-starts a program under it.
-
-A CPU is named as everywhere (:mod:`rekindle.compat.cpu_names`); ``cpus.toml`` says which model of qemu stands for it.
-"""
+"""qemu-user: the machines it emulates, as Debian and the loader call them, its models of CPUs (``cpus.toml`` says which
+stands for a CPU as :mod:`rekindle.compat.cpu_names` names it), and the command that starts a program under it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +40,7 @@ class EmulatedMachine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return LiveHost().machine == self.machine
 
     def library_folders(self, root: Path) -> tuple[Path, ...]:
+        """Where a system of that kind keeps its libraries."""
         inside = (f"lib/{self.triplet}", f"usr/lib/{self.triplet}", "lib64", "usr/lib64")
         return tuple(root / folder for folder in inside)
 
@@ -79,9 +77,8 @@ def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedM
     try:
         kind = find_cpu(name, facts)
     except BadInput as unknown:
-        for model in models:
-            if model.lower() == name.strip().lower():
-                return EmulatedCpu(name=model, model=model, emulated=emulated)
+        if model := next((model for model in models if model.lower() == name.strip().lower()), None):
+            return EmulatedCpu(name=model, model=model, emulated=emulated)
         raise BadInput(unknown.message, remedy=f"{unknown.remedy} Emulated are {', '.join(kinds)}") from unknown
     row = facts.cpu.microarchitecture[kind]
     if row.family != emulated.machine:
@@ -135,7 +132,6 @@ def choose_cpu(emulator: Emulator, name: str) -> EmulatedCpu:
     """The CPU a user means, as far as this emulator has it."""
     cpu = find_emulated_cpu(name, emulator.models, emulator.emulated)
     if emulator.models and cpu.model.split(",")[0] not in emulator.models:
-        raise BadInput(
-            f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}", remedy="a newer qemu-user may have it"
-        )
+        text = f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}"
+        raise BadInput(text, remedy="a newer qemu-user may have it")
     return cpu

@@ -1,6 +1,6 @@
-"""Shared libraries that only pretend: every function is there and answers 999, "unknown error" in CUDA's words.
+"""Shared libraries that only pretend: every function is there and answers 999, "unknown error" in CUDA's words. A CUDA
+build of torch can then be loaded on a machine without the 2.5 GB of CUDA libraries, and finds no GPU.
 
-A CUDA build of torch can then be loaded on a machine without the 2.5 GB of CUDA libraries, and finds no GPU.
 Written byte by byte for x86-64 and AArch64, so no compiler is needed: one read-only segment with symbols, hash table,
 version definitions and a few bytes of code; one writable page with the dynamic section, which the loader changes.
 """
@@ -97,6 +97,7 @@ def _elf_header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic:
 
 
 def elf_hash(name: str) -> int:
+    """The hash of the System V ABI, by which the loader finds a symbol."""
     value = 0
     for byte in name.encode("utf-8"):
         value = (value << 4) + byte
@@ -163,24 +164,18 @@ def read_linkage(path: Path) -> Linkage | None:
 
 
 def missing_libraries(libraries: Iterable[Path], folders: Iterable[Path]) -> dict[str, dict[str, str | None]]:
-    """Libraries that nobody provides, each with the symbols (and versions) it would have to have.
-
-    Symbols that are bound to no library and that nobody defines go to the first of them.
-    """
+    """Libraries that nobody provides, each with the symbols (and versions) it would have to have. Symbols that are
+    bound to no library and that nobody defines go to the first of them."""
     places = tuple(folders)
     read = {path.name: linkage for path in libraries if (linkage := read_linkage(path)) is not None}
-    needed = {name for linkage in read.values() for name in linkage.needed}
-    outside = {
-        name: next((folder / name for folder in places if (folder / name).exists()), None) for name in needed - {*read}
-    }
+    needed = {name for linkage in read.values() for name in linkage.needed} - {*read}
+    outside = {name: next((folder / name for folder in places if (folder / name).exists()), None) for name in needed}
     missing = sorted(name for name, place in outside.items() if place is None)
     symbols: dict[str, dict[str, str | None]] = {name: {} for name in missing}
     if not missing:
         return symbols
-    defined: set[str] = set().union(*(linkage.defined for linkage in read.values()))
-    for place in outside.values():
-        if place is not None and (linkage := read_linkage(place)) is not None:
-            defined |= linkage.defined
+    here = (linkage for place in outside.values() if place is not None and (linkage := read_linkage(place)) is not None)
+    defined: set[str] = set().union(*(linkage.defined for linkage in (*read.values(), *here)))
     for linkage in read.values():
         for symbol, library, version in linkage.undefined:
             if library in symbols:

@@ -1,9 +1,6 @@
 """A capture: a directory whose ``*.toml`` files hold everything a machine answered; and the machine replayed from it.
-
-``capture.toml`` is what ``doctor --capture`` writes. A capture may also be written by hand from documented
-tool output; ``[about]`` then says so and names the sources. Long files may lie beside it: a ``[[file]]``
-entry names its path on the machine and the file that holds it here.
-"""
+``capture.toml`` is what ``doctor --capture`` writes. A capture may also be written by hand from documented tool output;
+``[about]`` then says so and names the sources. Long files may lie beside it, named by ``[[file]]`` entries."""
 
 import base64
 import fnmatch
@@ -16,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, reading
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.model.toml import render_table, toml_key
 
@@ -52,22 +49,21 @@ class Record(msgspec.Struct, kw_only=True):
 
 
 def join_records(records: Iterable[Record]) -> Record:
-    """One record of all probes; where two asked the same, the later answer stands."""
+    """One record of all probes; where two asked the same, the later answer stands, of commands the first."""
     whole = Record()
-    seen: set[tuple[str, ...]] = set()
+    runs: dict[tuple[str, ...], Completed] = {}
     for record in records:
         if record.machine:
             whole.system, whole.machine = record.system, record.machine
         for run in list(record.runs):
-            if run.argv not in seen:
-                seen.add(run.argv)
-                whole.runs.append(run)
+            runs.setdefault(run.argv, run)
         for name in Record.__struct_fields__:
             answers, known = getattr(record, name), getattr(whole, name)
             if isinstance(known, dict) and name != "nvml":
                 known.update(dict(answers))
             elif name in ("cores", "hwcap", "memory", "cpuid", "nvml"):
                 setattr(whole, name, answers or known)
+    whole.runs = list(runs.values())
     return whole
 
 
@@ -105,11 +101,10 @@ def read_capture(directory: Path) -> Record:
     parts: list[Record] = []
     for source in sources:
         try:
-            if source.stat().st_size > _MAX_BYTES:
-                raise BadInput(f"{source} is too large to be a capture")
-            parts.append(_read_part(tomllib.loads(source.read_text(encoding="utf-8")), source.parent))
-        except OSError as error:
-            raise BadInput(f"cannot read {source}: {error.strerror or error}") from error
+            with reading(source):
+                if source.stat().st_size > _MAX_BYTES:
+                    raise BadInput(f"{source} is too large to be a capture")
+                parts.append(_read_part(tomllib.loads(source.read_text(encoding="utf-8")), source.parent))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"{source} is no capture: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -168,6 +163,7 @@ class RecordedHost:
         return path.replace("/", "\\").lower() if self.system == "windows" else path
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        """What was said then, also where the tool now has another path."""
         key = tuple(argv)
         recorded = self._runs.get(key) or self._by_name.get((_name(key[0]), *key[1:]))
         return recorded or Completed(argv=key, code=None, err="not in the capture")
@@ -177,6 +173,7 @@ class RecordedHost:
         return None if raw is None else raw[:limit]
 
     def glob(self, pattern: str) -> tuple[str, ...]:
+        """As the shell matches, among all paths that the capture names."""
         patterns = _SLASHES.split(self._fold(pattern))
         if not any(mark in pattern for mark in "*?["):
             return (pattern,) if self._fold(pattern) in self._known else ()
@@ -188,11 +185,10 @@ class RecordedHost:
         return next(iter(self.which_all(name)), None)
 
     def which_all(self, name: str) -> tuple[str, ...]:
-        if _SLASHES.search(name):
-            return self.glob(name)
-        return self.record.programs.get(name, ())
+        return self.glob(name) if _SLASHES.search(name) else self.record.programs.get(name, ())
 
     def realpath(self, path: str) -> str:
+        """The path itself where no link was recorded."""
         return self.record.links.get(path, path)
 
     def access(self, path: str) -> bool | None:
@@ -204,9 +200,7 @@ class RecordedHost:
     def disk(self, path: str) -> Disk | None:
         """The nearest place that was asked about: a capture does not hold every directory of a machine."""
         near = [known for known in self.record.disks if self._fold(path).startswith(self._fold(known))]
-        if near:
-            return self.record.disks[max(near, key=len)]
-        return next(iter(self.record.disks.values()), None)
+        return self.record.disks[max(near, key=len)] if near else next(iter(self.record.disks.values()), None)
 
     def memory(self) -> Memory | None:
         return self.record.memory
@@ -227,6 +221,7 @@ class RecordedHost:
         return self.record.pythons.get(path)
 
     def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        """The one answer that was recorded, deep or not."""
         return self.record.torches.get(path)
 
 
@@ -237,7 +232,3 @@ def _name(path: str) -> str:
 def _matches(part: str, pattern: str) -> bool:
     # As the shell does: a star does not match a hidden name.
     return (pattern.startswith(".") or not part.startswith(".")) and fnmatch.fnmatchcase(part, pattern)
-
-
-def load_recorded(directory: Path) -> RecordedHost:
-    return RecordedHost(read_capture(directory))

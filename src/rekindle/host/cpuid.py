@@ -1,9 +1,6 @@
-"""The processor's own description, by executing the ``cpuid`` instruction.
-
-Under emulation ``/proc/cpuinfo`` describes the machine underneath while ``cpuid`` describes the one our code
-really runs on, so the instruction is asked. It is reached through a few bytes of machine code in an
-executable page; where the system forbids such pages the answer is None.
-"""
+"""The processor's own description, by executing the ``cpuid`` instruction: under emulation ``/proc/cpuinfo`` describes
+the machine underneath, the instruction the one our code really runs on. It is reached through a few bytes of machine
+code in an executable page; where the system forbids such pages the answer is None."""
 
 import contextlib
 import ctypes
@@ -40,8 +37,7 @@ def read_cpuid() -> Cpuid | None:
     if page is None:
         return None
     address, keep = page
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32))
-    call = prototype(address)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint32))(address)
     out = (ctypes.c_uint32 * 4)()
 
     def ask(leaf: int, sub: int) -> Registers:

@@ -1,9 +1,6 @@
-"""One file from the network, resumed where it stopped, and only kept if it is whole and the right one.
-
-The bytes grow in ``NAME.part``; ``NAME.part.json`` remembers which file they belong to (address, ETag,
-length). A server that has another file by now, or cannot resume, makes it start over. Only a complete file
-with the right SHA-256 gets its name.
-"""
+"""One file from the network, resumed where it stopped, and only kept if it is whole and the right one. The bytes grow
+in ``NAME.part``; ``NAME.part.json`` remembers which file they belong to (address, ETag, length). A server that has
+another file by now, or cannot resume, makes it start over."""
 
 import http.client
 import json
@@ -23,7 +20,6 @@ from rekindle.model.document import load_kept
 from rekindle.model.progress import Progress, Silent
 
 ASK_SECONDS = 8.0
-
 CHUNK = 1 << 18
 TIMEOUT_SECONDS = 30.0
 ATTEMPTS = 5
@@ -67,10 +63,8 @@ def download(
                 raise BadInput(f"cannot write {part}: {error.strerror or error}", remedy="free some space") from error
             reason = getattr(error, "reason", None) or error
     else:
-        raise Interrupted(
-            f"the download of {url} was cut short at {_size(part) >> 20} MiB ({reason})",
-            remedy="the same command continues there",
-        )
+        text = f"the download of {url} was cut short at {_size(part) >> 20} MiB ({reason})"
+        raise Interrupted(text, remedy="the same command continues there")
     if sha256 is not None and (got := sha256_of(part)) != sha256.lower():
         part.unlink()
         notes.unlink(missing_ok=True)
@@ -86,17 +80,13 @@ def _continue(url: str, part: Path, notes: Path, progress: Progress, context: ss
     note = load_kept(notes, dict[str, Any]) or {}
     known = note if have and note.get("url") == url else {}
     validator = known.get("etag") or known.get("modified")
-    if have and not validator:
-        have = 0
+    have = have if validator else 0
     headers = {"User-Agent": "rekindle"}
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": str(validator)}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (the scheme was checked)
     try:
-        answer = urllib.request.urlopen(  # noqa: S310 (the scheme was checked)
-            urllib.request.Request(url, headers=headers),  # noqa: S310
-            timeout=TIMEOUT_SECONDS,
-            context=context,
-        )
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=context)  # noqa: S310
     except urllib.error.HTTPError as error:
         if error.code == 416 and have and known.get("length") == have:
             return True

@@ -19,7 +19,6 @@ from rekindle.host.protocol import Host
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
-
 LEFT_BEHIND_SECONDS = 86_400
 
 
@@ -28,15 +27,12 @@ def hold_lock(path: Path, busy: Callable[[], str], remedy: str | None = None) ->
     """Hold the operating system's lock, which dies with its process; WorkspaceBusy at once where somebody has it."""
     import filelock
 
-    lock = filelock.FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        held = filelock.FileLock(path).acquire(timeout=0)
     except filelock.Timeout:
         raise WorkspaceBusy(busy(), remedy=remedy) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 def sweep_left_behind(folder: Path, pattern: str = "*") -> None:
@@ -58,10 +54,8 @@ def file_state(path: Path) -> tuple[int, ...]:
 def refuse_changed(path: Path, state: tuple[int, ...], doing: str = "verified") -> None:
     """A file that changed since it was looked at is not the one that was judged; ``state`` is from before that."""
     if file_state(path) != state:
-        raise StageFailed(
-            f"{path.name} was changed while it was {doing}, so nothing is known about the file that is there now",
-            remedy="run the same command again",
-        )
+        text = f"{path.name} was changed while it was {doing}, so nothing is known about the file that is there now"
+        raise StageFailed(text, remedy="run the same command again")
 
 
 def write_atomically(path: Path, content: bytes | str, *, private: bool = False) -> None:
@@ -152,8 +146,7 @@ def free_space(host: Host) -> Callable[[str], tuple[int | None, int] | None]:
     """For a place: its file system (None where it cannot be told) and the bytes free there; None without an answer."""
 
     def ask(place: str) -> tuple[int | None, int] | None:
-        disk = host.disk(place)
-        return (disk.device, disk.free) if disk else None
+        return (disk.device, disk.free) if (disk := host.disk(place)) else None
 
     return ask
 

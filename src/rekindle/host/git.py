@@ -1,8 +1,8 @@
 """Git, asked about one work tree of which nobody knows who made it.
 
-A tree brings its own ``.git/config``, and git runs programs that stand there: monitors, hooks, filters, ssh
-commands, credential helpers, updates of submodules. :func:`harmless` switches all of them off for every call, in
-submodules too. Whose tree it is stays git's own question: where git refuses a tree of another user, so do we.
+A tree brings its own ``.git/config``, and git runs programs that stand there (monitors, hooks, filters, ssh commands,
+credential helpers, updates of submodules): :func:`harmless` switches all of them off for every call, in submodules too.
+Whose tree it is stays git's own question: where git refuses a tree of another user, so do we.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,17 +31,10 @@ def harmless(settings: Sequence[tuple[str, str]] = (), keys: Iterable[tuple[str,
         if off is not None and (kind == "filter" or scope in ("local", "worktree")):
             chosen.append((key, off))
     chosen += settings
-    environment = {
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_EDITOR": ":",
-        "GIT_PAGER": "cat",
-        "GIT_CONFIG_COUNT": str(len(chosen)),
-    }
+    environment = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_EDITOR": ":", "GIT_PAGER": "cat"}
     for number, (name, value) in enumerate(chosen):
-        environment[f"GIT_CONFIG_KEY_{number}"] = name
-        environment[f"GIT_CONFIG_VALUE_{number}"] = value
-    return environment
+        environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return environment | {"GIT_CONFIG_COUNT": str(len(chosen))}
 
 
 @dataclass(frozen=True)
@@ -70,10 +63,8 @@ class Git:
         or the proxy command, because variables win over any configuration."""
         own = self.host.run(["git", "config", "--global", "--includes", "--get", "core.sshCommand"], timeout=20.0)
         ssh = own.out.strip() if own.ok else ""
-        base = {
-            "GIT_SSH_COMMAND": self.host.env.get("GIT_SSH_COMMAND") or ssh or "ssh",
-            "GIT_PROXY_COMMAND": self.host.env.get("GIT_PROXY_COMMAND", ""),
-        }
+        ssh = self.host.env.get("GIT_SSH_COMMAND") or ssh or "ssh"
+        base = {"GIT_SSH_COMMAND": ssh, "GIT_PROXY_COMMAND": self.host.env.get("GIT_PROXY_COMMAND", "")}
         return {**base, **harmless(settings, self._keys(modules=modules))}
 
     def _keys(self, *, modules: bool) -> list[tuple[str, str]]:
@@ -84,16 +75,12 @@ class Git:
         quiet = harmless()
         top = self.host.run(["git", *self.place, "rev-parse", "--show-toplevel"], timeout=60.0, env=quiet)
         if "dubious ownership" in top.err:
-            raise BadInput(
-                f"{self.root} belongs to another user, so git does not trust it",
-                remedy=f"if you do: git config --global --add safe.directory {self.root.resolve().as_posix()}",
-            )
+            remedy = f"if you do: git config --global --add safe.directory {self.root.resolve().as_posix()}"
+            raise BadInput(f"{self.root} belongs to another user, so git does not trust it", remedy=remedy)
         shown = top.out.rstrip("\n")
         if top.ok and shown and Path(shown).resolve() != self.root.resolve():
-            raise BadInput(
-                f"the git settings in {self.root} point to another work tree ({shown}); nothing was done",
-                remedy="take core.worktree out of its .git/config, or use another copy",
-            )
+            text = f"the git settings in {self.root} point to another work tree ({shown}); nothing was done"
+            raise BadInput(text, remedy="take core.worktree out of its .git/config, or use another copy")
         done = self.host.run(["git", *self.place, "config", *_LIST, "--show-scope"], timeout=60.0, env=quiet)
         words = done.out.split("\0")
         keys = dict.fromkeys(zip(words[::2], words[1::2], strict=False))
@@ -118,6 +105,7 @@ class Git:
         return done.out
 
     def head(self) -> str | None:
+        """The commit that is checked out, in full."""
         done = self.ask("rev-parse", "HEAD")
         return done.out.strip() or None if done.ok else None
 
@@ -129,9 +117,8 @@ class Git:
 
     def dirty(self, *paths: str) -> tuple[str, ...]:
         """Files with uncommitted changes, within ``paths`` if given."""
-        done = self.ask(
-            "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--", *paths
-        )
+        words = ("--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty")
+        done = self.ask("status", *words, "--", *paths)
         return tuple(entry[3:] for entry in done.out.split("\0") if len(entry) > 3) if done.ok else ()
 
     def tag(self, name: str, *, force: bool = False) -> None:

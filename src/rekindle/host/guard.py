@@ -1,12 +1,10 @@
 """Runs one command and promises that nothing of it outlives Rekindle, not even after ``kill -9``.
 
-Started as a script of its own (standard library only, no import of this package): ``guard.py FD -- ARGV…``.
-FD is the read end of a pipe whose write end only Rekindle holds: when Rekindle is gone, however it went, the
-pipe closes and every descendant is killed. On Linux the guard is a "child subreaper", so even processes
-that left their session or lost their parent are still its descendants and are found. While Rekindle itself is
-stopped (Ctrl-Z, ``kill -STOP``) nobody watches memory, so the guard stops everything too, and wakes it afterwards.
-
-Exit code: the command's own, or 128 + signal as a shell would say.
+Started as a script of its own (standard library only, no import of this package): ``guard.py FD -- ARGV…``. FD is the
+read end of a pipe whose write end only Rekindle holds: when Rekindle is gone, the pipe closes and every descendant is
+killed. On Linux the guard is a "child subreaper", so that those which left their session or lost their parent are
+found. While Rekindle itself is stopped (Ctrl-Z) nobody watches memory, so the guard stops everything too, and wakes it
+afterwards. Exit code: the command's own, or 128 + signal as a shell would say.
 """
 
 import contextlib
@@ -43,14 +41,11 @@ def _fields(pid: str | int) -> list[bytes]:
 def descendants(root: int) -> list[int]:
     """Every process below ``root``, from one pass over /proc."""
     children: dict[int, list[int]] = {}
-    try:
-        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (as above)
-    except OSError:
-        return []
-    for name in names:
-        fields = _fields(name)
-        if fields and fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(int(name))
+    with contextlib.suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 (as above)
+            fields = _fields(name)
+            if fields and fields[0] not in (b"Z", b"X"):
+                children.setdefault(int(fields[1]), []).append(int(name))
     pids: list[int] = []
     waiting = [root]
     while waiting:
@@ -66,8 +61,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def follow(governor: int, guard: int, held: list[int]) -> list[int]:
-    """Stop all while the governor is stopped, and wake those (not what it had stopped itself) afterwards; gives what is
-    held now."""
+    """Stop all while the governor is stopped, and wake those afterwards, not what it had stopped; what is held."""
     if is_stopped(governor):
         for _ in range(3):  # a process may fork while we look
             for pid in descendants(guard):
@@ -85,8 +79,7 @@ def follow(governor: int, guard: int, held: list[int]) -> list[int]:
 def kill_all(root: int, child: int) -> None:
     """Kill until none is left: a process may fork while we look."""
     for _ in range(KILL_ROUNDS):
-        alive = descendants(root)
-        if not alive:
+        if not (alive := descendants(root)):
             return
         for pid in alive:
             with contextlib.suppress(OSError):
@@ -100,18 +93,14 @@ def kill_all(root: int, child: int) -> None:
 def _reap(child: int) -> int | None:
     """Collect every child that ended; the wait status of ``child`` if it was among them."""
     status = None
-    while True:
-        try:
-            pid, code = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return status
-        if pid == 0:
-            return status
-        if pid == child:
-            status = code
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            status = ended[1] if ended[0] == child else status
+    return status
 
 
 def main(argv: list[str]) -> int:
+    """Start the command, then watch it, the lifeline and whether the governor is stopped."""
     lifeline, command = int(argv[0]), argv[2:]
     os.set_inheritable(lifeline, False)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)

@@ -1,12 +1,10 @@
-"""A GNU make jobserver whose number of tokens can be raised and lowered while clients run.
+"""A GNU make jobserver whose number of tokens can be raised and lowered while clients run: Ninja ≥ 1.13, make, and
+compilers that know the protocol take a token per job beyond their first and give it back. A fifo on POSIX, a named
+semaphore on Windows.
 
-Ninja ≥ 1.13, make, and compilers that know the protocol take a token per job beyond their first and give it
-back. A fifo on POSIX, a named semaphore on Windows.
-
-Lowering is the hard part: Ninja gives a token back and takes it again within microseconds, so a poller never
-sees one (measured: no token in a second of trying). A reader that is already asleep in ``read`` is woken
-first and wins within one or two jobs. So every token to be withdrawn gets a waiting thread; raising again
-simply feeds the waiters.
+Lowering is the hard part: Ninja gives a token back and takes it again within microseconds, so a poller never sees one
+(measured: none in a second of trying). A reader that is already asleep in ``read`` is woken first and wins within
+one or two jobs. So every token to be withdrawn gets a waiting thread; raising again simply feeds the waiters.
 """
 
 import contextlib
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 
-class Fifo:
+class _Fifo:
     """POSIX: tokens lie in a pipe with a name. ``take`` blocks."""
 
     def __init__(self, key: str) -> None:
@@ -48,7 +46,7 @@ class Fifo:
             os.close(self._fd)
 
 
-class Semaphore:
+class _Semaphore:
     """Windows: the same by a semaphore, whose name ``--jobserver-auth`` carries."""
 
     def __init__(self, key: str, kernel: Any = None) -> None:
@@ -74,7 +72,7 @@ class Semaphore:
 class Jobserver:
     """``set_level(n)``: n tokens in circulation, that is n + 1 jobs for one client. Safe from any thread."""
 
-    def __init__(self, pool: Fifo | Semaphore) -> None:
+    def __init__(self, pool: _Fifo | _Semaphore) -> None:
         self._pool = pool
         self._lock = threading.Lock()
         self._circulating = 0  # what clients may really hold: above the level until they have given back
@@ -83,6 +81,7 @@ class Jobserver:
 
     @property
     def level(self) -> int:
+        """What was asked for last: tokens that still have to come back are not counted."""
         with self._lock:
             return self._circulating - self._waiting
 
@@ -99,13 +98,11 @@ class Jobserver:
                     threading.Thread(target=self._withdraw, daemon=True).start()
 
     def _withdraw(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             self._pool.take()
-        except OSError:
-            return
-        with self._lock:
-            self._waiting -= 1
-            self._circulating -= 1
+            with self._lock:
+                self._waiting -= 1
+                self._circulating -= 1
 
     def close(self) -> None:
         """Wake those that still wait, then take the pool away."""
@@ -116,4 +113,4 @@ class Jobserver:
 
 def open_jobserver(key: str) -> Jobserver:
     """``key`` names the build, so that what a killed run left behind is found and replaced."""
-    return Jobserver(Semaphore(key) if sys.platform == "win32" else Fifo(key))
+    return Jobserver(_Semaphore(key) if sys.platform == "win32" else _Fifo(key))

@@ -1,8 +1,6 @@
 """Signing keys of the user's own: Ed25519, a private file only its owner may read, a public file to give away.
-
 ``NAME.key`` is PKCS #8 and ``NAME.pub`` SubjectPublicKeyInfo, both PEM, as openssl reads and writes them. Every
-``.pub`` in the folder is trusted: one's own keys are, and those that were put there with ``key trust``.
-"""
+``.pub`` in the folder is trusted: one's own keys are, and those that were put there with ``key trust``."""
 
 import contextlib
 import functools
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rekindle.errors import BadInput, need_package, tell_os_errors
+from rekindle.errors import BadInput, need_package, reading, tell_os_errors
 from rekindle.host.files import read_head, write_atomically
 
 MAX_KEY_BYTES = 16 << 10
@@ -55,9 +53,8 @@ def new_key(name: str, folder: Path | None = None) -> PublicKey:
     place = folder or key_folder()
     private, public = place / f"{_check_name(name)}.key", place / f"{name}.pub"
     if private.exists() or public.exists():
-        raise BadInput(
-            f"there is a key {name!r} in {place} already", remedy="choose another name: what it signed still needs it"
-        )
+        remedy = "choose another name: what it signed still needs it"
+        raise BadInput(f"there is a key {name!r} in {place} already", remedy=remedy)
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
     open_text = key.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
@@ -84,6 +81,7 @@ def trust(path: Path, name: str | None = None, folder: Path | None = None) -> Pu
 
 
 def trusted_keys(folder: Path | None = None) -> tuple[PublicKey, ...]:
+    """Every public key in the folder, by name."""
     place = folder or key_folder()
     return tuple(read_public(path) for path in sorted(place.glob("*.pub"))) if place.is_dir() else ()
 
@@ -94,6 +92,7 @@ def believed_keys(files: Iterable[Path] = ()) -> tuple[PublicKey, ...]:
 
 
 def read_public(path: Path) -> PublicKey:
+    """The key in a ``.pub`` file, which may be a stranger's."""
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -123,9 +122,8 @@ def _parse_key(path: Path, read: Callable[[bytes], object], words: str, remedy: 
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
-        return read(read_head(path, MAX_KEY_BYTES))
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+        with reading(path):
+            return read(read_head(path, MAX_KEY_BYTES))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise BadInput(f"{path} {words}", remedy=remedy) from error
 

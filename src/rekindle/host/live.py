@@ -1,8 +1,8 @@
 """The machine this process runs on; short commands with a hard end; and the question scripts: standard Python, sent as
 text to any interpreter, each answered by one line of JSON.
 
-At the deadline of a command its whole process group dies, children included. Output is bounded in memory and decoded
-however the tool wrote it; a tool that floods, hangs, forks or speaks another code page costs its own answer alone.
+At its deadline a command dies with all its children. Output is bounded in memory and decoded however the tool wrote it:
+a tool that floods, hangs, forks or speaks another code page costs its own answer alone.
 """
 
 import atexit
@@ -18,11 +18,13 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import PIPE
 from typing import IO, Any
 
 from msgspec.structs import replace
 
 from rekindle.host.files import read_head
+from rekindle.host.processes import spawn
 from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
 from rekindle.host.text import last_line
 from rekindle.model.machine import cpu_arch
@@ -31,8 +33,7 @@ _MAX_ENTRIES = 512
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
 _SCRIPTS = Path(__file__).parent / "questions"
 MAX_OUTPUT_BYTES = 4 << 20
-# How long a killed group may take to close its pipes before we walk away from it (a process stuck in the
-# kernel cannot be killed at all).
+# How long a killed group may take to close its pipes before we walk away from it: it may be stuck in the kernel.
 _GRACE_S = 0.2
 # What runs now. A thread that is given up at a deadline must not leave its process behind.
 _running: set[subprocess.Popen[bytes]] = set()
@@ -49,10 +50,38 @@ class LiveHost:
 
     @property
     def machine(self) -> str:
+        """Of this process: under emulation, the emulated one."""
         return cpu_arch(platform.machine())
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
-        return run_command(argv, timeout=timeout, env=env)
+        """Run to the end or to the deadline; never raises for what the command does."""
+        # Tools speak the user's language unless told otherwise, and we read their words.
+        settings = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
+        try:
+            flags = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+            process = spawn(argv, settings, stderr=PIPE, start_new_session=True, creationflags=flags)
+        except (OSError, ValueError) as error:
+            return Completed(argv=tuple(argv), code=None, err=str(error))
+        _running.add(process)
+        assert process.stdout is not None and process.stderr is not None
+        (out, out_drain), (err, err_drain) = _drain(process.stdout), _drain(process.stderr)
+        timed_out = False
+        try:
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                timed_out = True
+                kill_group(process)
+            # A tool may leave a daemon behind that holds its pipes open (ccache, adb): do not wait for it.
+            out_drain.join(_GRACE_S)
+            err_drain.join(_GRACE_S)
+        except BaseException:
+            kill_group(process)
+            raise
+        finally:
+            _running.discard(process)
+        code, said, complaint = None if timed_out else process.returncode, decode(bytes(out)), decode(bytes(err))
+        return Completed(argv=tuple(argv), code=code, out=said, err=complaint, timed_out=timed_out)
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         with contextlib.suppress(OSError):
@@ -60,22 +89,20 @@ class LiveHost:
         return None
 
     def glob(self, pattern: str) -> tuple[str, ...]:
+        """With Python's own rules: a star matches no hidden name."""
         return tuple(sorted(glob.glob(pattern)))  # noqa: PTH207 (patterns are absolute, with several stars)
 
     def which(self, name: str) -> str | None:
         return shutil.which(name)
 
     def which_all(self, name: str) -> tuple[str, ...]:
-        paths: dict[str, None] = {}
-        for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
-            path = shutil.which(name, path=place) if place else None
-            # On Windows the current directory is searched too; what lies there is no installation.
-            if path and Path(path).parent == Path(place):
-                paths[path] = None
-        if not paths and name == "python" and sys.executable:
-            # Windows seldom has Python on PATH (the py launcher, embedded ones); the one that runs us is there.
-            paths[sys.executable] = None
-        return tuple(paths)
+        """The first of each folder on PATH."""
+        places = filter(None, os.environ.get("PATH", os.defpath).split(os.pathsep))
+        found = ((place, shutil.which(name, path=place)) for place in places)
+        # On Windows the current directory is searched too; what lies there is no installation.
+        paths = dict.fromkeys(path for place, path in found if path and Path(path).parent == Path(place))
+        # Windows seldom has Python on PATH (the py launcher, embedded ones); the one that runs us is there.
+        return tuple(paths) or ((sys.executable,) if name == "python" and sys.executable else ())
 
     def realpath(self, path: str) -> str:
         return os.path.realpath(path)
@@ -97,6 +124,7 @@ class LiveHost:
         return int(ask(16)), int(ask(26))
 
     def disk(self, path: str) -> Disk | None:
+        """Of the nearest folder above it that is there."""
         for place in (Path(path), *Path(path).parents):
             with contextlib.suppress(OSError):
                 usage = shutil.disk_usage(place)
@@ -122,6 +150,7 @@ class LiveHost:
         return replace(memory, commit_limit=limit, job_limit=_job_limit())
 
     def cores(self) -> int | None:
+        """Counted by psutil, which some systems give no answer."""
         with contextlib.suppress(OSError, RuntimeError, NotImplementedError, ImportError):
             import psutil
 
@@ -157,25 +186,24 @@ class LiveHost:
         return RegistryKey(values=values, keys=keys)
 
     def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
-        # In a process of its own: a driver half updated may hang in the kernel or crash the caller.
+        """Asked in a process of its own: a driver half updated may hang in the kernel or crash the caller."""
         return self._ask(sys.executable, "nvml", timeout)
 
     def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
         return self._ask(path, "python", timeout)
 
     def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
-        return self._ask(path, "torch", timeout, env={"REKINDLE_DEEP": "1"} if deep else None)
+        return self._ask(path, "torch", timeout, deep=deep)
 
-    def _ask(
-        self, python: str, question: str, timeout: float, *, env: Mapping[str, str] | None = None
-    ) -> Mapping[str, Any] | None:
+    def _ask(self, python: str, question: str, timeout: float, *, deep: bool = False) -> Mapping[str, Any] | None:
         """Run one of the question scripts in a Python and read its one line of JSON."""
         script = question_text(question)
-        spoken = {"PYTHONIOENCODING": "utf-8", **(env or {})}
-        done = run_command([python, "-I", "-c", script], timeout=timeout, env=spoken)
+        spoken = {"PYTHONIOENCODING": "utf-8", **({"REKINDLE_DEEP": "1"} if deep else {})}
+        # Not by a subclass's words for commands: these are scripts of our own.
+        done = LiveHost.run(self, [python, "-I", "-c", script], timeout=timeout, env=spoken)
         if done.code == 2 and not done.out:
             # Python 2 does not know -I.
-            done = run_command([python, "-E", "-s", "-c", script], timeout=timeout, env=spoken)
+            done = LiveHost.run(self, [python, "-E", "-s", "-c", script], timeout=timeout, env=spoken)
         if done.timed_out:
             return {"error": f"no answer within {timeout:.1f} s", "timed_out": True}
         if (answer := read_answer(done.out)) is not None:
@@ -205,8 +233,7 @@ def question_text(name: str) -> str:
 
 
 def ask_python(host: Host, python: str, script: str, *words: str, timeout: float = 30.0) -> tuple[Any, str]:
-    """What a script prints in a Python without the user's packages, as JSON on its last line; None with the last line
-    of its complaint where it has no answer."""
+    """What a script prints in a Python without the user's packages, as JSON; None with its complaint's last line."""
     done = host.run([python, "-I", "-c", script, *words], timeout=timeout)
     complaint = last_line(done.err, "no message")
     with contextlib.suppress(ValueError):
@@ -230,45 +257,8 @@ def _end_what_runs() -> None:
         kill_group(process)
 
 
-def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> Completed:
-    """Run to the end or to the deadline; never raises for what the command does."""
-    # Tools speak the user's language unless told otherwise, and we read their words.
-    merged = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
-    try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=merged,
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
-        )
-    except (OSError, ValueError) as error:
-        return Completed(argv=tuple(argv), code=None, err=str(error))
-    _running.add(process)
-    assert process.stdout is not None and process.stderr is not None
-    (out, out_drain), (err, err_drain) = _drain(process.stdout), _drain(process.stderr)
-    timed_out = False
-    try:
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            kill_group(process)
-        # A tool may leave a daemon behind that holds its pipes open (ccache, adb): do not wait for it.
-        out_drain.join(_GRACE_S)
-        err_drain.join(_GRACE_S)
-    except BaseException:
-        kill_group(process)
-        raise
-    finally:
-        _running.discard(process)
-    code = None if timed_out else process.returncode
-    return Completed(argv=tuple(argv), code=code, out=decode(bytes(out)), err=decode(bytes(err)), timed_out=timed_out)
-
-
 def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End it with all it started; one that is stuck in the kernel is left behind."""
     if sys.platform == "win32":
         import psutil
 

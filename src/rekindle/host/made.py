@@ -1,9 +1,9 @@
 """What Rekindle made on this machine: plans, matrix cells and wheels by their digests, folders by a mark and a list.
 
 The digests are empty files in the user's data. A plan or cell that is not among them came from elsewhere (or was
-changed by hand), and what it names is a stranger's wish; a wheel that is not among them is a stranger's program. What
-this process marked counts for it even where the user's data cannot be written. Of folders, ``clean`` removes only what
-bears the mark, or lies in the user's data and cache directories, which are ours alone.
+changed by hand), and what it names is a stranger's wish; a wheel that is not is a stranger's program. What this process
+marked counts for it even where nothing can be written. Of folders, ``clean`` removes only what bears the mark or lies
+in the user's data and cache directories, which are ours alone.
 """
 
 import contextlib
@@ -31,16 +31,13 @@ def own_directories() -> tuple[Path, Path]:
     """The user's data directory of ours, and the cache's."""
     import platformdirs
 
-    return (
-        Path(platformdirs.user_data_dir("rekindle", appauthor=False)),
-        Path(platformdirs.user_cache_dir("rekindle", appauthor=False)),
-    )
+    data, cache = platformdirs.user_data_dir, platformdirs.user_cache_dir
+    return Path(data("rekindle", appauthor=False)), Path(cache("rekindle", appauthor=False))
 
 
 def plan_digest(document: msgspec.Struct) -> str:
-    """The same for the same plan in whatever order its settings stand (a provenance statement sorts them), and by
-    whatever release of Rekindle: what a plan leaves at its default is not counted, so a field it did not know yet
-    changes nothing."""
+    """The same for the same plan in whatever order its settings stand (a provenance statement sorts them), and by any
+    release of Rekindle: what is left at its default is not counted, so a field it did not know yet changes nothing."""
     plain = json.dumps(_beyond_defaults(document), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -62,8 +59,7 @@ def _beyond_defaults(value: object) -> object:
 
 
 def mark_made(*made: msgspec.Struct | str) -> None:
-    """Note that these plans, matrix cells or wheels (by their SHA-256) are ours. A place that cannot be written costs a
-    question or a sandbox later, nothing else."""
+    """Note that these plans, matrix cells or wheels (by SHA-256) are ours; not to costs a question or sandbox later."""
     marks = [_mark_of(each) for each in made]
     _marked_by_this_process.update(marks)
     with contextlib.suppress(OSError):
@@ -101,8 +97,7 @@ def note_made(kind: str, folder: Path) -> None:
 
 
 def noted_folders() -> Iterator[tuple[str, Path]]:
-    """Every folder on the list, which may be gone by now, after its kind (workspace, wheelhouse or environment); what
-    cannot be read is no entry."""
+    """Every folder on the list that can be read, gone or not, after its kind (workspace, wheelhouse, environment)."""
     try:
         notes = sorted(list_folder().glob("*.json"))[:_MAX_NOTES]
     except OSError:
@@ -114,6 +109,7 @@ def noted_folders() -> Iterator[tuple[str, Path]]:
 
 
 def forget(folder: Path) -> None:
+    """Take a folder that is gone off the list."""
     with contextlib.suppress(OSError):
         _note_of(folder).unlink(missing_ok=True)
 

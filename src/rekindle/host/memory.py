@@ -1,8 +1,6 @@
-"""How much memory is really free for compilers: the machine's, the control group's, and the pressure on it.
-
-A container sees the machine's MemAvailable but dies at its control group's limit; both versions of control
-groups are read, at every level up to the root, and the tightest counts. Page cache is free memory in disguise.
-"""
+"""How much memory is really free for compilers: the machine's, the control group's, and the pressure on it. A container
+sees the machine's MemAvailable but dies at its control group's limit: both versions of control groups are read, at
+every level up to the root, and the tightest counts. Page cache is free memory in disguise."""
 
 import contextlib
 import functools
@@ -59,8 +57,7 @@ def _group_levels(fs: Path) -> tuple[tuple[int, str], ...]:
 def _limits(fs: Path) -> Iterator[MemoryNow]:
     read = _reader(fs)
     for version, place in _group_levels(fs):
-        limit = memory_limit(read, version, place)
-        if limit is None:
+        if (limit := memory_limit(read, version, place)) is None:
             continue
         name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
         count, counts = text_of(read(f"{place}/{name}")).strip(), key_values(text_of(read(f"{place}/memory.stat")), " ")

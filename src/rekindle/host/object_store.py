@@ -1,9 +1,6 @@
-"""An S3-like object store, by botocore (the extra ``s3``): the few requests a wheelhouse needs.
-
-An object appears whole or not at all; large ones are sent in parts that a later run finds again. The bucket is named
-in the path, not in the host name, which every such store understands. What fails for a moment is tried again by
-botocore; what stays wrong is a :class:`~rekindle.errors.BadInput` with the store's own words.
-"""
+"""An S3-like object store, by botocore (the extra ``s3``): the few requests a wheelhouse needs. An object appears whole
+or not at all; large ones are sent in parts that a later run finds again. What fails for a moment is tried again by
+botocore; what stays wrong is a :class:`~rekindle.errors.BadInput` with the store's own words."""
 
 import contextlib
 import hashlib
@@ -62,10 +59,8 @@ def read_credentials() -> Credentials:
     """From the environment only: a secret on the command line is seen by everybody on the machine."""
     key, secret = os.environ.get("AWS_ACCESS_KEY_ID"), os.environ.get("AWS_SECRET_ACCESS_KEY")
     if not key or not secret:
-        raise BadInput(
-            "the store's key is not known",
-            remedy="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, never in the command",
-        )
+        remedy = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, never in the command"
+        raise BadInput("the store's key is not known", remedy=remedy)
     return Credentials(key=key, secret=secret, token=os.environ.get("AWS_SESSION_TOKEN") or None)
 
 
@@ -141,8 +136,7 @@ class ObjectStore:
         self._client.close()
 
     def _parts(self, name: str, upload: str) -> dict[int, str] | None:
-        """The parts that are there of an upload that was cut short; None where the store knows it no more, or cannot
-        say: then all of it is sent again."""
+        """What is there of an upload that was cut short; None where the store cannot say: all of it is sent again."""
         parts: dict[int, str] = {}
         marker = 0
         with self._our_errors(name, unless=("404", "405", "501", "NoSuchUpload", "NotImplemented", "MethodNotAllowed")):
@@ -174,15 +168,12 @@ class ObjectStore:
             words = f"{code}: {message}".strip(": ")
             raise BadInput(f"{self.place} refused {name}: {words}", remedy=_next_step(status)) from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(
-                f"{self.place} answers {name} with what no store says: {str(error)[:300]}",
-                remedy="is --endpoint the address of an S3-like store?",
-            ) from error
+            text = f"{self.place} answers {name} with what no store says: {str(error)[:300]}"
+            raise BadInput(text, remedy="is --endpoint the address of an S3-like store?") from error
         except (BotoCoreError, OSError) as error:
-            raise BadInput(
-                f"{self.place} at {self.place.endpoint} does not answer: {str(error)[:300]}",
-                remedy="is the store running, and --endpoint right? The same command goes on where this one stopped",
-            ) from error
+            text = f"{self.place} at {self.place.endpoint} does not answer: {str(error)[:300]}"
+            remedy = "is the store running, and --endpoint right? The same command goes on where this one stopped"
+            raise BadInput(text, remedy=remedy) from error
 
 
 def _open_client(place: StorePlace, credentials: Credentials) -> Any:

@@ -1,13 +1,11 @@
 """External processes that take long, and programs of the user's.
 
-``run_long`` runs a command to its end. While it runs, every line goes to ``on_line`` and ``tick`` is called
-a few times a second, both on the caller's thread. Whatever ends the call (the command, Ctrl-C, an exception
-in a callback, ``kill -9`` of Rekindle), the whole process tree is gone afterwards: on POSIX by
-:mod:`rekindle.host.guard`, on Windows by a job object.
+``run_long`` runs a command to its end. Every line goes to ``on_line`` and ``tick`` is called a few times a second, both
+on the caller's thread. Whatever ends the call (the command, Ctrl-C, an error in a callback, ``kill -9`` of Rekindle),
+the whole process tree is gone afterwards: on POSIX by :mod:`rekindle.host.guard`, on Windows by a job object.
 
-``run_and_copy`` runs a program as if it had been started by hand, while a copy of what it says is kept. Its bytes pass
-through untouched, standard output and standard error apart; standard input stays the terminal's. The copy lies in a
-file, in the order things were said, however much it is.
+``run_and_copy`` runs a program as if it had been started by hand: its bytes pass through untouched, standard output and
+standard error apart, its input stays the terminal's. A copy lies in a file, in the order things were said.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, BinaryIO
 
 from rekindle.host import guard
-from rekindle.host.processes import tree_of
+from rekindle.host.processes import spawn, tree_of
 
 if TYPE_CHECKING:
     from rekindle.host.windows_job import JobObject
@@ -49,6 +47,7 @@ class Running:
 
     @property
     def pid(self) -> int:
+        """The root's number: where there is a guard, the guard's."""
         return self.process.pid
 
     def descendants(self) -> list[int]:
@@ -56,13 +55,15 @@ class Running:
         root = [self.pid] if os.name == "nt" else []
         return root + [process.pid for process in tree_of(self.pid)]
 
-    def interrupt(self) -> None:
-        """Ask nicely: Ninja removes half-written outputs on SIGINT. Stopped processes are woken first."""
+    def _send(self, *signals: int) -> None:
         for pid in self.descendants():
             with contextlib.suppress(OSError):
-                if os.name == "posix":
-                    os.kill(pid, signal.SIGCONT)
-                os.kill(pid, signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+                for number in signals:
+                    os.kill(pid, number)
+
+    def interrupt(self) -> None:
+        """Ask nicely: Ninja removes half-written outputs on SIGINT. Stopped processes are woken first."""
+        self._send(*((signal.SIGCONT, signal.SIGINT) if os.name == "posix" else (signal.SIGTERM,)))
 
     def kill(self) -> None:
         """Close the lifeline: the guard kills everything; then make sure it did."""
@@ -74,9 +75,7 @@ class Running:
         try:
             self.process.wait(timeout=GRACE_SECONDS)
         except subprocess.TimeoutExpired:
-            for pid in self.descendants():
-                with contextlib.suppress(OSError):
-                    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            self._send(getattr(signal, "SIGKILL", signal.SIGTERM))
             self.process.kill()
             self.process.wait()
 
@@ -91,16 +90,7 @@ def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Running:
     # -I -S: the guard needs nothing of ours, and must not see the target's PYTHON* variables.
     wrapped = [sys.executable, "-I", "-S", guard.__file__, str(read), "--", *argv]
     try:
-        process = subprocess.Popen(
-            wrapped,
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=(read,),
-            start_new_session=True,
-        )
+        process = spawn(wrapped, env, cwd, pass_fds=(read,), start_new_session=True)
     except BaseException:
         os.close(write)
         raise
@@ -117,8 +107,7 @@ def run_long(
     on_line: Callable[[str], None],
     tick: Callable[[Running], float | None] | None = None,
 ) -> int:
-    """Run to the end, and return the exit code; what ``on_line`` or ``tick`` raises stops the tree. ``tick`` may return
-    the seconds until it is to be called again."""
+    """The exit code. What ``on_line`` or ``tick`` raises stops the tree; ``tick`` may say the seconds to the next."""
     next_tick = time.monotonic()
     try:
         running = _start(argv, cwd, env)
@@ -183,17 +172,9 @@ def _pump(stream: IO[bytes], lines: queue.SimpleQueue[str | None]) -> None:
 
 
 def start_background(argv: Sequence[str], env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    """A server that the caller ends: apart from our terminal, so that Ctrl-C is the caller's to answer; what it says
-    goes to ``log``."""
+    """A server that the caller ends, apart from our terminal: Ctrl-C is the caller's to answer. It talks to ``log``."""
     with log.open("ab") as words:
-        return subprocess.Popen(
-            list(argv),
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=words,
-            stderr=subprocess.STDOUT,
-            start_new_session=os.name == "posix",
-        )
+        return spawn(argv, env, stdout=words, start_new_session=os.name == "posix")
 
 
 @contextlib.contextmanager
@@ -222,9 +203,8 @@ def run_and_copy(
     such program and 126 where it cannot be started (both are told on ``err``, and copied)."""
     program = shutil.which(argv[0])
     if program is None:
-        if Path(argv[0]).is_file():
-            return _refuse_start(f"{argv[0]}: Permission denied", 126, copy, err)
-        return _refuse_start(f"{argv[0]}: command not found", 127, copy, err)
+        why, code = ("Permission denied", 126) if Path(argv[0]).is_file() else ("command not found", 127)
+        return _refuse_start(f"{argv[0]}: {why}", code, copy, err)
     try:
         process = subprocess.Popen([program, *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     except OSError as error:

@@ -1,16 +1,17 @@
-"""A process tree at one moment, cheaply: who belongs to whom, how large, running what.
-
-Read a few times a second while a build runs, so on Linux straight from /proc; the rest through psutil.
-"""
+"""Starting a process, and a process tree at one moment, cheaply: who belongs to whom, how large, running what. Read a
+few times a second while a build runs, so on Linux straight from /proc; the rest through psutil."""
 
 import contextlib
 import functools
 import mmap
 import os
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from subprocess import DEVNULL, PIPE, STDOUT
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import psutil
@@ -28,7 +29,14 @@ class Proc:
     stopped: bool = False
 
 
+def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None = None, **more: Any) -> subprocess.Popen[bytes]:
+    """Start a program that gets nothing to read; unless ``more`` says otherwise, all it says is heard together."""
+    streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT, **more}
+    return subprocess.Popen(list(argv), cwd=cwd, env=dict(env), **streams)
+
+
 def tree_of(root: int) -> list[Proc]:
+    """Every process below ``root``, as it is now."""
     first = _children(str(root)) if sys.platform == "linux" else None
     if first is None:
         return _tree_by_psutil(root)
@@ -44,16 +52,15 @@ def tree_of(root: int) -> list[Proc]:
 
 
 def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
-    processes: list[Proc] = []
-    waiting = [root]
-    while waiting:
-        for process in children.get(waiting.pop(), ()):
-            processes.append(process)
-            waiting.append(process.pid)
+    """All that descend from ``root``, by the table of :func:`by_parent`."""
+    processes = list(children.get(root, ()))
+    for process in processes:
+        processes += children.get(process.pid, ())  # grows while it is walked
     return processes
 
 
 def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
+    """The children of each process."""
     children: dict[int, list[Proc]] = {}
     for process in processes:
         children.setdefault(process.parent, []).append(process)
@@ -62,16 +69,11 @@ def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
 
 def _read_process(pid: str, proc: str = "/proc") -> Proc | None:
     try:
-        # Plain strings and descriptors: this runs for every process of the machine, four times a second.
-        handle = os.open(f"{proc}/{pid}/stat", os.O_RDONLY)
+        # Plain strings, no buffer: this runs for every process of the machine, four times a second.
+        with open(f"{proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+            stat = file.read(1024) or b""
     except OSError:
         return None
-    try:
-        stat = os.read(handle, 1024)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
     end = stat.rfind(b")")
     fields = stat[end + 2 :].split(None, 22)
     if end < 0 or len(fields) < 22 or fields[0] in (b"Z", b"X"):
@@ -123,14 +125,12 @@ def peak_rss(pid: int) -> int:
 
 def cores() -> int:
     """Cores this process may use, not those the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    return os.cpu_count() or 1
+    ours = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+    return len(ours) or os.cpu_count() or 1
 
 
 def process_mark(pid: int) -> str | None:
-    """What tells a process of Linux from any other that ever had its number: this start of the system, and the tick
-    at which it began; None where it is gone."""
+    """What tells a process of Linux from others of its number: the system's start and its own; None once it is gone."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         return f"{boot}/{process.started:.0f}" if (process := _read_process(str(pid))) else None
@@ -138,6 +138,7 @@ def process_mark(pid: int) -> str | None:
 
 
 def command_line(pid: int) -> list[str]:
+    """The words it was started with; empty where it is gone or not ours to see."""
     import psutil
 
     with contextlib.suppress(psutil.Error):
@@ -169,9 +170,7 @@ def processes_of(folder: Path) -> list[Proc]:
 
     ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     processes = []
-    for process in psutil.process_iter():
-        if process.pid in ours:
-            continue
+    for process in (each for each in psutil.process_iter() if each.pid not in ours):
         with contextlib.suppress(psutil.Error, OSError):
             words = process.cmdline()[:1]
             # The interpreter of an environment is a link: only how it was called tells whose it is.

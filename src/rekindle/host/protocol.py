@@ -1,8 +1,6 @@
-"""What a stage may ask of the machine: ``Host``. ``live`` asks the real one, ``recorded`` replays a capture.
-
-Every question has an answer in plain values (text, numbers, mappings), so that a capture is a readable file
-and a recorded machine cannot be told from the real one by the code that asks.
-"""
+"""What a stage may ask of the machine: ``Host``. ``live`` asks the real one, ``recorded`` replays a capture. Every
+question has an answer in plain values (text, numbers, mappings), so that a capture is a readable file and a recorded
+machine cannot be told from the real one by the code that asks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

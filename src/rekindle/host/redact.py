@@ -1,9 +1,6 @@
-"""Takes out of text what tells who and where, and what opens doors: names, serials, addresses, tokens, passwords.
-
-The one redactor: captures, bug reports, saved logs, crash reports and pages all pass through it (``redact.toml``).
-
-The same word always becomes the same substitute, so that paths still match each other in a capture.
-"""
+"""Takes out of text what tells who and where, and what opens doors: names, serials, addresses, tokens, passwords. The
+one redactor: captures, bug reports, saved logs, crash reports and pages all pass through it (``redact.toml``). The same
+word always becomes the same substitute, so that paths still match each other in a capture."""
 
 import os
 import platform
@@ -60,8 +57,7 @@ def fill_template(path: Path, **values: Any) -> str:
         lstrip_blocks=True,
         finalize=without_secrets,
     )
-    text: str = template.render(**values)
-    return text
+    return str(template.render(**values))
 
 
 def without_password(text: str) -> str:
@@ -75,19 +71,15 @@ def all_without_secrets(value: Any) -> Any:
         named = {name: f"{name}={part}" if isinstance(part, str) else part for name, part in value.items()}
         clean = {name: all_without_secrets(part) for name, part in named.items()}
         return {name: part.removeprefix(f"{name}=") if isinstance(part, str) else part for name, part in clean.items()}
-    if isinstance(value, list | tuple):
-        return [all_without_secrets(part) for part in value]
-    return without_secrets(value)
+    return [all_without_secrets(part) for part in value] if isinstance(value, list | tuple) else without_secrets(value)
 
 
 class Redactor:
     """Knows who must not be named: the user, the home directory, the host."""
 
     def __init__(self, *, user: str = "", home: str = "", host: str = "") -> None:
-        self._literal: list[tuple[str, str]] = []
-        if len(home) > 3 and home != "/root":
-            substitute = rf"C:\Users\{USER}" if "\\" in home else f"/home/{USER}"
-            self._literal.append((home.rstrip("/\\"), substitute))
+        # What says nothing about anybody stays as it is.
+        self._home = home.rstrip("/\\") if len(home) > 3 and home != "/root" else ""
         self._words = [
             (re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE), substitute)
             for name, substitute in ((host, "host"), (host.partition(".")[0], "host"), (user, USER))
@@ -95,15 +87,15 @@ class Redactor:
         ]
 
     def text(self, text: str) -> str:
-        for old, new in self._literal:
-            text = text.replace(old, new)
-        for pattern, new in (*SECRETS, *_IDENTITY):
-            text = pattern.sub(new, text)
-        for pattern, new in self._words:
+        """The home directory first, whole: its parts are words of their own."""
+        if self._home:
+            text = text.replace(self._home, rf"C:\Users\{USER}" if "\\" in self._home else f"/home/{USER}")
+        for pattern, new in (*SECRETS, *_IDENTITY, *self._words):
             text = pattern.sub(new, text)
         return text
 
     def data(self, raw: bytes) -> bytes:
+        """The same for the content of a file."""
         # Latin-1 keeps every byte as it is, and everything the rules look for is ASCII.
         try:
             return self.text(raw.decode("utf-8")).encode("utf-8")
@@ -111,13 +103,12 @@ class Redactor:
             return self.text(raw.decode("latin-1")).encode("latin-1", "replace")
 
     def value(self, value: Any) -> Any:
+        """The same for all text in lists and mappings, names included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
             return {self.text(str(key)): self.value(inner) for key, inner in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.value(inner) for inner in value]
-        return value
+        return [self.value(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
     def record(self, record: Record) -> Record:
         """The whole record, redacted in names and contents alike."""
@@ -136,11 +127,13 @@ class Redactor:
 
 
 def redactor_for(env: Mapping[str, str], host_name: str) -> Redactor:
+    """For the words of another machine, by its own variables."""
     home = env.get("HOME") or env.get("USERPROFILE") or ""
     return Redactor(user=env.get("USER") or env.get("USERNAME") or "", home=home, host=host_name)
 
 
 def redactor_here() -> Redactor:
+    """For the words of this machine."""
     import getpass
 
     try:

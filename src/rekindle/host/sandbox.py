@@ -1,8 +1,6 @@
-"""A strange program run apart by bubblewrap: no network, no home, no other processes, none of the user's variables.
-
-It sees the system's programs and libraries read-only, what it is shown by name, one folder to write in, and the GPUs
-where they are asked for. Without bubblewrap, or where the kernel forbids it, there is no sandbox, and that is said.
-"""
+"""A strange program run apart by bubblewrap: no network, no home, no other processes, none of the user's variables. It
+sees the system's programs and libraries read-only, what it is shown by name, one folder to write in, and the GPUs where
+they are asked for. Without bubblewrap, or where the kernel forbids it, there is no sandbox, and that is said."""
 
 import fnmatch
 import shutil
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from rekindle.errors import MissingTool
+from rekindle.host.text import last_line, text_of
 from rekindle.model.toml import read_beside
 
 Wish = Literal["auto", "yes", "no"]
@@ -51,10 +50,10 @@ class Sandbox:
         if any(home.is_relative_to(name) for name in _SYSTEM):
             words += ["--tmpfs", str(home)]
         words += ["--proc", "/proc", "--dev", "/dev"]
-        words += _bind_read_only(Path("/sys")) if self.gpu else _bind_read_only(Path("/sys/devices/system"))
-        if self.gpu:
-            for path in sorted(path for pattern in _SHOWN["gpu_nodes"] for path in Path("/dev").glob(pattern)):
-                words += ["--dev-bind", str(path), str(path)]
+        words += _bind_read_only(Path("/sys" if self.gpu else "/sys/devices/system"))
+        patterns = _SHOWN["gpu_nodes"] if self.gpu else ()
+        for path in sorted(path for pattern in patterns for path in Path("/dev").glob(pattern)):
+            words += ["--dev-bind", str(path), str(path)]
         words += ["--bind", str(work / "tmp"), "/tmp"]  # noqa: S108
         for path in _outermost_paths([*self.shown, *shown, *_named_folders(inside)], home):
             words += _bind_read_only(path)
@@ -71,14 +70,12 @@ def find_sandbox(
     """A sandbox that ``probe`` starts in, and one line about it; None with the reason where there is none."""
     if wish == "no":
         return None, "none: switched off"
-    why: str | None = "only Linux has one"
-    if sys.platform == "linux":
-        why = "bubblewrap is not installed (apt install bubblewrap)"
-        if program := shutil.which(PROGRAM):
-            box = Sandbox(program=program, shown=tuple(shown), gpu=gpu)
-            why = _trouble(box, probe, work)
-            if why is None:
-                return box, "bubblewrap: no network, no home" + ("" if gpu else ", no GPU")
+    linux = sys.platform == "linux"
+    why: str | None = "bubblewrap is not installed (apt install bubblewrap)" if linux else "only Linux has one"
+    if linux and (program := shutil.which(PROGRAM)):
+        box = Sandbox(program=program, shown=tuple(shown), gpu=gpu)
+        if (why := _trouble(box, probe, work)) is None:
+            return box, "bubblewrap: no network, no home" + ("" if gpu else ", no GPU")
     if wish == "yes":
         raise MissingTool(f"there is no sandbox here: {why}", remedy="--sandbox no runs it with your rights")
     return None, f"none: {why}"
@@ -107,10 +104,8 @@ def _trouble(box: Sandbox, probe: Sequence[str], work: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start: {error}"
-    if done.returncode == 0:
-        return None
-    errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return f"bubblewrap cannot work here: {errors[-1] if errors else f'exit code {done.returncode}'}"
+    why = last_line(text_of(done.stderr), f"exit code {done.returncode}")
+    return f"bubblewrap cannot work here: {why}" if done.returncode else None
 
 
 def _bind_read_only(path: Path) -> list[str]:

@@ -1,7 +1,5 @@
-"""Windows: a process inside a job object that dies, with all its children, when its last handle closes.
-
-The handle is ours alone, so the kernel ends the whole tree when Rekindle ends, however it ends.
-"""
+"""Windows: a process inside a job object that dies, with all its children, when its last handle closes. The handle is
+ours alone, so the kernel ends the whole tree when Rekindle ends, however it ends."""
 
 import ctypes
 import subprocess
@@ -9,6 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from rekindle.host.processes import spawn
 
 JOB_OBJECT_EXTENDED_LIMIT_INFORMATION = 9
 JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x2000
@@ -54,15 +54,7 @@ def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> "tup
     ):
         raise OSError("Windows gave no job object, so nothing would end what a build leaves behind")
     try:
-        process = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            creationflags=CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP,
-        )
+        process = spawn(argv, env, cwd, creationflags=CREATE_SUSPENDED | CREATE_NEW_PROCESS_GROUP)
     except BaseException:
         kernel.CloseHandle(ctypes.c_void_p(job))
         raise

@@ -1,9 +1,7 @@
 """The workspace: the one directory in which a run keeps its plan, source, build tree, logs, wheels, reports; and all
-that we hold on this machine: workspaces with their parts, environments, wheelhouses and our cache, removed safely.
-
-A workspace is locked while a run works in it. The lock is the operating system's, so it dies with its
-process; the file beside it only says who holds it.
-"""
+that we hold on this machine: workspaces with their parts, environments, wheelhouses and our cache, removed safely. A
+workspace is locked while a run works in it: by the operating system; the file beside the lock only says who holds
+it."""
 
 import contextlib
 import os
@@ -50,10 +48,8 @@ class Workspace:
     def __post_init__(self) -> None:
         """Its name stands in documents, logs and commands: it must be text, on one line."""
         if _NO_TEXT.search(str(self.root)):
-            raise BadInput(
-                f"{str(self.root)!r} cannot be a workspace: its name holds letters that are no text",
-                remedy="give a directory with a plain name with --workspace DIR",
-            )
+            text = f"{str(self.root)!r} cannot be a workspace: its name holds letters that are no text"
+            raise BadInput(text, remedy="give a directory with a plain name with --workspace DIR")
 
     plan = _Inside("plan.json")
     machine = _Inside("machine.json")
@@ -92,15 +88,11 @@ class Workspace:
                     say(f"waiting for {_holder(holder)} to let go of {self.root}")
                 lock.acquire(timeout=wait)
         except filelock.Timeout:
-            raise WorkspaceBusy(
-                f"the workspace {self.root} is in use by {_holder(holder)}",
-                remedy="wait for it to end, or give another one with --workspace DIR",
-            ) from None
+            remedy = "wait for it to end, or give another one with --workspace DIR"
+            raise WorkspaceBusy(f"the workspace {self.root} is in use by {_holder(holder)}", remedy=remedy) from None
         except OSError as error:
-            raise BadInput(
-                f"cannot use {self.root} as a workspace: {error.strerror or error}",
-                remedy="give a writable directory with --workspace DIR",
-            ) from error
+            text = f"cannot use {self.root} as a workspace: {error.strerror or error}"
+            raise BadInput(text, remedy="give a writable directory with --workspace DIR") from error
         try:
             write_atomically(holder, f"process {os.getpid()} ({purpose})\n")
             yield
@@ -200,7 +192,11 @@ def remove(holding: Holding) -> str | None:
     try:
         locked = holding.kind in ("workspace", "wheelhouse") or holding.workspace is not None
         with Workspace(root).lock("clean") if locked else contextlib.nullcontext():
-            _remove_tree(path, keep_lock=locked and path == root)
+            # The lock's file goes last, when nobody holds it; our mark too, so that a second try still knows its own.
+            whole = not (locked and path == root)
+            for entry in [path] if whole else sorted(path.iterdir()):
+                if whole or not entry.name.startswith((".lock", made.MARK)):
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
         if path == root:
             shutil.rmtree(path, ignore_errors=True)
             made.forget(path)
@@ -209,17 +205,3 @@ def remove(holding: Holding) -> str | None:
     except OSError as error:
         return f"{error.strerror or error}"
     return None
-
-
-def _remove_tree(path: Path, *, keep_lock: bool) -> None:
-    if not keep_lock:
-        shutil.rmtree(path)
-        return
-    # The lock's own file goes last, when nobody holds it; our mark too, so that a second try still knows its own.
-    for entry in sorted(path.iterdir()):
-        if entry.name.startswith(".lock") or entry.name == made.MARK:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()

@@ -1,10 +1,9 @@
-"""An application in a folder: which one it is, its version, its Python, and what it and its extensions require.
-
-Nothing is run here: files are looked at, with bounds. What lies in the folder was written by strangers.
-"""
+"""An application in a folder: which one it is, its version, its Python, and what it and its extensions require. Nothing
+is run here: files are looked at, with bounds. What lies in the folder was written by strangers."""
 
 import contextlib
 import difflib
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,11 +52,8 @@ class AppFolder:
 
 def find_app_name(text: str, facts: Facts) -> str | None:
     """The application that people mean by a name: ``comfy``, ``A1111``, ``text generation webui``."""
-    plain = _plain_name(text)
-    for name, app in facts.apps.app.items():
-        if plain in map(_plain_name, (name, app.title, *app.names)):
-            return name
-    return None
+    plain, apps = _plain_name(text), facts.apps.app.items()
+    return next((name for name, app in apps if plain in map(_plain_name, (name, app.title, *app.names))), None)
 
 
 def read_app_use(given: str, facts: Facts) -> AppUse:
@@ -103,11 +99,8 @@ def find_app(folder: Path, facts: Facts, *, windows: bool = os.name == "nt") -> 
         if version is not None:
             return AppFolder(name=name, app=app, root=folder, version=version, python=python, torch=torch)
     titles = ", ".join(app.title for app in facts.apps.app.values())
-    raise BadInput(
-        f"{folder} is no application that is known here",
-        remedy=f"name the folder it was unpacked into; known are {titles}. For any other Python:"
-        " rekindle up --python EXE",
-    )
+    remedy = f"name the folder it was unpacked into; known are {titles}. For any other Python: rekindle up --python EXE"
+    raise BadInput(f"{folder} is no application that is known here", remedy=remedy)
 
 
 def _find_python(root: Path, places: Iterable[str], windows: bool) -> Path | None:
@@ -127,15 +120,13 @@ def _head_text(file: Path, limit: int = _MOST_BYTES) -> str:
 def _installed_version(python: Path, package: str) -> tuple[str | None, str | None]:
     """The version of a package beside a Python, and the torch that this very version asks for."""
     inside = package.replace("-", "_")
-    for pattern in _SITE:
-        for dist_info in _python_home(python).glob(f"{pattern}/{inside}-*.dist-info"):
-            match = _NUMBERS.match(dist_info.name.removeprefix(f"{inside}-"))
-            if match:
-                stated = HeaderParser().parsestr(_head_text(dist_info / "METADATA")).get_all("Requires-Dist") or []
-                release = _python_release(python)
-                values = marker_values(release, f"{release}.0") if release else marker_values()
-                bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values)]
-                return match[0].rstrip("."), ",".join(filter(None, bounds)) or None
+    for dist_info in (path for site in _SITE for path in _python_home(python).glob(f"{site}/{inside}-*.dist-info")):
+        if match := _NUMBERS.match(dist_info.name.removeprefix(f"{inside}-")):
+            stated = HeaderParser().parsestr(_head_text(dist_info / "METADATA")).get_all("Requires-Dist") or []
+            release = _python_release(python)
+            values = marker_values(release, f"{release}.0") if release else marker_values()
+            bounds = [str(wish.specifier) for wish in named_packages(stated, ("torch",), values)]
+            return match[0].rstrip("."), ",".join(filter(None, bounds)) or None
     return None, None
 
 
@@ -148,10 +139,8 @@ def _python_release(python: Path) -> str | None:
     names = [entry.name for pattern in ("lib/python3*", "python3*.dll") for entry in _python_home(python).glob(pattern)]
     text = _head_text(_python_home(python) / "pyvenv.cfg", 4096)
     names += re.findall(r"^version(?:_info)?\s*=\s*(\S+)", text, re.MULTILINE)
-    for name in names:
-        if match := re.match(r"(?:python)?3\.?(\d+)", name):
-            return f"3.{match[1]}"
-    return None
+    found = filter(None, (re.match(r"(?:python)?3\.?(\d+)", name) for name in names))
+    return next((f"3.{match[1]}" for match in found), None)
 
 
 def marker_values(release: str | None = None, version: str | None = None) -> dict[str, str]:
@@ -163,13 +152,10 @@ def marker_values(release: str | None = None, version: str | None = None) -> dic
 
 def extension_files(folder: AppFolder) -> Iterator[tuple[str, Path]]:
     """Every extension that is switched on and states requirements, with the file that does."""
-    count = 0
-    for pattern in folder.app.extensions:
-        for file in sorted(folder.root.glob(pattern)):
-            off = folder.app.disabled is not None and file.parent.name.endswith(folder.app.disabled)
-            if not off and count < _MOST_FILES:
-                count += 1
-                yield file.parent.name, file
+    off = folder.app.disabled
+    files = (file for pattern in folder.app.extensions for file in sorted(folder.root.glob(pattern)))
+    on = ((file.parent.name, file) for file in files if off is None or not file.parent.name.endswith(off))
+    yield from itertools.islice(on, _MOST_FILES)
 
 
 def wanted_packages(folder: AppFolder, names: Iterable[str], environment: Mapping[str, str]) -> tuple[Wanted, ...]:
@@ -199,8 +185,7 @@ def _requirement_lines(file: Path, seen: set[Path]) -> Iterator[str]:
     seen.add(file)
     for raw in _head_text(file).splitlines():
         line = re.sub(r"(?:^|\s)#.*", "", raw).strip()
-        included = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
-        if included:
+        if included := re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line):
             yield from _requirement_lines(file.parent / included[1], seen)
         else:
             yield line

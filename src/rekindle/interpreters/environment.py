@@ -1,12 +1,12 @@
 """A virtual environment: where its programs lie, how one is made, what stands for one where Python has no venv, and the
 one that a build gets.
 
-Windows' embeddable Python has neither venv nor pip. It is some 20 MB in one folder, and its ``._pth`` file is all it
-knows about paths, so a copy of it is an environment. The environment of a build holds the plan's pins and is never
-Rekindle's own. It is made once per interpreter and kept in the workspace; a list of what was installed says whether it
-is complete, so a run that was cut short simply goes on.
+Windows' embeddable Python has neither venv nor pip, and its ``._pth`` file is all it knows about paths: a copy of its
+folder (some 20 MB) is an environment. That of a build holds the plan's pins, is made once per interpreter and kept in
+the workspace; a stamp of what was installed says whether it is complete, so a run that was cut short simply goes on.
 """
 
+import functools
 import hashlib
 import os
 import shutil
@@ -44,24 +44,19 @@ def python_of(folder: Path, *, windows: bool = os.name == "nt") -> Path:
 
 
 def make_environment(
-    python: str,
-    folder: Path,
-    run: Callable[[Sequence[str]], InstallerRun],
-    *,
-    uv: str | None = None,
-    with_pip: bool = True,
+    python: str, folder: Path, run: Callable[[list[str]], InstallerRun], *, uv: str | None = None, with_pip: bool = True
 ) -> InstallerRun:
     """Make one of ``python`` in ``folder``; the last command's run says whether that worked. Where Python comes without
     ensurepip (Debian's), it gets no pip of its own, and ours installs into it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     if uv:
         return run([uv, "venv", "--no-progress", "--python", python, str(folder)])
-    bare = [python, "-I", "-m", "venv", "--without-pip", str(folder)]
-    attempt = run([python, "-I", "-m", "venv", str(folder)] if with_pip else bare)
-    if attempt.ok or not with_pip:
-        return attempt
-    shutil.rmtree(folder, ignore_errors=True)
-    return run(bare)
+    make = [python, "-I", "-m", "venv"]
+    if with_pip:
+        if (attempt := run([*make, str(folder)])).ok:
+            return attempt
+        shutil.rmtree(folder, ignore_errors=True)
+    return run([*make, "--without-pip", str(folder)])
 
 
 def is_embedded(interpreter: Interpreter) -> bool:
@@ -91,8 +86,7 @@ def our_pip_fills(interpreter: Interpreter) -> bool:
 
 
 def unpack_wheel(wheel: Path, site: Path, on_file: Callable[[int, str], None] = lambda done, name: None) -> None:
-    """The wheel alone, as an installer lays it out; scripts and headers are left out. ``on_file`` hears of the bytes so
-    far and of each file."""
+    """The wheel as installers lay it out, without scripts and headers; ``on_file`` hears of bytes so far and files."""
     done = 0
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
@@ -126,6 +120,7 @@ class TargetPython:
 
     @property
     def bin(self) -> Path:
+        """Where its programs lie."""
         return Path(self.python).parent
 
 
@@ -144,15 +139,12 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
 
 def take_as_is(host: Host, interpreter: Interpreter, packages: Sequence[str]) -> TargetPython:
     """The interpreter with the packages it already has: nothing is installed, so no index is needed."""
-    wishes = [Requirement(text) for text in packages]
     versions = ask_contents(host, interpreter.path).versions
-    has = {wish: versions.get(canonicalize_name(wish.name)) for wish in wishes}
+    has = {wish: versions.get(canonicalize_name(wish.name)) for wish in map(Requirement, packages)}
     lacking = [str(wish) for wish, version in has.items() if not version or not wish.specifier.contains(version, True)]
     if lacking:
-        raise BadInput(
-            f"Python {interpreter.version} at {interpreter.path} lacks {', '.join(lacking)}",
-            remedy=f"{interpreter.path} -m pip install {' '.join(lacking)}",
-        )
+        text = f"Python {interpreter.version} at {interpreter.path} lacks {', '.join(lacking)}"
+        raise BadInput(text, remedy=f"{interpreter.path} -m pip install {' '.join(lacking)}")
     return TargetPython(interpreter=interpreter, python=interpreter.path)
 
 
@@ -169,20 +161,13 @@ def prepare_target(
     if folder.exists() and (not stamp.is_file() or any(" @ " in package for package in packages)):
         shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-
-    def run(argv: Sequence[str]) -> InstallerRun:
-        return run_installer(argv, cwd=folder.parent, env=host.env, on_line=say)
-
+    run = functools.partial(run_installer, cwd=folder.parent, env=host.env, on_line=say)
     if not python.exists() and not (venv_run := make_environment(interpreter.path, folder, run)).ok:
-        raise StageFailed(
-            f"cannot make an environment for Python {interpreter.version}: {venv_run.reason}",
-            remedy=venv_run.remedy or "install its venv module (python3-venv)",
-        )
+        text = f"cannot make an environment for Python {interpreter.version}: {venv_run.reason}"
+        raise StageFailed(text, remedy=venv_run.remedy or "install its venv module (python3-venv)")
     done = run([*pip_of(host, str(python)), "install", "--upgrade", *_QUIETLY, *packages])
     if not done.ok:
-        raise StageFailed(
-            f"cannot install {' '.join(packages)} for Python {interpreter.version}: {done.reason}",
-            remedy=done.remedy or "see the log; behind a proxy or mirror set PIP_INDEX_URL",
-        )
+        text = f"cannot install {' '.join(packages)} for Python {interpreter.version}: {done.reason}"
+        raise StageFailed(text, remedy=done.remedy or "see the log; behind a proxy or mirror set PIP_INDEX_URL")
     write_atomically(stamp, digest)
     return ready

@@ -1,8 +1,6 @@
 """The program that installs: the target's own pip, ours in its stead, or uv; how it is called, run and understood, and
-where it looks for packages.
-
-No index is named here: where pip would look is read from pip itself (``pip config``, its variables and its default).
-"""
+where it looks for packages. No index is named here: where pip would look is read from pip itself (``pip config``, its
+variables and its default)."""
 
 import ast
 import functools
@@ -27,9 +25,8 @@ from rekindle.model.toml import read_beside
 
 _DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 PATIENCE = "300"
-WAIT_LONGER = (
-    "the index is slow: the same command goes on; PIP_DEFAULT_TIMEOUT=900 (uv: UV_HTTP_TIMEOUT=900) waits longer"
-)
+_LONGER = "PIP_DEFAULT_TIMEOUT=900 (uv: UV_HTTP_TIMEOUT=900) waits longer"
+WAIT_LONGER = f"the index is slow: the same command goes on; {_LONGER}"
 _WAITS = ("PIP_DEFAULT_TIMEOUT", "UV_HTTP_TIMEOUT")
 _GAVE_UP = ("timed out", "network timeout")
 SLOW_INDEX = f"the index was slow: once more, waiting up to {PATIENCE} s for each answer"
@@ -42,8 +39,7 @@ _OF_UV = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", 
 # this. The loader of musl is asked for its version by pip's own code.
 _NO_PROGRAM = Path(__file__).with_name("no_program.py.txt").read_text(encoding="utf-8")
 _OTHER_MARKERS = Path(__file__).with_name("other_markers.py.txt").read_text(encoding="utf-8")
-# A dry run reads what a wheel says of itself and fetches none whole, which pip does at its end, and without which it
-# had nothing to report.
+# A dry run reads what a wheel says of itself and fetches none whole, which pip else does at its end, to have a report.
 _BY_METADATA = Path(__file__).with_name("by_metadata.py.txt").read_text(encoding="utf-8")
 REFUSED = "no program is started while wheels of strangers are installed"
 
@@ -74,24 +70,21 @@ def read_pip_settings(host: Host) -> PipSettings:
         except (ValueError, SyntaxError):
             values[name] = shown.strip("'\"")
     index = values.get("index-url") or host.env.get("UV_DEFAULT_INDEX")
-    was_told = index is not None
+    told = index is not None
     if index is None:
         reply = host.run([sys.executable, "-c", _DEFAULT], timeout=20)
         index = reply.out.strip() or None if reply.ok else None
     if no_index := values.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-        index, was_told = None, False
+        index, told = None, False
     extra, links = (tuple(values.get(name, "").split()) for name in ("extra-index-url", "find-links"))
     cert = values.get("cert")
-    return PipSettings(
-        index=index, index_was_told=was_told, no_index=no_index, extra=extra, links=links, certificates=cert
-    )
+    return PipSettings(index=index, index_was_told=told, no_index=no_index, extra=extra, links=links, certificates=cert)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Installer:
     """``uv`` is its path where uv is to install; ``links`` are pages and folders of files looked through besides,
-    ``indexes`` whole indexes; ``offline`` asks no index at all; ``wheels_only`` builds nothing, and pip then cannot
-    start any program."""
+    ``indexes`` whole indexes; ``offline`` asks none; ``wheels_only`` builds nothing, and pip can start no program."""
 
     uv: str | None = None
     links: tuple[str, ...] = ()
@@ -111,11 +104,16 @@ class Installer:
         return [*(["--no-index"] if self.offline else []), *indexes, *_words("-f", self.links)]
 
     def command(self, host: Host, python: str, words: Sequence[str]) -> list[str]:
+        """The call that installs what the words name into that Python."""
         binary = ["--only-binary", ":all:"] if self.wheels_only else []
         if self.uv:
             places = [] if self.offline or "--index-url" in words else _pip_places(host)
             return [self.uv, "pip", "install", "--no-progress", "--python", python, *binary, *places, *words]
-        pip = pip_without_programs(host, python) if self.wheels_only else pip_of(host, python)
+        if not self.wheels_only:
+            return [*pip_of(host, python), "install", *_QUIETLY, *words]
+        # In the interpreter itself, so that it starts no program: whoever asks for it, nothing can be built.
+        runner = "" if _pip_answers(host, [python, "-m", "pip"]) else our_pip_runner()
+        pip = [python, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), runner]
         return [*pip, "install", *_QUIETLY, *binary, *words]
 
 
@@ -142,13 +140,6 @@ def pip_of(host: Host, python: str) -> list[str]:
     return ours if not _pip_answers(host, own) and _pip_answers(host, ours) else own
 
 
-def pip_without_programs(host: Host, python: str) -> list[str]:
-    """The same pip, run in the interpreter itself so that it starts no program: nothing can be built, whatever a
-    package or the requirement of a requirement asks for."""
-    runner = "" if _pip_answers(host, [python, "-m", "pip"]) else our_pip_runner()
-    return [python, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), runner]
-
-
 def our_pip_without_programs(markers: Mapping[str, str] | None = None) -> list[str]:
     """The pip beside us, for files that go into a folder. ``markers`` (``sys_platform`` and such) are of another
     machine: pip alone would ask this one which dependencies a platform needs, whatever ``--platform`` says."""
@@ -157,8 +148,7 @@ def our_pip_without_programs(markers: Mapping[str, str] | None = None) -> list[s
 
 
 def pip_by_metadata(python: str) -> list[str]:
-    """The pip of an interpreter for dry runs: of wheels it reads the metadata, by ranges where an index tells none. It
-    fails where that pip works otherwise inside."""
+    """An interpreter's pip for dry runs, which reads wheels' metadata alone; it fails where that pip differs inside."""
     run = 'import runpy\nrunpy.run_module("pip", run_name="__main__", alter_sys=True)'
     return [python, "-c", f"import sys\nsys.path[:] = [path for path in sys.path if path]{_BY_METADATA}{run}"]
 
@@ -216,12 +206,25 @@ class InstallerRun:
 
     @property
     def reason(self) -> str:
-        return reason_in(self.lines)
+        """One line that says why: pip's last ERROR, uv's whole sentence, which it draws over several lines, or the last
+        line that speaks of an error."""
+        if errors := [line for line in self.lines if line.startswith("ERROR:")]:
+            # A trouble that pip does not know itself is followed by a traceback, whose last line names it.
+            return (self.lines if errors[-1].strip() == "ERROR: Exception:" else errors)[-1].strip()
+        for number, line in enumerate(self.lines):
+            if line.lstrip().lower().startswith(("error", "×")):
+                return " ".join(line.strip(" ×╰╭│─▶├└→") for line in self.lines[number:])[:400]
+        telling = [line for line in self.lines if "error" in line.lower()] or self.lines or ["it said nothing"]
+        return telling[-1].strip()
 
     @property
     def remedy(self) -> str | None:
         """What is known to help; None where it is not one of the usual troubles."""
-        return WAIT_LONGER if gave_up_waiting(self.lines) else known_remedy(self.lines)
+        if gave_up_waiting(self.lines):
+            return WAIT_LONGER
+        rows = read_beside(__file__, "troubles.toml", dict[str, list[dict[str, str]]])["trouble"]
+        row = next((row for row in rows if re.search(row["pattern"], " ".join(self.lines))), {})
+        return (row.get("windows") if os.name == "nt" else None) or row.get("remedy")
 
 
 class _TooLong(Exception):
@@ -276,26 +279,3 @@ def gave_up_waiting(lines: Iterable[str]) -> bool:
     """Was an answer of the index awaited in vain? A mirror that first fetches a torch itself takes longer than pip's 15
     seconds, and pip's own repetitions wait no longer than that."""
     return any(words in line.lower() for line in lines for words in _GAVE_UP)
-
-
-def reason_in(lines: Sequence[str]) -> str:
-    """One line that says why: pip's last ERROR, uv's whole sentence, which it draws over several lines, or the last
-    line that speaks of an error."""
-    if errors := [line for line in lines if line.startswith("ERROR:")]:
-        # A trouble that pip does not know itself is followed by a traceback, whose last line names it.
-        return (lines if errors[-1].strip() == "ERROR: Exception:" else errors)[-1].strip()
-    starts = (number for number, line in enumerate(lines) if line.lstrip().lower().startswith(("error", "×")))
-    first = next(starts, None)
-    if first is not None:
-        return " ".join(line.strip(" ×╰╭│─▶├└→") for line in lines[first:])[:400]
-    telling = [line for line in lines if "error" in line.lower()] or list(lines) or ["it said nothing"]
-    return telling[-1].strip()
-
-
-def known_remedy(lines: Sequence[str]) -> str | None:
-    """What helps against the usual troubles of an installer; None for any other."""
-    text = " ".join(lines)
-    for row in read_beside(__file__, "troubles.toml", dict[str, list[dict[str, str]]])["trouble"]:
-        if re.search(row["pattern"], text):
-            return row.get("windows", row["remedy"]) if os.name == "nt" else row["remedy"]
-    return None

@@ -1,8 +1,8 @@
-"""Folders as they were before a change, to be put back byte for byte, whenever a kill comes.
+"""Folders as they were before a change, to be put back byte for byte, whenever a kill comes: ``keep``, change, then
+``restore`` or ``forget``.
 
-One way for everything that swaps packages: ``keep``, change, then ``restore`` or ``forget``. Files are linked, not
-copied, so that an environment with torch costs no space and about a second: installers replace files and never write
-into them. The copy lies beside the first place, on the same disk, with a record of what was changed elsewhere.
+Files are linked, not copied, so that an environment with torch costs no space and about a second: installers replace
+files and never write into them. The copy lies beside the first place, with a record of what was changed elsewhere.
 """
 
 import base64
@@ -33,9 +33,8 @@ class ChangeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPlaces:
-    """Folders (or files) as they were before they were changed, until they are put back or forgotten. It outlives the
-    process: after a kill at any moment ``recover`` finds them as they were or as they became. ``name`` tells several
-    changes of the same places apart."""
+    """Folders (or files) as they were, until they are put back or forgotten: after a kill at any moment ``recover``
+    finds them as they were or as they became. ``name`` tells several changes of the same places apart."""
 
     def __init__(self, places: Sequence[Path], name: str = "") -> None:
         self.places = tuple(places)
@@ -66,16 +65,18 @@ class KeptPlaces:
             for number, place in enumerate(self.places):
                 if place.stat().st_dev != self.folder.stat().st_dev:
                     raise OSError(f"{place} is a disk of its own")
-                link_place(place, part / str(number))
+                if place.is_dir():
+                    shutil.copytree(place, part / str(number), symlinks=True, copy_function=_link)
+                else:
+                    _link(str(place), str(part / str(number)))
             # Before the copy has its name nothing was changed; with the record in place everything can be undone.
             self.write(ChangeRecord(phase="changing"))
             rename_patiently(part, self._before)
         except OSError as error:
             self.forget()
-            raise NotReady(
-                f"{self.places[0]} cannot be kept as it is: {error.strerror or error}",
-                remedy=f"allow writing to {self.places[0].parent}, and leave room there where it cannot link files",
-            ) from error
+            text = f"{self.places[0]} cannot be kept as it is: {error.strerror or error}"
+            remedy = f"allow writing to {self.places[0].parent}, and leave room there where it cannot link files"
+            raise NotReady(text, remedy=remedy) from error
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
@@ -111,8 +112,7 @@ class KeptPlaces:
             rename_patiently(Path(source), Path(goal))
 
     def settle(self, notes: dict[str, str], later: "KeptPlaces") -> None:
-        """The change is whole: it stays until ``restore``, together with what a ``later`` one of the same places did,
-        which is forgotten."""
+        """The change is whole: it stays until ``restore``, with what a ``later`` one (then forgotten) did there."""
         own, other = (kept.record or ChangeRecord(phase="changed") for kept in (self, later))
         made = tuple(dict.fromkeys((*own.made, *other.made)))
         moved = tuple(dict.fromkeys((*own.moved, *other.moved)))
@@ -164,15 +164,8 @@ class KeptPlaces:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def link_place(source: Path, goal: Path) -> None:
-    """The same folder or file once more, its files linked where the disk can do that."""
-    if source.is_dir():
-        shutil.copytree(source, goal, symlinks=True, copy_function=_link)
-    else:
-        _link(str(source), str(goal))
-
-
 def _link(source: str, target: str) -> None:
+    """The same file once more, where the disk can do that; else a copy."""
     try:
         os.link(source, target)
     except OSError:

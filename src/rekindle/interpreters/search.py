@@ -1,8 +1,6 @@
-"""Every Python on the machine, and one of them by path, name or version: one search for all verbs.
-
-The list holds what PATH, the active environment, pyenv, uv, conda, python.org's installer, the registry and the Store
-offer, then the Python that runs us. ``doctor`` shows it; whoever asks for a version gets the first of it that fits.
-"""
+"""Every Python on the machine, and one of them by path, name or version: one search for all verbs. The list holds what
+PATH, the active environment, pyenv, uv, conda, python.org's installer, the registry and the Store offer, then the
+Python that runs us. ``doctor`` shows it; whoever asks for a version gets the first of it that fits."""
 
 import re
 import sys
@@ -28,12 +26,9 @@ def find_interpreter(host: Host, wanted: str, *, with_headers: bool = False) -> 
     if not is_version(wanted):
         return ask_interpreter(host, wanted)
     fitting = search_version(host, wanted)
-    first = next(fitting, None)
-    if first is None:
-        raise BadInput(
-            f"there is no Python {wanted} that runs here",
-            remedy="give a path with --python; 'rekindle doctor' lists them",
-        )
+    if (first := next(fitting, None)) is None:
+        remedy = "give a path with --python; 'rekindle doctor' lists them"
+        raise BadInput(f"there is no Python {wanted} that runs here", remedy=remedy)
     if with_headers and not first.headers:
         return next((python for python in fitting if python.headers), first)
     return first
@@ -45,10 +40,8 @@ def ask_interpreter(host: Host, python: str) -> Interpreter:
     path = str(Path(named).expanduser()) if named and named.startswith("~") else named
     answer = read_interpreter(path, host.python(path, timeout=ASK_SECONDS)) if path else "it is not on PATH"
     if isinstance(answer, str):
-        raise BadInput(
-            f"{python} is no Python that runs here: {answer}",
-            remedy="give a path or a version: --python /usr/bin/python3, --python 3.12; 'rekindle doctor' lists them",
-        )
+        remedy = "give a path or a version: --python /usr/bin/python3, --python 3.12; 'rekindle doctor' lists them"
+        raise BadInput(f"{python} is no Python that runs here: {answer}", remedy=remedy)
     return answer
 
 
@@ -86,8 +79,7 @@ def base_of_ours() -> str:
 def candidate_paths(host: Host) -> list[str]:
     """Where Pythons may lie, the active environment and PATH first; not every path needs to answer."""
     listed = dict.fromkeys(_windows_paths(host) if host.system == "windows" else _unix_paths(host))
-    # pyenv's shims are shell scripts of 150 ms each; the Pythons they start are found in its folder. Windows puts a
-    # python.exe on PATH that only opens the Store; it is an empty file.
+    # pyenv's shims take 150 ms each, and what they start is in its folder; Windows' python.exe may open the Store.
     store = [path for path in listed if "\\WindowsApps\\" in path]
     doors = [path for path in store if "PythonSoftwareFoundation" not in host.realpath(path)]
     paths = [path for path in listed if "/shims/" not in path and path not in doors]

@@ -272,12 +272,9 @@ class _Packing:
         if archive is None or not self.options.python_too:
             return
         self.progress.stage("fetch", archive[0])
+        told = [index for index in indexes if index]
         fetched = fetch_embedded(
-            archive,
-            [index for index in indexes if index],
-            self.options.out / PYTHON,
-            certificates=self.settings.certificates,
-            progress=self.progress,
+            archive, told, self.options.out / PYTHON, self.settings.certificates, progress=self.progress
         )
         if fetched is None:
             self.left_out.append(f"Python {self.other.python} itself: no index here has {archive[0]}")

@@ -1,9 +1,8 @@
-"""What a wheel claims against what its bytes hold: version, architectures, CPU, glibc, libraries, statement, bill.
+"""What a wheel claims against what its bytes hold: version, architectures, CPU, glibc, libraries, statement, bill. Each
+comparison is a pure function of what was read: the inspection of the bytes, the wheel's own small files, and the
+in-toto statement that came with it. What nobody claims is ``absent``, never a pass."""
 
-Each comparison is a pure function of what was read: the inspection of the bytes, the wheel's own small files, and the
-in-toto statement that came with it. What nobody claims is ``absent``, never a pass.
-"""
-
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -224,13 +223,10 @@ def _libraries(material: Material) -> ClaimCheck:
     bundled = {PurePosixPath(name).name for name in material.report.links.bundled if ".libs/" in name}
     listed: set[str] = set()
     for raw in material.bills.values():
-        try:
-            for component in json.loads(raw).get("components", []):
-                for row in component.get("properties", []):
-                    if row.get("name") == "rekindle:in-wheel":
-                        listed.add(PurePosixPath(str(row.get("value"))).name)
-        except (ValueError, AttributeError, TypeError, RecursionError):
-            continue
+        with contextlib.suppress(ValueError, AttributeError, TypeError, RecursionError):
+            for row in (row for part in json.loads(raw).get("components", []) for row in part.get("properties", [])):
+                if row.get("name") == "rekindle:in-wheel":
+                    listed.add(PurePosixPath(str(row.get("value"))).name)
     if not listed and not bundled:
         return _unclaimed("libraries", "none were put in")
     if not material.bills:

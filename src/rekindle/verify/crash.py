@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from rekindle.compat.processor import SILENT, Suspicion, missing
 from rekindle.errors import has_package
@@ -43,21 +43,14 @@ def remedy_for(crash: Crash) -> str | None:
 def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     """What the trap in the target wrote down, completed with names read from the library's file."""
     library, offset, code = raw.get("library"), raw.get("offset"), raw.get("code")
-    name = unit = isa = None
+    signal = str(raw.get("name", "unknown signal"))
+    crash = Crash(signal=signal, instruction=code or None, library=library, offset=offset)
     if has_package("numpy"):
-        if library and isinstance(offset, int):
-            name, unit = find_symbol(Path(library), offset) or (None, None)
-        if raw.get("name") == "SIGILL" and code:
-            isa = _refused_set(bytes.fromhex(code), machine)
-    return Crash(
-        signal=str(raw.get("name", "unknown signal")),
-        instruction=code or None,
-        isa=isa,
-        library=library,
-        offset=offset,
-        function=demangle(host, name) if name else None,
-        unit=unit,
-    )
+        if library and isinstance(offset, int) and (found := find_symbol(Path(library), offset)):
+            crash = replace(crash, function=demangle(host, found[0]), unit=found[1])
+        if crash.signal == "SIGILL" and code:
+            crash = replace(crash, isa=_refused_set(bytes.fromhex(code), machine))
+    return crash
 
 
 def _refused_set(code: bytes, machine: str) -> str | None:
@@ -79,21 +72,16 @@ def _refused_set(code: bytes, machine: str) -> str | None:
 
 def demangle(host: Host, name: str) -> str:
     """A C++ name as people write it, where the machine has the tool for it."""
-    if not name.startswith("_Z"):
-        return name
-    for tool in ("c++filt", "llvm-cxxfilt", "x86_64-linux-gnu-c++filt"):
-        if host.which(tool):
-            done = host.run([tool, name])
-            if done.ok and done.out.strip():
-                return done.out.strip()
+    for tool in ("c++filt", "llvm-cxxfilt", "x86_64-linux-gnu-c++filt") if name.startswith("_Z") else ():
+        if host.which(tool) and (done := host.run([tool, name])).ok and done.out.strip():
+            return done.out.strip()
     return name
 
 
 def crash_place(crash: Crash) -> str:
     """The place, for one line of text; empty where nothing is known."""
     parts = []
-    if crash.function:
-        name = crash.function
+    if name := crash.function:
         parts.append(f"in {name if len(name) <= MOST_NAME else name[: MOST_NAME - 1] + '…'}")
     if crash.unit:
         parts.append(f"compiled from {crash.unit}")
@@ -127,27 +115,23 @@ def outcomes(suspects: Sequence[Suspicion], tried: Mapping[str, VerifyCheck]) ->
             outcome, detail = _outcome(tried.get(suspect.call.id))
             where = _STEP.search(detail)
             name = f"{suspect.call.operator} on {where[1]}" if where else suspect.call.operator
-            trials[number] = msgspec.structs.replace(trials[number], operator=name, outcome=outcome, detail=detail)
+            trials[number] = replace(trials[number], operator=name, outcome=outcome, detail=detail)
     return tuple(trials)
 
 
 def _outcome(check: VerifyCheck | None) -> tuple[Outcome, str]:
     if check is None:
         return "not-tried", "the run ended before its turn"
-    if check.status == "passed":
-        return "runs", ""
-    if check.status == "skipped":
-        return "not-tried", check.detail
+    if check.status != "failed":
+        return ("runs", "") if check.status == "passed" else ("not-tried", check.detail)
     if check.crash is not None or check.detail.startswith("the interpreter"):
         return "crashes", check.detail
     return ("no-answer" if check.detail.startswith("no answer") else "refuses"), check.detail
 
 
 def place_of(cache: Path, evidence: Iterable[CodeEvidence], features: Iterable[str]) -> Path | None:
-    """Where the trials of one build on one kind of CPU are kept; None where nothing of it is suspected.
-
-    Two builds differ in addresses, two kinds of CPU in what they lack of the instruction sets in question.
-    """
+    """Where the trials of one build on one kind of CPU are kept; None where nothing of it is suspected. Two builds
+    differ in addresses, two kinds of CPU in what they lack of the instruction sets in question."""
     have = frozenset(features)
     lines = sorted(
         f"{code.file} {code.function} {code.address} {' '.join(lacking)}"

@@ -1,12 +1,11 @@
 """A fresh throw-away environment with one wheel and its dependencies in it, and whether that wheel is kept apart.
 
-Kept apart from the rest of the machine, wherever that is possible, is what was not built here. Its own code runs as
-soon as it is imported, so nothing of it is started before the sandbox stands.
-
-For a wheel that is kept apart nothing is built from source and no program is started on the way: that would run what
-it asks for before any sandbox stands. What its requirements' requirements fetch from addresses of their own is refused.
+Kept apart, wherever that is possible, is what was not built here: its code runs as soon as it is imported. For such a
+wheel nothing is built from source and no program is started on the way, since that would run what it asks for before
+any sandbox stands; what its requirements' requirements fetch from addresses of their own is refused.
 """
 
+import functools
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -44,11 +43,12 @@ from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import cpu_arch
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
-from rekindle.verify.subject import Subject
+from rekindle.verify.target import Subject
 
 INSTALL_SECONDS = 3600.0
 WHEELS_ONLY = "wheels only, and no program ran meanwhile"
 _LEAVE_OUT = "--no-deps leaves dependencies out; --sandbox no trusts it"
+_INDEX = "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
 _NOTE_BYTES = 1 << 20
 
 
@@ -74,9 +74,8 @@ class Isolation:
         work.mkdir(parents=True, exist_ok=True)
         box, words = find_sandbox(self.wish, shown=shown, gpu=self.gpu, probe=probe, work=work)
         if box is None and self.strange:
-            progress.note(
-                f"no sandbox ({words.removeprefix('none: ')}): this wheel was not built here, and its code runs"
-            )
+            why = words.removeprefix("none: ")
+            progress.note(f"no sandbox ({why}): this wheel was not built here, and its code runs")
             progress.note("with your rights, your network and your files; a container keeps it apart")
         return box, {"sandbox": words, **({"installed": WHEELS_ONLY} if self.wheels_only else {})}
 
@@ -149,33 +148,31 @@ def prepare_environment(
             text = f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's"
             remedy = "install uv or a full Python (--python EXE), or try the wheel alone with --no-deps"
             raise MissingTool(f"{text} dependencies", remedy=remedy)
-        _raise_if_failed(_run(argv, where), subject)
+        _install(argv, where, subject.path.name)
     else:
         with_pip = not installer.uv and not our_pip_serves(interpreter.release)
-        venv_run = make_environment(interpreter.path, folder, lambda argv: _run(argv, folder.parent), with_pip=with_pip)
-        _raise_if_failed(venv_run, subject)
+        run = functools.partial(run_installer, cwd=folder.parent, seconds=INSTALL_SECONDS)
+        _raise_if_failed(make_environment(interpreter.path, folder, run, with_pip=with_pip), subject.path.name)
         python = python_of(folder)
         progress.stage("installing", subject.path.name)
         # From the wheel's own folder: uv 0.13 decodes an address before it splits it, so "%23" ends the path.
         wheel = f"./{subject.path.name}" if installer.uv else subject.path.as_uri()
         words = [*installer.places, *([] if dependencies else ["--no-deps"]), wheel, *(extra if dependencies else ())]
-        _raise_if_failed(_run(installer.command(host, str(python.absolute()), words), where), subject)
+        _install(installer.command(host, str(python.absolute()), words), where, subject.path.name)
     if wheels_only:
         refuse_addresses(folder, subject)
     return python
 
 
-def install_for_emulation(
-    requirements: Sequence[str], folder: Path, machine: OtherMachine, links: Sequence[str]
-) -> None:
+def install_for_emulation(wishes: Sequence[str], folder: Path, machine: OtherMachine, links: Sequence[str]) -> None:
     """Wheels for an emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
-    if not requirements:
+    if not wishes:
         return
     argv = [*our_pip_without_programs(), "install", "--disable-pip-version-check", "--no-input", "--no-compile"]
     argv += machine.pip_words(folder)
     for place in links:
         argv += ["--find-links", str(Path(place).absolute()) if Path(place).exists() else place]
-    _raise_if_failed(_run([*argv, *requirements], folder), None)
+    _install([*argv, *wishes], folder, "the wheel")
 
 
 def refuse_addresses(folder: Path, subject: Subject) -> None:
@@ -193,22 +190,17 @@ def refuse_addresses(folder: Path, subject: Subject) -> None:
             raise BadInput(f"{places}: a place of its own choosing, and nothing of it was run", remedy=_LEAVE_OUT)
 
 
-def _run(argv: Sequence[str], cwd: Path) -> InstallerRun:
-    return run_installer(argv, cwd=cwd, seconds=INSTALL_SECONDS)
+def _install(argv: Sequence[str], cwd: Path, name: str) -> None:
+    _raise_if_failed(run_installer(argv, cwd=cwd, seconds=INSTALL_SECONDS), name)
 
 
-def _raise_if_failed(done: InstallerRun, subject: Subject | None) -> None:
+def _raise_if_failed(done: InstallerRun, name: str) -> None:
     if done.ok:
         return
     if any(REFUSED in line for line in done.lines):
-        name = subject.path.name if subject else "the wheel"
         text = f"{name} leads to a package that would have to be built, which runs its programs outside any sandbox"
         raise BadInput(text, remedy=_LEAVE_OUT)
     text = " ".join(done.lines)
     lacking = any(words in text for words in ("No matching distribution", "Could not find a version", "No solution"))
-    remedy = done.remedy or (
-        "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
-        if lacking
-        else "the same command by hand shows more"
-    )
+    remedy = done.remedy or (_INDEX if lacking else "the same command by hand shows more")
     raise Unprepared(done.argv, done.code, [*done.lines[-20:], done.reason], remedy=remedy)

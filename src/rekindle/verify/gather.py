@@ -1,9 +1,6 @@
-"""What an agent says, gathered into a report: live while it speaks, or later from a file of its words.
-
-Whether a run proves anything is decided by its level, which names the checks that must have run; fewer prove nothing.
-``failed``: something was tried and is wrong. ``not-proven``: nothing is known to be wrong, but a check that the level
-requires was not carried out. ``proven``: every required check ran and passed, and no other check failed.
-"""
+"""What an agent says, gathered into a report: live while it speaks, or later from a file of its words. The level names
+the checks that must have run. ``failed``: something was tried and is wrong. ``not-proven``: nothing is known to be
+wrong, but a required check was not carried out. ``proven``: all of them passed, and no other failed."""
 
 import fnmatch
 import json
@@ -25,6 +22,7 @@ from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.crash import crash_place, describe_crash, remedy_for
 
 MAX_EVENTS_BYTES = 64 << 20
+MAX_STEPS = 4
 TRIAL = "operator."
 _WORDS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
@@ -57,6 +55,7 @@ class Gathering:
         self.current: dict[str, Any] | None = None
 
     def hear(self, event: Mapping[str, Any]) -> None:
+        """One event of the agent's, whatever it tells of."""
         kind = event["event"]
         if kind == "hello":
             for name in ("python", "implementation", "machine", "executable"):
@@ -81,6 +80,7 @@ class Gathering:
 
     @property
     def done(self) -> list[str]:
+        """The ids of all that came to an end."""
         return [*(check.id for check in self.checks), *(TRIAL + id for id in self.trials)]
 
     def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> Claim:
@@ -92,6 +92,7 @@ class Gathering:
     def report(
         self, claim: Claim, *, subject: str, seconds: float, only: bool = False, operators: Sequence[OperatorTrial] = ()
     ) -> VerifyReport:
+        """All that was heard, judged by what the run set out to prove."""
         checks = hold_to_list(self.checks, claim.foretold, self.environment)
         count = {word: sum(check.status == word for check in checks) for word in get_args(VerifyStatus)}
         verdict, missing = judge(checks, claim)
@@ -146,12 +147,11 @@ def read_events(host: Host, path: Path, level: Level, progress: Progress, gpu: b
     gathered = Gathering(host, progress, {"events": path.name})
     ended = False
     for number, line in enumerate(raw.splitlines(), start=1):
-        if not line.strip():
-            continue
         try:
-            event = json.loads(line)
-            gathered.hear(event)
-            ended = event["event"] == "done"
+            if line.strip():
+                event = json.loads(line)
+                gathered.hear(event)
+                ended = event["event"] == "done"
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             remedy = 'there: echo \'{"package": "torch", "level": "full"}\' | python3 agent.py > events.jsonl'
             raise BadInput(f"line {number} of {path} is nothing an agent says", remedy=remedy) from error
@@ -162,38 +162,23 @@ def read_events(host: Host, path: Path, level: Level, progress: Progress, gpu: b
     return gathered.report(gathered.claim("torch", level, gpu), subject=subject, seconds=total)
 
 
-MAX_STEPS = 4
-
-
-class Minimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The rows of ``levels.toml`` for one package."""
-
-    smoke: tuple[str, ...]
-    full: tuple[str, ...]
-    gpu_smoke: tuple[str, ...]
-    gpu_full: tuple[str, ...]
-    native: tuple[str, ...]
-    emulated: tuple[str, ...]
-
-
-def load_minimum(package: str) -> Minimum | None:
-    """None for a package without a row: nothing can be proven about it."""
-    row = read_beside(__file__, "levels.toml", dict[str, Any]).get(package)
-    return msgspec.convert(row, Minimum) if row is not None else None
+def load_minimum(package: str) -> Mapping[str, Sequence[str]]:
+    """The ids of ``levels.toml``, by group; empty for a package without a row: nothing can be proven about it."""
+    groups: Mapping[str, Sequence[str]] = read_beside(__file__, "levels.toml", dict[str, Any]).get(package, {})
+    return groups
 
 
 def required_checks(claim: Claim) -> tuple[str, ...]:
     """The ids that must have run, in the order in which they run."""
-    minimum = load_minimum(claim.package)
-    if minimum is None:
+    minimum, full = load_minimum(claim.package), claim.level == "full"
+    if not minimum:
         return ()
-    full = claim.level == "full"
-    ids = [*minimum.smoke, *(minimum.full if full else ())]
+    ids = [*minimum["smoke"], *(minimum["full"] if full else ())]
     if claim.emulated:
-        ids = [*minimum.emulated, *(id for id in ids if id not in minimum.native)]
+        ids = [*minimum["emulated"], *(id for id in ids if id not in minimum["native"])]
     if claim.gpu:
         # Without any GPU in sight the first one's checks are owed all the same.
-        for id in [*minimum.gpu_smoke, *(minimum.gpu_full if full else ())]:
+        for id in [*minimum["gpu_smoke"], *(minimum["gpu_full"] if full else ())]:
             ids += [id.replace("*", str(number)) for number in range(max(1, claim.gpus))] if "*" in id else [id]
     return (*ids, *claim.beside)
 
@@ -210,7 +195,7 @@ def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[M
     # A wrong emulator refutes nothing about the wheel: it only proves nothing.
     if any(check.status == "failed" and not check.id.startswith("cpu.") for check in checks):
         return "failed", missing
-    if load_minimum(claim.package) is None or missing or any(check.status == "failed" for check in checks):
+    if not load_minimum(claim.package) or missing or any(check.status == "failed" for check in checks):
         return "not-proven", missing
     return "proven", ()
 

@@ -15,6 +15,7 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def junit(report: VerifyReport) -> bytes:
+    """Checks as test cases; operators that were tried as properties beside the environment."""
     suites = ElementTree.Element("testsuites")
     counts = {"tests": len(report.checks), "failures": report.failed, "errors": 0, "skipped": report.skipped}
     words = {name: str(count) for name, count in counts.items()}
@@ -34,8 +35,7 @@ def junit(report: VerifyReport) -> bytes:
         else:
             _add_element(case, "system-out", check.detail)
     ElementTree.indent(suites)
-    data: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return data + b"\n"
+    return bytes(ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
 def _add_element(parent: ElementTree.Element, tag: str, text: str | None = None, **fields: str) -> ElementTree.Element:
@@ -56,9 +56,8 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
         if was == now:
             same += 1
             continue
-        direction = "better" if now == "passed" or was == "failed" else "other"
-        if was == "passed" or now == "failed":
-            direction = "worse"
+        unless = "better" if now == "passed" or was == "failed" else "other"
+        direction = "worse" if was == "passed" or now == "failed" else unless
         groups[direction].append(VerifyChange(id=id, before=was, after=now, detail=last.detail))
     env = _differences(before, after, sorted({*before.environment, *after.environment}))
     worse, better, other = map(tuple, groups.values())
@@ -68,10 +67,10 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
 
 
 def _differences(
-    before: VerifyReport, after: VerifyReport, names: Iterable[str]
+    old: VerifyReport, new: VerifyReport, names: Iterable[str]
 ) -> dict[str, tuple[str | None, str | None]]:
     """Where their environments differ."""
-    pairs = {name: (before.environment.get(name), after.environment.get(name)) for name in names}
+    pairs = {name: (old.environment.get(name), new.environment.get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -90,6 +89,7 @@ _TELLING = ("torch", "spark", "cuda", "hip", "xpu", "python", "machine", "gpu0",
 
 
 def proof_place(cache: Path, package: str, level: str, emulated: bool) -> Path:
+    """One place for each kind of proof: the next of its kind replaces it."""
     return cache / "proofs" / f"{package}-{level}{'-emulated' if emulated else ''}.json"
 
 
@@ -100,9 +100,8 @@ def compare_with_last(report: VerifyReport, place: Path) -> SinceProof | None:
         return None
     passed = {check.id for check in last.checks if check.status == "passed"}
     worse = tuple(check.id for check in report.checks if check.status == "failed" and check.id in passed)
-    changed = {
-        name: f"{was or 'none'} → {now or 'none'}" for name, (was, now) in _differences(last, report, _TELLING).items()
-    }
+    pairs = _differences(last, report, _TELLING).items()
+    changed = {name: f"{was or 'none'} → {now or 'none'}" for name, (was, now) in pairs}
     return SinceProof(subject=last.subject, wheel_sha256=last.wheel_sha256, worse=worse, changed=changed)
 
 

@@ -1,7 +1,5 @@
-"""From what the user named (a wheel, an interpreter) to a report.
-
-For an emulated CPU a wheel is laid out: unpacked, its Python dependencies beside it, missing libraries replaced.
-"""
+"""From what the user named (a wheel, an interpreter) to a report. For an emulated CPU a wheel is laid out: unpacked,
+its Python dependencies beside it, missing libraries replaced."""
 
 import contextlib
 import dataclasses
@@ -39,8 +37,7 @@ from rekindle.verify.environment import (
     refuse_small_disk,
 )
 from rekindle.verify.runner import run_checks
-from rekindle.verify.subject import KNOWN, Subject, read_subject
-from rekindle.verify.target import Target, Trial, provable
+from rekindle.verify.target import KNOWN, Subject, Target, Trial, provable, read_subject
 
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
 
@@ -53,19 +50,14 @@ def disk_errors() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _OURS:
             raise
-        place = error.filename or tempfile.gettempdir()
-        raise BadInput(
-            f"cannot write to {place}: {error.strerror}", remedy="free some space there, or set TMPDIR to another disk"
-        ) from error
+        text = f"cannot write to {error.filename or tempfile.gettempdir()}: {error.strerror}"
+        raise BadInput(text, remedy="free some space there, or set TMPDIR to another disk") from error
 
 
 @disk_errors()
 def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) -> VerifyReport:
-    """Install a wheel into an environment of its own and try it there.
-
-    A companion (torchvision, torchaudio and the others that an operation is known for) brings its torch along: that
-    torch is proven, and the companion's operation beside it.
-    """
+    """Install a wheel into an environment of its own and try it there. A companion (one that an operation is known for)
+    brings its torch along: that torch is proven, and the companion's operation beside it."""
     state = file_state(wheel)
     subject = read_subject(wheel)
     beside = provable([subject.distribution])
@@ -107,17 +99,14 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
 
 
 @disk_errors()
-def prove_installed(
-    host: Host, trial: Trial, *, package: str, beside: Sequence[str] = (), progress: Progress
-) -> VerifyReport:
+def prove_installed(host: Host, trial: Trial, package: str, beside: Sequence[str], progress: Progress) -> VerifyReport:
     """Try the package that an interpreter already has, and the companions ``beside`` it."""
     _refuse_unknown(package)
     interpreter = installed_python(host, trial.python)
     path = interpreter.path
     target = Target(command=(path,), env=trial.env, package=package, subject=f"{package} in {path}")
-    looked = host.run(
-        [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
-    )
+    script = f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"
+    looked = host.run([path, "-c", script], timeout=60.0)
     if looked.out.strip() != "True":
         remedy = "give the right interpreter with --python EXE, or a wheel with --wheel FILE"
         raise BadInput(f"{path} (Python {interpreter.short}) has no {package}", remedy=remedy)
@@ -127,8 +116,7 @@ def prove_installed(
 
 def installed_python(host: Host, given: str | None) -> Interpreter:
     """The interpreter that was named, or the one people mean, by a path that holds wherever the checks run."""
-    name = given or usual_python(host)
-    if name is None:
+    if (name := given or usual_python(host)) is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
     interpreter = find_interpreter(host, name)
     return msgspec.structs.replace(interpreter, path=str(Path(interpreter.path).absolute()))
@@ -150,6 +138,7 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str, state: tuple[int, ...]) -> VerifyReport:
+    """The report of this very file, which must still be the one that was tried."""
     refuse_changed(wheel, state)
     return msgspec.structs.replace(report, wheel_sha256=sha256)
 
@@ -180,9 +169,8 @@ def _refuse_unknown(package: str) -> None:
 
 
 @disk_errors()
-def prove_emulated(
-    host: Host, wheel: Path, cpu_name: str, trial: Trial, *, cache: Path, progress: Progress
-) -> VerifyReport:
+def prove_emulated(host: Host, wheel: Path, name: str, trial: Trial, cache: Path, progress: Progress) -> VerifyReport:
+    """Lay a wheel out for an emulated CPU and try it there."""
     state = file_state(wheel)
     subject = read_subject(wheel)
     _refuse_unknown(subject.package)
@@ -190,14 +178,13 @@ def prove_emulated(
     isolation = judge_wheel(subject, sha256, trial.sandbox, False)
     emulated = machine_for(subject)
     emulator = find_emulator(host, emulated)
-    cpu = choose_cpu(emulator, cpu_name)
+    cpu = choose_cpu(emulator, name)
     if emulated.is_here:
         # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
         interpreter = python_for(host, subject, trial.python)
         python = EmulatedPython(path=Path(interpreter.path).resolve(), version=interpreter.release)
     else:
-        given = trial.python
-        python = find_emulated_python(host, emulator, subject.pythons, given=given, cache=cache, progress=progress)
+        python = find_emulated_python(host, emulator, subject.pythons, trial.python, cache, progress)
     with tempfile.TemporaryDirectory(prefix="rekindle-emulated-", ignore_cleanup_errors=True) as folder:
         site, stubs = Path(folder) / "site", Path(folder) / "stubs"
         site.mkdir()
@@ -214,16 +201,15 @@ def prove_emulated(
             install_for_emulation(wishes, site, there, trial.find_links)
             if isolation.wheels_only:
                 refuse_addresses(site, subject)
-        stubbed = write_stubs(site / subject.package, stubs, python.root, emulated)
+        stubbed = {"stub libraries": " ".join(write_stubs(site / subject.package, stubs, python.root, emulated))}
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
             compile_ahead(host, site, python.version)
-        target = emulated_target(
-            emulator, cpu, python, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=trial.env
-        )
+        target = emulated_target(emulator, cpu, python, Path(folder), subject, trial.env)
         shown = [site, stubs, Path(emulator.path), *python.places()]
         box, about = isolation.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
-        target = dataclasses.replace(target, sandbox=box, environment={**target.environment, **about})
+        about = {name: words for name, words in {**target.environment, **stubbed, **about}.items() if words}
+        target = dataclasses.replace(target, sandbox=box, environment=about)
         progress.stage("verifying", target.subject)
         trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
         return about_wheel(run_checks(target, trial, progress=progress), wheel, sha256, state)
@@ -260,36 +246,23 @@ def unpack_for_emulation(subject: Subject, folder: Path, progress: Progress) -> 
 
 def wanted_dependencies(subject: Subject, machine: OtherMachine) -> list[str]:
     """The wheel's requirements on that machine with the emulated Python, without what only serves GPUs."""
-    wishes = []
-    for wish in subject.requirements:
-        met = wish.marker is None or wish.marker.evaluate({**machine.markers, "extra": ""})
-        if met and not wish.name.lower().startswith(_GPU_ONLY):
-            wish.marker = None
-            wishes.append(str(wish))
-    return wishes
+    values = {**machine.markers, "extra": ""}
+    met = [wish for wish in subject.requirements if wish.marker is None or wish.marker.evaluate(values)]
+    for wish in met:
+        wish.marker = None
+    return [str(wish) for wish in met if not wish.name.lower().startswith(_GPU_ONLY)]
 
 
 def emulated_target(
-    emulator: Emulator,
-    cpu: EmulatedCpu,
-    python: EmulatedPython,
-    *,
-    site: Path,
-    stubs: Path,
-    subject: Subject,
-    stubbed: list[str],
-    env: Mapping[str, str],
+    emulator: Emulator, cpu: EmulatedCpu, python: EmulatedPython, folder: Path, subject: Subject, env: Mapping[str, str]
 ) -> Target:
     """The command that runs the agent on the emulated CPU; ``env`` is the user's, for the emulated program alone."""
     # One thread: the emulator runs them in turn, and a crash is then where it seems to be.
     settings = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
-    settings = {"PYTHONPATH": str(site), "LD_LIBRARY_PATH": str(stubs), **settings, **env}
+    settings = {"PYTHONPATH": str(folder / "site"), "LD_LIBRARY_PATH": str(folder / "stubs"), **settings, **env}
     if python.home is not None:
         settings["PYTHONHOME"] = str(python.home)
     command = emulator.command(cpu, root=python.root, env=settings)
-    environment = {"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model}
-    if stubbed:
-        environment["stub libraries"] = " ".join(stubbed)
     no_import = remedy = None
     if subject.pythons and python.version not in subject.pythons:
         versions = [f"{major}.{minor}" for major, minor in sorted(subject.pythons)]
@@ -308,5 +281,5 @@ def emulated_target(
         cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
         no_import=no_import,
         no_import_remedy=remedy,
-        environment=environment,
+        environment={"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model},
     )

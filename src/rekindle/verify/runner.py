@@ -1,7 +1,5 @@
-"""Has the checks run in the target's Python and gathers what they say; a crash costs one check, not the run.
-
-The agent there answers in lines of JSON: it is started, listened to with a deadline, and ended for sure.
-"""
+"""Has the checks run in the target's Python and gathers what they say; a crash costs one check, not the run. The agent
+there answers in lines of JSON: it is started, listened to with a deadline, and ended for sure."""
 
 import contextlib
 import importlib.util
@@ -19,8 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rekindle.errors import BadInput
+from rekindle.errors import tell_os_errors
 from rekindle.host.live import LiveHost, kill_group
+from rekindle.host.processes import spawn
+from rekindle.host.text import last_line, text_of
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.crash import outcomes
@@ -40,8 +40,7 @@ _SETUPTOOLS = ("setuptools", "pkg_resources", "_distutils_hack")
 def run_checks(
     target: Target, trial: Trial = SMOKE, *, beside: Sequence[str] = (), progress: Progress | None = None
 ) -> VerifyReport:
-    """Every check of the trial's level for the target's package, in the target's Python; then its suspects, which may
-    crash, and the companions ``beside`` it."""
+    """Every check of the trial's level in the target's Python; then its suspects, and the companions ``beside`` it."""
     started = time.monotonic()
     gathered = Gathering(LiveHost(), progress or Silent(), target.environment)
     companions = companion_rows(beside)
@@ -65,13 +64,8 @@ def run_checks(
     gpu = False if emulated or trial.gpu is False else promised or trial.gpu
     owed = tuple(f"with.{row['name']}" for row in companions)
     claim = gathered.claim(target.package, trial.level, gpu, emulated=emulated, beside=owed, foretold=trial.foretold)
-    return gathered.report(
-        claim,
-        subject=target.subject,
-        seconds=time.monotonic() - started,
-        only=bool(trial.only),
-        operators=outcomes(trial.suspects, gathered.trials),
-    )
+    seconds, tried, only = time.monotonic() - started, outcomes(trial.suspects, gathered.trials), bool(trial.only)
+    return gathered.report(claim, subject=target.subject, seconds=seconds, only=only, operators=tried)
 
 
 def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:
@@ -90,9 +84,8 @@ def _run_session(target: Target, request: Mapping[str, Any], gathered: Gathering
     with _talk(argv, {**request, "done": gathered.done}, env=env, cwd=work, log=log) as (process, events):
         while True:
             current = gathered.current
-            limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
-            if current is not None:
-                limit = float(current["timeout"]) + GRACE
+            # Impatience is for checks: an interpreter starts no quicker.
+            limit = float(current["timeout"]) + GRACE if current is not None else START * max(1.0, target.patience)
             try:
                 event = events.get(timeout=limit)
             except queue.Empty:
@@ -121,15 +114,12 @@ def _ending_words(code: int) -> str:
 
 def _with_complaint(how: str, log: Path) -> str:
     """How the agent ended, with the last line of its log where there is one."""
-    try:
-        with log.open("rb") as file:
-            # A stranger's wheel may have filled it with anything, however much.
-            file.seek(max(0, log.stat().st_size - 4000))
-            data = file.read(4000)
-    except OSError:
-        return how
-    lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
-    return f"{how}: {lines[-1][:300]}" if lines else how
+    with contextlib.suppress(OSError), log.open("rb") as file:
+        # A stranger's wheel may have filled it with anything, however much.
+        file.seek(max(0, log.stat().st_size - 4000))
+        if complaint := last_line(text_of(file.read(4000))):
+            return f"{how}: {complaint[:300]}"
+    return how
 
 
 def lend_tools(folder: Path) -> dict[str, str]:
@@ -147,8 +137,7 @@ def lend_tools(folder: Path) -> dict[str, str]:
                 except OSError:
                     shutil.copytree(home / name, folder / name)  # Windows lets only some users make links
         lent["setuptools"] = str(folder)
-    ninja = shutil.which("ninja", path=str(Path(sys.executable).parent)) or shutil.which("ninja")
-    if ninja:
+    if ninja := shutil.which("ninja", path=str(Path(sys.executable).parent)) or shutil.which("ninja"):
         lent["ninja"] = str(Path(ninja).parent)
     return lent
 
@@ -162,14 +151,8 @@ def _talk(
     argv: Sequence[str], request: Mapping[str, Any], *, env: Mapping[str, str], cwd: Path, log: Path
 ) -> Iterator[tuple[subprocess.Popen[bytes], Events]]:
     """A running agent and the events it tells of, None at their end. Standard error goes to ``log``."""
-    pipe = subprocess.PIPE
-    with log.open("ab") as errors:
-        try:
-            process = subprocess.Popen(
-                argv, stdin=pipe, stdout=pipe, stderr=errors, cwd=cwd, env=env, start_new_session=True
-            )
-        except OSError as error:
-            raise BadInput(f"cannot start {argv[0]}: {error.strerror or error}") from error
+    with log.open("ab") as errors, tell_os_errors(f"cannot start {argv[0]}"):
+        process = spawn(argv, env, cwd, stdin=subprocess.PIPE, stderr=errors, start_new_session=True)
     assert process.stdin is not None and process.stdout is not None
     said, events = process.stdout, Events()
 
@@ -201,12 +184,11 @@ def _talk(
 def _end(process: subprocess.Popen[bytes], grace: float = 0.0) -> int:
     """End it with everything it started, if it does not end by itself; its exit code."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(grace)
-    if process.poll() is None and sys.platform != "win32":
+        return process.wait(grace)
+    if sys.platform != "win32":
         # First a request, so that the agent ends the check it runs, which is a group of its own.
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             os.killpg(process.pid, signal.SIGTERM)
-            process.wait(5.0)
-    if process.poll() is None:
-        kill_group(process)
+            return process.wait(5.0)
+    kill_group(process)
     return process.wait()

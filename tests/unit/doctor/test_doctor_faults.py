@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rekindle.doctor.examine import OUR_BUG, examine
-from rekindle.host.capture import RecordedHost, load_recorded
+from rekindle.host.capture import RecordedHost, read_capture
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.model.document import decode, encode
@@ -41,7 +41,7 @@ class Stuck(RecordedHost):
     """A machine on which some questions never come back, not even at their timeout."""
 
     def __init__(self, name: str, *stuck: str) -> None:
-        super().__init__(load_recorded(MACHINES / name).record)
+        super().__init__(read_capture(MACHINES / name))
         self._stuck = stuck
         self.released = threading.Event()
 
@@ -94,7 +94,7 @@ class Babel(RecordedHost):
     """A machine whose every answer may be replaced by nonsense."""
 
     def __init__(self, name: str, seed: int) -> None:
-        super().__init__(load_recorded(MACHINES / name).record)
+        super().__init__(read_capture(MACHINES / name))
         self._dice = random.Random(seed)
         self._lock = threading.Lock()
 

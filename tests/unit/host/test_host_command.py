@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rekindle.host.live import MAX_OUTPUT_BYTES, decode, kill_group, run_command
+from rekindle.host.live import MAX_OUTPUT_BYTES, LiveHost, decode, kill_group
 
 
 def python(script: str) -> list[str]:
@@ -38,7 +38,7 @@ def test_a_hanging_tool_is_stopped_with_its_children(tmp_path: Path) -> None:
         "time.sleep(60)\n"
     )
     # A Windows Python takes its time to start.
-    done = run_command(python(script), timeout=2.0 if sys.platform != "win32" else 10.0)
+    done = LiveHost().run(python(script), timeout=2.0 if sys.platform != "win32" else 10.0)
     assert done.timed_out and done.code is None
     assert done.out == "so far\n"
     assert gone(int(noted.read_text()))
@@ -49,7 +49,7 @@ def test_a_tool_that_leaves_a_daemon_with_its_pipes_is_not_waited_for() -> None:
         "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)']); print('hi')"
     )
     begin = time.monotonic()
-    done = run_command(python(script), timeout=15)
+    done = LiveHost().run(python(script), timeout=15)
     assert done.ok and done.out == "hi\n"
     assert time.monotonic() - begin < 10
 
@@ -57,30 +57,30 @@ def test_a_tool_that_leaves_a_daemon_with_its_pipes_is_not_waited_for() -> None:
 @pytest.mark.parametrize(("most", "kept"), [(9, "123456789"), (10, "1234567890"), (11, "1234567890")])
 def test_of_a_flood_as_much_is_kept_as_fits(most: int, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rekindle.host.live.MAX_OUTPUT_BYTES", most)
-    assert run_command(python("print('1234567890', end='')"), timeout=30).out == kept
+    assert LiveHost().run(python("print('1234567890', end='')"), timeout=30).out == kept
 
 
 def test_a_flood_is_cut() -> None:
-    done = run_command(python("import sys\nfor _ in range(200): sys.stdout.write('x' * 65536)"), timeout=30)
+    done = LiveHost().run(python("import sys\nfor _ in range(200): sys.stdout.write('x' * 65536)"), timeout=30)
     assert done.ok
     assert len(done.out) == MAX_OUTPUT_BYTES
 
 
 def test_bytes_of_no_known_code_page_are_marked_not_raised() -> None:
-    done = run_command(python("import sys; sys.stdout.buffer.write(b'caf\\xe9 \\x80\\r\\n')"), timeout=10)
+    done = LiveHost().run(python("import sys; sys.stdout.buffer.write(b'caf\\xe9 \\x80\\r\\n')"), timeout=10)
     assert done.out == "caf\ufffd \ufffd\n"
 
 
 def test_what_cannot_start_says_so(tmp_path: Path) -> None:
-    assert run_command([str(tmp_path / "none")], timeout=1).code is None
+    assert LiveHost().run([str(tmp_path / "none")], timeout=1).code is None
     plain = tmp_path / "plain"
     plain.write_text("not a program")
-    done = run_command([str(plain)], timeout=1)
+    done = LiveHost().run([str(plain)], timeout=1)
     assert done.code is None and ("ermission" in done.err or "WinError" in done.err)
 
 
 def test_tools_are_asked_in_english() -> None:
-    done = run_command(python("import os; print(os.environ['LC_ALL'])"), timeout=10)
+    done = LiveHost().run(python("import os; print(os.environ['LC_ALL'])"), timeout=10)
     assert done.out == "C.UTF-8\n"
 
 

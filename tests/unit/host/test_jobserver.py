@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.host.jobserver import Jobserver, Semaphore, open_jobserver
+from rekindle.host.jobserver import Jobserver, _Semaphore, open_jobserver
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="a fifo")
 
@@ -149,7 +149,7 @@ class Kernel:
 
 def test_the_same_on_windows_calls() -> None:
     kernel = Kernel()
-    server = Jobserver(Semaphore("x", kernel))
+    server = Jobserver(_Semaphore("x", kernel))
     server.set_level(4)
     server.set_level(1)
     until(lambda: server._circulating == 1)

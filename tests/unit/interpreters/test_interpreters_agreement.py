@@ -19,7 +19,7 @@ from rekindle.model.interpreter import Interpreter
 from rekindle.model.journey import UpOptions
 from rekindle.readiness.programs import find_build_python
 from rekindle.verify.prove import installed_python, python_for
-from rekindle.verify.subject import read_subject
+from rekindle.verify.target import read_subject
 from tiny_wheels import make_wheel
 
 HOME = "/home/ada"

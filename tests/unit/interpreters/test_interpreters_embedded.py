@@ -13,7 +13,7 @@ from rekindle.interpreters.environment import is_embedded, unpack_wheel
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Silent
 from rekindle.verify.environment import prepare_environment
-from rekindle.verify.subject import read_subject
+from rekindle.verify.target import read_subject
 from tiny_wheels import make_wheel
 
 

@@ -23,7 +23,6 @@ from rekindle.interpreters.installer import (
     our_pip_serves,
     our_pip_without_programs,
     pip_of,
-    pip_without_programs,
     quickest_installer,
     run_installer,
 )
@@ -53,9 +52,10 @@ def test_its_own_pip_serves_an_interpreter_and_ours_where_it_has_none() -> None:
 
 
 def test_without_programs_pip_runs_in_the_interpreter_itself() -> None:
-    assert pip_without_programs(_Host([["/e/python"]]), "/e/python")[:3] == ["/e/python", "-I", "-c"]
-    assert pip_without_programs(_Host([["/e/python"]]), "/e/python")[-1] == ""
-    assert pip_without_programs(_Host([OURS]), "/e/python")[-1] == our_pip_runner()
+    installer = Installer(wheels_only=True)
+    words = installer.command(_Host([["/e/python"]]), "/e/python", ["x"])
+    assert words[:3] == ["/e/python", "-I", "-c"] and words[4:6] == ["", "install"]
+    assert installer.command(_Host([OURS]), "/e/python", ["x"])[4] == our_pip_runner()
 
 
 def test_the_words_of_each() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import CommandFailed, Unprepared
-from rekindle.interpreters.installer import gave_up_waiting, known_remedy, reason_in, telling_lines
+from rekindle.interpreters.installer import InstallerRun, gave_up_waiting, telling_lines
 from rekindle.journey.install import run_logged
 from rekindle.render.progress import LineProgress
 from rekindle.verify import environment
@@ -51,10 +51,10 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_proof_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
-    environment._raise_if_failed(environment._run([*slow, "300"], tmp_path), None)
+    environment._install([*slow, "300"], tmp_path, "the wheel")
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
     with pytest.raises(Unprepared, match="Read timed out") as refused:
-        environment._raise_if_failed(environment._run([*slow, "301"], tmp_path), None)
+        environment._install([*slow, "301"], tmp_path, "the wheel")
     assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")
 
 
@@ -69,18 +69,22 @@ def test_up_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
     assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")
 
 
+def ended(*lines: str) -> InstallerRun:
+    return InstallerRun(argv=("pip",), code=1, lines=lines)
+
+
 def test_the_reason_is_one_line() -> None:
-    assert reason_in(["Collecting x", "ERROR: first", "ERROR: last", "notice"]) == "ERROR: last"
-    assert reason_in(["ERROR: Exception:", "Traceback", "OSError: no room"]) == "OSError: no room"
-    assert reason_in(["  × No solution found", "  ╰─▶ because a", "      is not there"]) == (
+    assert ended("Collecting x", "ERROR: first", "ERROR: last", "notice").reason == "ERROR: last"
+    assert ended("ERROR: Exception:", "Traceback", "OSError: no room").reason == "OSError: no room"
+    assert ended("  × No solution found", "  ╰─▶ because a", "      is not there").reason == (
         "No solution found because a is not there"
     )
-    assert reason_in(["some error here", "notice"]) == "some error here"
-    assert reason_in(["one", "two"]) == "two" and reason_in([]) == "it said nothing"
+    assert ended("some error here", "notice").reason == "some error here"
+    assert ended("one", "two").reason == "two" and ended().reason == "it said nothing"
 
 
 def test_usual_troubles_have_a_remedy() -> None:
-    assert "venv" in (known_remedy(["The virtual environment was not created: ensurepip is not available"]) or "")
-    assert "TMPDIR" in (known_remedy(["OSError: [Errno 28] No space left on device"]) or "")
-    assert "whole wheel" in (known_remedy(["error: Failed to read from zip file"]) or "")
-    assert known_remedy(["ERROR: No matching distribution found"]) is None
+    assert "venv" in (ended("The virtual environment was not created: ensurepip is not available").remedy or "")
+    assert "TMPDIR" in (ended("OSError: [Errno 28] No space left on device").remedy or "")
+    assert "whole wheel" in (ended("error: Failed to read from zip file").remedy or "")
+    assert ended("ERROR: No matching distribution found").remedy is None

@@ -96,7 +96,7 @@ def kill_at(moment: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
         return step
 
-    for name in ("rename_patiently", "write_atomically", "link_place"):
+    for name in ("rename_patiently", "write_atomically", "_link"):
         monkeypatch.setattr(kept_places, name, count(getattr(kept_places, name)))
     return lambda: steps
 
@@ -136,7 +136,7 @@ def test_a_place_that_cannot_hold_the_copy_is_refused_and_left_alone(
     def full(*_words: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept_places, "link_place", full)
+    monkeypatch.setattr(kept_places, "_link", full)
     with pytest.raises(NotReady, match="No space left"):
         KeptPlaces([app / "venv"]).keep()
     assert state_of(app) == before

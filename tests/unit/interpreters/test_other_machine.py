@@ -13,6 +13,7 @@ from packaging.markers import Marker
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.interpreters.other_machine import OtherMachine, embedded_archive, fetch_embedded, unpack_embedded
+from rekindle.model.progress import Silent
 
 WINDOWS = OtherMachine(system="windows", arch="x86_64", python="3.12")
 LINUX = OtherMachine(system="linux", arch="x86_64", python="3.9.7", glibc="2.28")
@@ -95,9 +96,9 @@ def test_the_embeddable_python_is_fetched_by_digest_and_laid_flat(tmp_path: Path
     page.write_text(f'<a href="{made.as_uri()}">{made.name}</a>')
     known = (made.name, sha256_of(made))
     # An index that has it not, and one that does not answer, are passed over.
-    found = fetch_embedded(known, ["file:///nowhere/", tmp_path.as_uri()], tmp_path / "out")
+    found = fetch_embedded(known, ["file:///nowhere/", tmp_path.as_uri()], tmp_path / "out", None, Silent())
     assert found is not None and found.read_bytes() == made.read_bytes()
-    assert fetch_embedded(("other.tar.gz", known[1]), [tmp_path.as_uri()], tmp_path / "out") is None
+    assert fetch_embedded(("other.tar.gz", known[1]), [tmp_path.as_uri()], tmp_path, None, Silent()) is None
     assert unpack_embedded(made) == {"python.exe": b"MZ", "evil.exe": b"x"}
     with tarfile.open(tmp_path / "empty.tar.gz", "w:gz"):
         pass

@@ -9,7 +9,7 @@ import pytest
 from bare_host import BareHost
 from rekindle.doctor.examine import examine
 from rekindle.errors import BadInput, MissingTool
-from rekindle.host.capture import load_recorded
+from rekindle.host.capture import RecordedHost, read_capture
 from rekindle.model.machine import Check, Examination
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.readiness.case import PlannedBuild
@@ -30,7 +30,7 @@ def fails(checks: tuple[Check, ...], name: str) -> bool:
 
 @pytest.fixture(params=MACHINES, ids=lambda path: path.name)
 def machine(request: pytest.FixtureRequest) -> tuple[Path, Examination]:
-    return request.param, examine(load_recorded(request.param)).examination
+    return request.param, examine(RecordedHost(read_capture(request.param))).examination
 
 
 def planned(examined: Examination, place: Path) -> PlannedBuild:
@@ -47,7 +47,7 @@ def test_there_are_machines_and_shared_questions() -> None:
 
 def test_shared_questions_have_one_verdict(machine: tuple[Path, Examination]) -> None:
     path, examined = machine
-    host = load_recorded(path)
+    host = RecordedHost(read_capture(path))
     place = Path(next((disk.path for disk in examined.disks if disk.purpose == "workspace"), "/"))
     built = check_build(host, planned(examined, place))
     for question in REGISTER:
@@ -82,7 +82,7 @@ def test_a_missing_compiler_has_one_fix(tmp_path: Path) -> None:
 def test_the_toolkit_that_the_doctor_calls_ready_is_found_by_the_build(machine: tuple[Path, Examination]) -> None:
     """What pip installed lies in an environment, and is named to a build by hand."""
     path, examined = machine
-    host = load_recorded(path)
+    host = RecordedHost(read_capture(path))
     compilers = build_compilers(examined.compilers, examined.os.system)
     compiler = (compilers[0].path if compilers else None) or "c++"
     for check in examined.checks:

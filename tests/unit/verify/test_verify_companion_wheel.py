@@ -17,8 +17,7 @@ from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
 from rekindle.verify.environment import refuse_small_disk
-from rekindle.verify.subject import read_subject
-from rekindle.verify.target import Target, Trial, companion_rows, load_table
+from rekindle.verify.target import Target, Trial, companion_rows, load_table, read_subject
 from tiny_wheels import make_wheel
 
 

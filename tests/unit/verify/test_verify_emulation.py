@@ -19,8 +19,7 @@ from rekindle.host.live import LiveHost
 from rekindle.interpreters.other_machine import OtherMachine
 from rekindle.verify import prove
 from rekindle.verify.crash import describe_crash
-from rekindle.verify.subject import Subject, read_subject
-from rekindle.verify.target import Target
+from rekindle.verify.target import Subject, Target, read_subject
 
 
 class Quiet:
@@ -39,11 +38,8 @@ def laid_out(tmp_path: Path, tag: str = "cp311-cp311-manylinux_2_28_x86_64", req
 
 def target_for(subject: Subject, python: EmulatedPython) -> Target:
     emulator = Emulator(path="/usr/bin/qemu-x86_64", version="7.2", models=("IvyBridge",))
-    return prove.emulated_target(
-        emulator, find_emulated_cpu("ivybridge"), python, site=Path("/s"), stubs=Path("/t"), subject=subject,
-        stubbed=["libx.so"],
-        env={"ATEN_CPU_CAPABILITY": "avx2"},
-    )  # fmt: skip
+    env = {"ATEN_CPU_CAPABILITY": "avx2"}
+    return prove.emulated_target(emulator, find_emulated_cpu("ivybridge"), python, Path("/f"), subject, env)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="emulation is of Linux machines")

@@ -20,7 +20,7 @@ from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Silent
 from rekindle.verify import environment, prove
 from rekindle.verify.environment import Isolation, check_fits, judge_wheel, prepare_environment, refuse_addresses
-from rekindle.verify.subject import Subject, read_subject
+from rekindle.verify.target import Subject, read_subject
 from tiny_wheels import make_wheel
 
 HERE = Interpreter(path="/usr/bin/python3.11", version="3.11.7", machine="x86_64", system="linux")

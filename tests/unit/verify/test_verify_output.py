@@ -17,8 +17,7 @@ from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.environment import check_fits
 from rekindle.verify.output import compare, junit
-from rekindle.verify.subject import read_subject
-from rekindle.verify.target import CHECKS
+from rekindle.verify.target import CHECKS, read_subject
 
 
 def report(**status: str) -> VerifyReport:

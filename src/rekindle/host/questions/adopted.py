@@ -6,18 +6,13 @@ import os
 import sys
 
 
-def load():
-    with open(os.path.join(sys.prefix, "rekindle", "adopted.json"), "rb") as file:
-        return json.loads(file.read().decode("utf-8"))
-
-
-def installs(words):
+def _installs(words):
     names = [os.path.basename(word).lower() for word in words[:3]]
     pip = "pip" in names or any(name.startswith("pip") for name in names[:2]) or "__main__.py" in names
     return pip and "install" in words
 
 
-def tell_after_failure(text):
+def _tell_after_failure(text):
     leave = sys.exit
 
     def leave_and_tell(code=None):
@@ -29,6 +24,7 @@ def tell_after_failure(text):
 
 
 def switch_cudnn():
+    """Once torch is imported, where the variable says so."""
     if os.environ.get("REKINDLE_CUDNN") != "off":
         return
     import importlib.util
@@ -53,11 +49,12 @@ def switch_cudnn():
 
 
 try:
-    adopted = load()
+    with open(os.path.join(sys.prefix, "rekindle", "adopted.json"), "rb") as file:
+        adopted = json.loads(file.read().decode("utf-8"))
     for name, value in adopted["env"].items():
         os.environ.setdefault(name, value)
     switch_cudnn()
-    if adopted["why"] and installs(getattr(sys, "orig_argv", sys.argv)[1:]):
-        tell_after_failure(adopted["why"])
+    if adopted["why"] and _installs(getattr(sys, "orig_argv", sys.argv)[1:]):
+        _tell_after_failure(adopted["why"])
 except Exception:
     pass

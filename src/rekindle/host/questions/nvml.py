@@ -3,30 +3,21 @@ import ctypes
 import json
 import sys
 
-PLACES = (
-    ["nvml.dll", r"C:\Program Files\NVIDIA Corporation\NVSMI\nvml.dll"]
-    if sys.platform == "win32"
-    else ["libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"]
-)
+PLACES = ["libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"]
+if sys.platform == "win32":
+    PLACES = ["nvml.dll", r"C:\Program Files\NVIDIA Corporation\NVSMI\nvml.dll"]
 
 
-class Pci(ctypes.Structure):
-    _fields_ = [
-        ("bus_id_legacy", ctypes.c_char * 16),
-        ("domain", ctypes.c_uint),
-        ("bus", ctypes.c_uint),
-        ("device", ctypes.c_uint),
-        ("pci_device_id", ctypes.c_uint),
-        ("pci_subsystem_id", ctypes.c_uint),
-        ("bus_id", ctypes.c_char * 32),
-    ]
+class _Pci(ctypes.Structure):
+    _numbers = [(name, ctypes.c_uint) for name in ("domain", "bus", "device", "pci_device_id", "pci_subsystem_id")]
+    _fields_ = [("bus_id_legacy", ctypes.c_char * 16)] + _numbers + [("bus_id", ctypes.c_char * 32)]
 
 
-class Memory(ctypes.Structure):
+class _Memory(ctypes.Structure):
     _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
 
-def load():
+def _load():
     for place in PLACES:
         try:
             return ctypes.CDLL(place)
@@ -35,24 +26,24 @@ def load():
     return None
 
 
-def text(call, *before):
+def _text(call, *before):
     buffer = ctypes.create_string_buffer(96)
     return buffer.value.decode("utf-8", "replace") if call(*before, buffer, 96) == 0 else None
 
 
-def device(nvml, index):
+def _device(nvml, index):
     handle = ctypes.c_void_p()
     code = nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle))
     if code:
-        return {"index": index, "error": message(nvml, code), "code": code}
-    card = {"index": index, "name": text(nvml.nvmlDeviceGetName, handle)}
+        return {"index": index, "error": _message(nvml, code), "code": code}
+    card = {"index": index, "name": _text(nvml.nvmlDeviceGetName, handle)}
     major, minor = ctypes.c_int(), ctypes.c_int()
     if nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) == 0:
         card["compute_capability"] = "%d.%d" % (major.value, minor.value)
-    memory = Memory()
+    memory = _Memory()
     if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0:
         card["memory"] = memory.total
-    pci = Pci()
+    pci = _Pci()
     if nvml.nvmlDeviceGetPciInfo_v3(handle, ctypes.byref(pci)) == 0:
         # Low half vendor, high half device, as in configuration space.
         card["pci_id"] = "%04x:%04x" % (pci.pci_device_id & 0xFFFF, pci.pci_device_id >> 16)
@@ -64,26 +55,26 @@ def device(nvml, index):
     return card
 
 
-def message(nvml, code):
+def _message(nvml, code):
     nvml.nvmlErrorString.restype = ctypes.c_char_p
     return (nvml.nvmlErrorString(code) or b"").decode("utf-8", "replace")
 
 
-def main():
-    nvml = load()
+def _main():
+    nvml = _load()
     if nvml is None:
         return {"missing": True}
     code = nvml.nvmlInit_v2()
     if code:
-        return {"error": message(nvml, code), "code": code}
-    answer = {"driver": text(nvml.nvmlSystemGetDriverVersion)}
+        return {"error": _message(nvml, code), "code": code}
+    answer = {"driver": _text(nvml.nvmlSystemGetDriverVersion)}
     cuda = ctypes.c_int()
     if nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(cuda)) == 0:
         answer["cuda"] = "%d.%d" % (cuda.value // 1000, cuda.value % 1000 // 10)
     count = ctypes.c_uint()
     nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
-    answer["devices"] = [device(nvml, index) for index in range(count.value)]
+    answer["devices"] = [_device(nvml, index) for index in range(count.value)]
     return answer
 
 
-print(json.dumps(main()))
+print(json.dumps(_main()))

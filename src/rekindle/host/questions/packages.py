@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from functools import partial
 
 try:
     import importlib.metadata as metadata
@@ -20,7 +21,7 @@ except ImportError:
 TO_READ = [name for word in sys.argv[1:] if word.startswith("digests=") for name in word[len("digests=") :].split(",")]
 
 
-def when(dist):
+def _when(dist):
     # pip writes INSTALLER and REQUESTED last; either dates the install.
     for name in ("INSTALLER", "RECORD", "METADATA"):
         try:
@@ -30,7 +31,7 @@ def when(dist):
     return 0.0
 
 
-def brought(record):
+def _brought(record):
     """Names and digests of what the wheel itself brought; what installers add differs from one to the next."""
     for line in csv.reader((record or "").splitlines()):
         if len(line) > 1 and line[1].startswith("sha256="):
@@ -39,7 +40,7 @@ def brought(record):
                 yield line[0], line[1][len("sha256=") :]
 
 
-def digest_in_record(path):
+def _digest_in_record(path):
     total = hashlib.sha256()
     try:
         with open(path, "rb") as file:
@@ -50,18 +51,18 @@ def digest_in_record(path):
     return base64.urlsafe_b64encode(total.digest()).decode("ascii").rstrip("=")
 
 
-def contents(record, folder, read_files):
+def _contents(record, folder, read_files):
     try:
-        listed = sorted(brought(record))
+        listed = sorted(_brought(record))
     except csv.Error:
         listed = []
-    current = [(name, digest_in_record(os.path.join(folder, name))) for name, _ in listed] if read_files else listed
+    current = [(name, _digest_in_record(os.path.join(folder, name))) for name, _ in listed] if read_files else listed
     edited = [name for (name, digest), (_, now) in zip(listed, current) if digest != now]
     lines = "".join("%s %s\n" % row for row in current)
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest() if current else "", edited
 
 
-def came_from(text):
+def _came_from(text):
     try:
         url = json.loads(text or "{}").get("url")
     except (ValueError, AttributeError, RuntimeError):  # no JSON, no object, nested without end
@@ -69,9 +70,9 @@ def came_from(text):
     return None if url is None else str(url)
 
 
-def row(name, version, folder, read, requires, date):
+def _row(name, version, folder, read, requires, date):
     record = read("RECORD")
-    digest, edited = contents(record, folder, name.lower() in TO_READ)
+    digest, edited = _contents(record, folder, name.lower() in TO_READ)
     return {
         "name": name,
         "version": version or "",
@@ -82,27 +83,24 @@ def row(name, version, folder, read, requires, date):
         "asked": read("REQUESTED") is not None,
         "installer": (read("INSTALLER") or "").strip(),
         "when": date,
-        "url": came_from(read("direct_url.json")),
+        "url": _came_from(read("direct_url.json")),
         "requires": requires,
     }
 
 
-def reader(dist):
-    def read(name):
-        try:
-            return dist.read_text(name)
-        except UnicodeError:
-            return ""
-
-    return read
+def _read_text(dist, name):
+    try:
+        return dist.read_text(name)
+    except UnicodeError:
+        return ""
 
 
-def distributions():
+def _distributions():
     if metadata is None:
         for dist in pkg_resources.working_set:
             read = lambda name: dist.get_metadata(name) if dist.has_metadata(name) else None
             requires = [str(requirement) for requirement in dist.requires()]
-            yield row(dist.project_name, dist.version, dist.location, read, requires, 0.0)
+            yield _row(dist.project_name, dist.version, dist.location, read, requires, 0.0)
         return
     for dist in metadata.distributions():
         try:
@@ -111,10 +109,10 @@ def distributions():
             name, _, version = os.path.basename(str(dist._path)).rpartition(".")[0].partition("-")
             requires = []
         if name:
-            yield row(name, version, str(dist.locate_file("")), reader(dist), requires, when(dist))
+            yield _row(name, version, str(dist.locate_file("")), partial(_read_text, dist), requires, _when(dist))
 
 
-def about_torch():
+def _about_torch():
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -129,11 +127,11 @@ def about_torch():
         match = re.search(r"^%s(?:\s*:[^=\n]+)?\s*=\s*['\"]([^'\"]+)['\"]" % name, text, re.MULTILINE)
         versions[name] = match.group(1) if match else None
     if "files" in sys.argv[1:]:
-        versions["files"] = digest_of(home)
+        versions["files"] = _digest_of(home)
     return versions
 
 
-def digest_of(home):
+def _digest_of(home):
     total = hashlib.sha256()
     for folder, folders, files in os.walk(home):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
@@ -146,6 +144,6 @@ def digest_of(home):
 
 
 rows = {}
-for found in distributions():
+for found in _distributions():
     rows.setdefault(found["name"], found)
-print(json.dumps({"packages": list(rows.values()), "torch": about_torch()}, sort_keys=True))
+print(json.dumps({"packages": list(rows.values()), "torch": _about_torch()}, sort_keys=True))

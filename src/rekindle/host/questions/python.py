@@ -11,12 +11,12 @@ except ImportError:
     sysconfig = None
 
 
-def config(name):
+def _config(name):
     value = sysconfig.get_config_var(name) if sysconfig else None
     return value if isinstance(value, (str, int)) else None
 
 
-def packages():
+def _packages():
     """Versions of what matters to torch, read from the names of metadata directories (no import)."""
     wanted = ("torch", "torchvision", "torchaudio", "numpy", "triton", "pytorch_triton", "mkl", "intel_openmp")
     versions = {}
@@ -25,9 +25,7 @@ def packages():
             names = os.listdir(place or ".")
         except OSError:
             continue
-        for name in names:
-            if not name.endswith((".dist-info", ".egg-info")):
-                continue
+        for name in [name for name in names if name.endswith((".dist-info", ".egg-info"))]:
             parts = name.rsplit(".", 1)[0].split("-")
             key = parts[0].lower().replace("-", "_")
             if len(parts) >= 2 and (key in wanted or key.startswith(("nvidia_", "rocm_", "rocm"))):
@@ -35,11 +33,11 @@ def packages():
     return versions
 
 
-def include():
+def _include():
     return (sysconfig.get_paths().get("include") if sysconfig else None) or ""
 
 
-def externally_managed():
+def _externally_managed():
     """PEP 668: the system's own Python, outside every environment of venv or conda."""
     if sys.prefix != getattr(sys, "base_prefix", sys.prefix) or os.path.exists(os.path.join(sys.prefix, "conda-meta")):
         return False
@@ -47,24 +45,21 @@ def externally_managed():
     return os.path.exists(os.path.join(library or "", "EXTERNALLY-MANAGED"))
 
 
-print(
-    json.dumps(
-        {
-            "version": platform.python_version(),
-            "implementation": platform.python_implementation(),
-            "soabi": config("SOABI") or config("EXT_SUFFIX"),
-            "gil_disabled": bool(config("Py_GIL_DISABLED")),
-            "bits": 8 * struct.calcsize("P"),
-            "machine": platform.machine(),
-            "system": sys.platform,
-            "executable": sys.executable,
-            "prefix": sys.prefix,
-            "base_prefix": getattr(sys, "base_prefix", sys.prefix),
-            "compiler": platform.python_compiler(),
-            "include": include(),
-            "headers": os.path.isfile(os.path.join(include(), "Python.h")),
-            "externally_managed": externally_managed(),
-            "packages": packages(),
-        }
-    )
-)
+answer = {
+    "version": platform.python_version(),
+    "implementation": platform.python_implementation(),
+    "soabi": _config("SOABI") or _config("EXT_SUFFIX"),
+    "gil_disabled": bool(_config("Py_GIL_DISABLED")),
+    "bits": 8 * struct.calcsize("P"),
+    "machine": platform.machine(),
+    "system": sys.platform,
+    "executable": sys.executable,
+    "prefix": sys.prefix,
+    "base_prefix": getattr(sys, "base_prefix", sys.prefix),
+    "compiler": platform.python_compiler(),
+    "include": _include(),
+    "headers": os.path.isfile(os.path.join(_include(), "Python.h")),
+    "externally_managed": _externally_managed(),
+    "packages": _packages(),
+}
+print(json.dumps(answer))

@@ -7,15 +7,12 @@ import sys
 import time
 
 
-def place():
-    for root in sys.path:
-        path = os.path.join(root or ".", "torch", "lib")
-        if os.path.isdir(path):
-            return path
-    return None
+def _place():
+    paths = [os.path.join(root or ".", "torch", "lib") for root in sys.path]
+    return next(filter(os.path.isdir, paths), None)
 
 
-def targets(lib):
+def _targets(lib):
     """The string behind torch.cuda.get_arch_list(): "sm_50 sm_60 … compute_90", a literal in the bindings."""
     import mmap
     import re
@@ -23,10 +20,8 @@ def targets(lib):
     pattern = re.compile(
         b"(?:sm_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,4})(?: (?:sm_[0-9]{2,3}[af]?|compute_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,4}))*\0"
     )
-    for name in ("libtorch_python.so", "torch_python.dll"):
-        path = os.path.join(lib, name)
-        if not os.path.exists(path):
-            continue
+    paths = [os.path.join(lib, name) for name in ("libtorch_python.so", "torch_python.dll")]
+    for path in filter(os.path.exists, paths):
         with open(path, "rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             for lead in (b"\0sm_", b"\0gfx"):
@@ -39,7 +34,7 @@ def targets(lib):
     return []
 
 
-def for_gpu(lib):
+def _for_gpu(lib):
     try:
         with open(os.path.join(os.path.dirname(lib), "version.py")) as file:
             text = file.read()
@@ -48,50 +43,40 @@ def for_gpu(lib):
     return any(line.startswith(("cuda", "hip")) and "'" in line for line in text.splitlines())
 
 
-def quick(answer):
+def _quick(answer):
     import ctypes
 
-    lib = place()
+    lib = _place()
     if lib is None:
         raise ImportError("there is no torch/lib in this Python")
-    if for_gpu(lib):
-        answer["arch_list"] = targets(lib)
-    if sys.platform == "win32":
-        if hasattr(os, "add_dll_directory"):
-            os.add_dll_directory(lib)
-        names = ["torch_cpu.dll", "torch_cuda.dll", "torch_hip.dll"]
-    else:
-        names = ["libtorch_cpu.so", "libtorch_cuda.so", "libtorch_hip.so"]
+    if _for_gpu(lib):
+        answer["arch_list"] = _targets(lib)
+    if hasattr(os, "add_dll_directory"):
+        os.add_dll_directory(lib)
+    names = [("torch_%s.dll" if sys.platform == "win32" else "libtorch_%s.so") % part for part in ("cpu", "cuda", "hip")]
     # What torch itself does first: the CUDA libraries that pip installed beside it.
-    beside = os.path.join(os.path.dirname(os.path.dirname(lib)), "nvidia", "*", "lib", "lib*.so.*")
+    beside = os.path.join(os.path.dirname(os.path.dirname(lib)), "nvidia", "*", "lib", "lib%s.so.*")
     order = ("cudart", "nvrtc", "nvJitLink", "cublasLt", "cublas", "cudnn", "cupti", "cufft", "curand", "cusparse",
              "cusolver", "cusparseLt", "nccl", "nvshmem", "cufile", "nvtx")
-    for name in names:
+    for name in [name for name in names if os.path.exists(os.path.join(lib, name))]:
         path = os.path.join(lib, name)
-        if not os.path.exists(path):
-            continue
         try:
             ctypes.CDLL(path)
         except OSError:
-            pieces = glob.glob(beside)
-            for word in order:
-                for piece in pieces:
-                    if os.path.basename(piece).startswith("lib" + word + ".so"):
-                        try:
-                            ctypes.CDLL(piece, mode=ctypes.RTLD_GLOBAL)
-                        except OSError:
-                            pass
+            for piece in [piece for word in order for piece in glob.glob(beside % word)]:
+                try:
+                    ctypes.CDLL(piece, mode=ctypes.RTLD_GLOBAL)
+                except OSError:
+                    pass
             ctypes.CDLL(path)
         answer.setdefault("loaded", []).append(name)
     answer["works"] = bool(answer.get("loaded"))
 
 
-def deep(answer):
+def _deep(answer):
     import torch
 
     answer["version"] = str(torch.__version__)
-    cuda = getattr(torch.version, "cuda", None)
-    hip = getattr(torch.version, "hip", None)
     answer["works"] = bool((torch.ones(2) + 1).sum().item() == 4.0)
     try:
         answer["cudnn"] = torch.backends.cudnn.version()
@@ -105,7 +90,7 @@ def deep(answer):
         answer["arch_list"] = list(torch.cuda.get_arch_list())
     except Exception:
         pass
-    if not (cuda or hip or intel):
+    if not (getattr(torch.version, "cuda", None) or getattr(torch.version, "hip", None) or intel):
         return
     try:
         driver.init()
@@ -123,7 +108,7 @@ def deep(answer):
 begin = time.time()
 answer = {}
 try:
-    (deep if "REKINDLE_DEEP" in os.environ else quick)(answer)
+    (_deep if "REKINDLE_DEEP" in os.environ else _quick)(answer)
 except Exception as error:
     answer["works"] = False
     answer["error"] = ("%s: %s" % (type(error).__name__, error))[:600]

@@ -1,11 +1,11 @@
 """Runs checks inside the target's Python and tells about each on standard output, one JSON object a line.
 
-Where there is ``fork``, three generations keep a crash from taking anything along: this process only watches;
-its child imports the package once; each check runs in a child of that child, so it starts with the package
-imported and takes only itself down. Elsewhere (Windows) the checks run one after another in this process, and
-whoever started it starts it again after a crash, with the list of what is done.
+Where there is ``fork``, three generations keep a crash from taking anything along: this process only watches; its child
+imports the package once; each check runs in a child of that child, and takes only itself down. Elsewhere (Windows) they
+run one after another in this process; whoever started it starts it again after a crash, with the list of what is done.
 """
 
+import importlib.util
 import json
 import os
 import platform
@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import time
+from fnmatch import fnmatch
 from functools import partial
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,25 +21,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != HERE]
 
 
-def load_checks():
-    """This directory as the package ``rekindle_checks``, without putting it on ``sys.path``."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(
-        "rekindle_checks", os.path.join(HERE, "framework.py"), submodule_search_locations=[HERE]
-    )
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["rekindle_checks"] = package
-    spec.loader.exec_module(package)
-    sys.modules["rekindle_checks.framework"] = package
-    for name in sorted(os.listdir(HERE)):
-        stem, ending = os.path.splitext(name)
-        if ending == ".py" and stem.startswith("check_"):
-            importlib.import_module("rekindle_checks." + stem)
-    return package
-
-
-framework = load_checks()
+# This directory as the package rekindle_checks, without putting it on sys.path.
+_spec = importlib.util.spec_from_file_location(
+    "rekindle_checks", os.path.join(HERE, "framework.py"), submodule_search_locations=[HERE]
+)
+framework = importlib.util.module_from_spec(_spec)
+sys.modules["rekindle_checks"] = sys.modules["rekindle_checks.framework"] = framework
+_spec.loader.exec_module(framework)
+for _name in sorted(os.listdir(HERE)):
+    if _name.startswith("check_") and _name.endswith(".py"):
+        importlib.import_module("rekindle_checks." + _name[:-3])
 from rekindle_checks.child import Child, die_with_parent  # noqa: E402
 
 FORK = hasattr(os, "fork")
@@ -46,7 +38,7 @@ AFTER_IMPORT = ("cpu", "gpu", "gpus", "asked")
 HUNG = "it hangs, or the machine is too busy: again alone (--only ID), and with --env OMP_NUM_THREADS=1"
 
 
-def execute(check, bench):
+def _execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
     started, burnt = time.time(), time.process_time()
     try:
@@ -58,7 +50,7 @@ def execute(check, bench):
     except MemoryError:
         result = {"status": "failed", "detail": "out of memory"}
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
-        detail = bench.where() + "%s: %s" % (type(error).__name__, first_line(error))
+        detail = bench.where() + "%s: %s" % (type(error).__name__, _first_line(error))
         known = (remedy for pattern, remedy in framework.REMEDIES if re.search(pattern, str(error).lower()))
         result = {"status": "failed", "detail": detail, "remedy": next(known, None)}
     if result["status"] == "failed":
@@ -68,16 +60,16 @@ def execute(check, bench):
     return dict(result, seconds=time.time() - started, cpu_seconds=time.process_time() - burnt)
 
 
-def first_line(error):
+def _first_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return framework.brief(lines[0], 400) if lines else "no message"
 
 
-def run_in_child(check, request, device, deadline):
+def _run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
     # Asked to end, take the check and whatever it started along; the question waits until both are known.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    child = Child(lambda tell: tell(dict(execute(check, framework.Bench(request, tell, device)), event="end")))
+    child = Child(lambda tell: tell(dict(_execute(check, framework.Bench(request, tell, device)), event="end")))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     started, step, late = time.time(), "", False
@@ -103,46 +95,44 @@ def run_in_child(check, request, device, deadline):
     return base
 
 
-def import_package(bench):
+def _import_package(bench):
     module = __import__(bench.request["package"])
     return "%s from %s" % (getattr(module, "__version__", "?"), os.path.dirname(getattr(module, "__file__", "?")))
 
 
-def describe_package(package):
+def _describe_package(package):
     """What the report says about the package, besides its checks."""
     module = sys.modules[package]
     version = getattr(module, "version", None)
-    facts = {package: getattr(module, "__version__", "?")}
-    facts.update((name, getattr(version, name, None)) for name in ("cuda", "hip"))
-    if package == "torch" and framework.accelerator(module)[0] == "xpu":
+    facts = {package: getattr(module, "__version__", "?"), "cuda": getattr(version, "cuda", None), "hip": getattr(version, "hip", None)}
+    if package == "torch" and framework.is_xpu(module):
         facts["xpu"] = getattr(version, "xpu", None) or "yes"
     return {name: str(value) for name, value in facts.items() if value}
 
 
-def probe_devices(request):
+def _probe_devices(request):
     """How many GPUs the package sees, asked in a child: CUDA must not start in the process that forks."""
     if request["package"] != "torch":
         return []
     if not FORK:
-        return list_devices()
+        return _list_devices()
     devices = []
-    child = Child(lambda tell: tell(list_devices()))
+    child = Child(lambda tell: tell(_list_devices()))
     for answer in child.lines(time.time() + 120 * request.get("patience", 1)):
         devices = answer or devices
     child.end()
     return devices
 
 
-def list_devices():
+def _list_devices():
     import torch
 
-    word, driver = framework.accelerator(torch)
-    count = driver.device_count() if driver.is_available() else 0
+    driver = framework.accelerator(torch)[1]
     cards = []
-    for card in map(driver.get_device_properties, range(count)):
-        if word == "xpu":
+    for card in map(driver.get_device_properties, range(driver.device_count() if driver.is_available() else 0)):
+        if framework.is_xpu(torch):
             arch = "driver " + str(getattr(card, "driver_version", "?"))
-        elif getattr(torch.version, "hip", None):
+        elif framework.is_rocm(torch):
             arch = getattr(card, "gcnArchName", "?").split(":")[0]
         else:
             arch = "sm_%d%d" % (card.major, card.minor)
@@ -150,62 +140,51 @@ def list_devices():
     return cards
 
 
-def is_wanted(check, request):
-    levels = ("smoke",) if request["level"] == "smoke" else ("smoke", "full")
-    if check.package not in (request["package"], "any") or check.level not in levels:
+def _is_wanted(check, request):
+    if check.package not in (request["package"], "any") or (check.level == "full" and request["level"] == "smoke"):
         return False
     # The C functions answer early where an import takes minutes; elsewhere the import itself is as quick.
     early = check.scope in ("preload", "bare") and request["package"] == "torch"
     return not early or bool(request.get("cpu") or request.get("only")) or request["level"] == "full"
 
 
-def is_chosen(id, request):
-    import fnmatch
-
+def _is_chosen(id, request):
     if id in request.get("done", ()):
         return False
     only = request.get("only") or ()
     # A gate opens the way for all the others, so it cannot be left out.
-    return id.startswith("cpu.") or not only or any(fnmatch.fnmatch(id, pattern) or id.startswith(pattern + ".") for pattern in only)
+    return id.startswith("cpu.") or not only or any(fnmatch(id, pattern) or id.startswith(pattern + ".") for pattern in only)
 
 
-def jobs_for(scope, request, gpus):
+def _jobs_for(scope, request, gpus):
     """(id, check, device) of one scope, in order."""
+    devices = range(len(gpus)) if scope == "gpu" else [None] if gpus or scope != "gpus" else []
     for check in framework.CHECKS:
-        if check.scope != scope or not is_wanted(check, request) or (scope == "gpus" and not gpus):
-            continue
-        if scope == "gpu":
-            for index in range(len(gpus)):
-                id = check.id.replace("gpu.", "gpu%d." % index, 1)
-                if is_chosen(id, request):
-                    yield id, check, index
-        elif is_chosen(check.id, request):
-            yield check.id, check, None
+        for device in devices if check.scope == scope and _is_wanted(check, request) else ():
+            id = check.id if device is None else check.id.replace("gpu.", "gpu%d." % device, 1)
+            if _is_chosen(id, request):
+                yield id, check, device
 
 
-def register_asked(request):
-    """Checks of this run alone: operators somebody suspects of crashing on this CPU, then companions of the package,
-    each imported, and one operation of it."""
+def _register_asked(request):
+    """Checks of this run alone: operators suspected of crashing on this CPU, then an operation of each companion."""
     of_this_run = {"package": request["package"], "level": "smoke", "scope": "asked"}
     for row in request.get("operators") or ():
-        framework.check("operator." + row["id"], **of_this_run)(partial(try_operator, row["call"]))
+        framework.check("operator." + row["id"], **of_this_run)(partial(_try_operator, row["call"]))
     for row in request.get("beside") or ():
-        work = partial(try_companion, row)
+        work = partial(_try_companion, row)
         framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(work)
 
 
-def try_companion(row, bench, package):
-    import importlib.util
-
-    if importlib.util.find_spec(row["module"]) is None:
-        raise framework.Untried("%s is not installed" % row["name"])
+def _try_companion(row, bench, package):
+    bench.untried_where(importlib.util.find_spec(row["module"]) is None, "%s is not installed" % row["name"])
     bench.step("import")
     companion = importlib.import_module(row["module"])
     word, driver = framework.accelerator(bench.torch())
     device = word if driver.is_available() else "cpu"
     version = getattr(companion, "__version__", "")
-    if row["gpu"] and device == "cpu":
-        raise framework.Untried("%s %s is imported; its operations need a GPU" % (row["name"], version))
+    lacking = "%s %s is imported; its operations need a GPU" % (row["name"], version)
+    bench.untried_where(row["gpu"] and device == "cpu", lacking)
     bench.step("operation on %s" % device)
     space = {"torch": bench.torch(), "t": bench, "device": device}
     exec(compile(row["call"], row["name"], "exec"), space)
@@ -213,15 +192,15 @@ def try_companion(row, bench, package):
     return "%s %s: %s on %s" % (row["name"], version, did, device)
 
 
-def try_operator(text, bench, package):
+def _try_operator(text, bench, package):
     try:
         exec(compile(text, "operator", "exec"), {package.__name__: package, "step": bench.step})
     except (AttributeError, ImportError) as error:
-        raise framework.Absent("this build has no such call: %s" % first_line(error))
+        raise framework.Absent("this build has no such call: %s" % _first_line(error))
     return "runs"
 
 
-def carry_out(jobs, request, tell):
+def _carry_out(jobs, request, tell):
     """Run them in turn. False where one ended in such a way that what comes after it would say nothing."""
     patience = request.get("patience", 1)
     for id, check, device in jobs:
@@ -230,44 +209,43 @@ def carry_out(jobs, request, tell):
         # Emulated, a library takes 10 to 20 s to load: once, in the process that the checks are forked from.
         inline = check.scope == "import" or (check.scope == "preload" and request.get("cpu"))
         if FORK and not inline:
-            result = run_in_child(check, request, device, time.time() + limit)
+            result = _run_in_child(check, request, device, time.time() + limit)
         else:
-            result = execute(check, framework.Bench(request, None, device))
+            result = _execute(check, framework.Bench(request, None, device))
         tell(dict(result, event="end", id=id))
         if result["status"] in {"gate": ("failed",), "import": ("failed",), "preload": ("failed", "skipped")}.get(check.scope, ()):
             return False
     return True
 
 
-def perform(request, tell):
+def _perform(request, tell):
     """All that was asked for, in order: is the CPU the right one, before the import, the import, CPU, each GPU."""
-    if request.get("cpu") and not carry_out(jobs_for("gate", request, []), request, tell):
+    if request.get("cpu") and not _carry_out(_jobs_for("gate", request, []), request, tell):
         return
-    if carry_out(jobs_for("preload", request, []), request, tell):
-        carry_out(jobs_for("bare", request, []), request, tell)
-    package = request["package"]
-    name = "import." + package
+    if _carry_out(_jobs_for("preload", request, []), request, tell):
+        _carry_out(_jobs_for("bare", request, []), request, tell)
+    name = "import." + request["package"]
     # A selection may leave nothing to do that needs the import, which takes minutes when emulated.
     some = [{}] * 16  # more GPUs than that sit in no machine
-    is_left = any(True for scope in AFTER_IMPORT for _ in jobs_for(scope, request, some))
-    if request.get("only") and not is_left and not is_chosen(name, request):
+    is_left = any(True for scope in AFTER_IMPORT for _ in _jobs_for(scope, request, some))
+    if request.get("only") and not is_left and not _is_chosen(name, request):
         return
     if request.get("no_import"):
         tell({"event": "begin", "id": name, "timeout": 1})
         tell({"event": "end", "id": name, "status": "skipped", "skip": "untried", "detail": request["no_import"], "remedy": request.get("no_import_remedy")})
         return
-    importing = framework.Check(name, import_package, package, "smoke", "import", 120, "")
+    importing = framework.Check(name, _import_package, request["package"], "smoke", "import", 120, "")
     # The import always happens, but a run that continues after a crash has already told about it.
     say = (lambda event: None) if name in request.get("done", ()) else tell
-    if not carry_out([(name, importing, None)], request, say):
+    if not _carry_out([(name, importing, None)], request, say):
         return
-    gpus = probe_devices(request)
-    jobs = [job for scope in AFTER_IMPORT for job in jobs_for(scope, request, gpus)]
-    tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": describe_package(package)})
-    carry_out(jobs, request, tell)
+    gpus = _probe_devices(request)
+    jobs = [job for scope in AFTER_IMPORT for job in _jobs_for(scope, request, gpus)]
+    tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": _describe_package(request["package"])})
+    _carry_out(jobs, request, tell)
 
 
-def main():
+def _main():
     # Events go out on the original standard output; checks that print get standard error instead.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -277,24 +255,22 @@ def main():
         out.flush()
 
     request = json.loads(sys.stdin.read())
-    register_asked(request)
+    _register_asked(request)
     global FORK
     FORK = FORK and not request.get("inline")
     python = {"python": platform.python_version(), "implementation": platform.python_implementation()}
     say(event="hello", machine=platform.machine(), executable=sys.executable, **python)
     if not FORK:
-        perform(request, lambda event: say(**event))
+        _perform(request, lambda event: say(**event))
         say(event="done")
         return
     die_with_parent()
-    child = Child(lambda tell: perform(request, tell), own_group=False)
+    child = Child(lambda tell: _perform(request, tell), own_group=False)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group: the child ends, and then so do we
     current = None
     for event in child.lines(None):
-        if event["event"] == "begin":
-            current = event
-        elif event["event"] == "end":
-            current = None
+        if event["event"] in ("begin", "end"):
+            current = event if event["event"] == "begin" else None
         say(**event)
     crash = child.end()
     if crash is not None and current is not None:
@@ -305,4 +281,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    _main()

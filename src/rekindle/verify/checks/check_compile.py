@@ -1,7 +1,10 @@
 """What makes code at run time: TorchScript, C++ extensions, torch.compile."""
 
+import importlib.util
 import os
 import shutil
+import sys
+import sysconfig
 
 from rekindle_checks import reference as ref
 from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler, scratch
@@ -9,7 +12,7 @@ from rekindle_checks.framework import Absent, Failed, Untried, check, find_compi
 CXX = ("c++", "g++", "clang++")
 
 
-def scripted(x, n: int):
+def _scripted(x, n: int):
     total = x
     for i in range(n):
         if i % 2 == 0:
@@ -20,9 +23,8 @@ def scripted(x, n: int):
 
 
 @check("jit", level="full", timeout=120, remedy="rebuild; TorchScript is part of every complete torch")
-def jit(t, torch):
-    if not hasattr(torch, "jit") or not hasattr(torch.jit, "trace"):
-        raise Absent("this torch has no torch.jit")
+def _jit(t, torch):
+    t.absent_where(not hasattr(torch, "jit") or not hasattr(torch.jit, "trace"), "this torch has no torch.jit")
     import warnings
 
     warnings.simplefilter("ignore")
@@ -33,7 +35,7 @@ def jit(t, torch):
     t.close(traced(x), want, 1e-6, 1e-6, "traced")
     t.step("script")
     try:
-        script = torch.jit.script(scripted)
+        script = torch.jit.script(_scripted)
     except (RuntimeError, OSError) as error:
         if "source" in str(error) or "deprecated" in str(error):
             raise Absent("torch.jit.script: %s" % str(error).splitlines()[0])
@@ -53,11 +55,8 @@ torch::Tensor rekindle_twice(torch::Tensor x) { return x * 2 + 1; }
 """
 
 
-def borrow(t):
+def _borrow(t):
     """setuptools and ninja where the environment has none: whoever started the checks lends its own."""
-    import importlib.util
-    import sys
-
     lent = t.request.get("lent") or {}
     if importlib.util.find_spec("setuptools") is None and lent.get("setuptools"):
         sys.path.append(lent["setuptools"])
@@ -74,24 +73,18 @@ def quotes_paths(source):
 
 
 @check("cpp-extension", level="full", timeout=600, remedy="extensions need the compiler torch was built with: torch.utils.collect_env names it")
-def cpp_extension(t, torch):
-    if t.emulated:
-        raise Untried("a compiler cannot be started inside the emulation")
-    import sysconfig
-
-    if os.name != "nt" and not find_compiler("CXX", CXX):
-        raise Untried("no C++ compiler on this machine")
-    if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
-        raise Untried("no Python.h for this Python on this machine")
-    borrow(t)
+def _cpp_extension(t, torch):
+    t.untried_where(t.emulated, "a compiler cannot be started inside the emulation")
+    t.untried_where(os.name != "nt" and not find_compiler("CXX", CXX), "no C++ compiler on this machine")
+    t.untried_where(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")), "no Python.h for this Python on this machine")
+    _borrow(t)
     try:
         from torch.utils import cpp_extension as maker
     except ImportError as error:
         raise Untried("torch.utils.cpp_extension: %s" % error)
     if " " in os.path.dirname(torch.__file__) and not quotes_paths(maker.__file__):
         raise Untried("this torch writes its include folders without quotes, and it lies in a folder with a blank")
-    if not shutil.which("ninja"):
-        raise Untried("no ninja on this machine, which torch's extension builder needs")
+    t.untried_where(not shutil.which("ninja"), "no ninja on this machine, which torch's extension builder needs")
     with scratch("ext") as folder:
         t.step("compile")
         module = maker.load_inline(
@@ -103,16 +96,11 @@ def cpp_extension(t, torch):
 
 
 @check("compile", level="full", timeout=600, remedy="torch.compile needs a C++ compiler and OpenMP headers on the CPU, Triton on the GPU")
-def compiled(t, torch):
+def _compiled(t, torch):
     t.require(torch, "compile", "2.0")
-    if t.emulated:
-        raise Untried("a compiler cannot be started inside the emulation")
-    import sys
-
-    if os.name == "nt":
-        raise Untried("torch.compile on the CPU needs MSVC's environment here")
-    if not find_compiler("CXX", CXX):
-        raise Untried("no C++ compiler on this machine")
+    t.untried_where(t.emulated, "a compiler cannot be started inside the emulation")
+    t.untried_where(os.name == "nt", "torch.compile on the CPU needs MSVC's environment here")
+    t.untried_where(not find_compiler("CXX", CXX), "no C++ compiler on this machine")
     x = torch.tensor(ref.grid(64), dtype=torch.float32)
 
     def work(a):

@@ -1,11 +1,9 @@
-"""libtorch_cpu.so alone, through the C functions it exports for ahead-of-time compiled models.
-
-No import of torch and no matching Python: an answer in seconds where an emulated import takes minutes.
-The functions are there from torch 2.2 or so on; older ones skip.
-"""
+"""libtorch_cpu.so alone, by the C functions it exports for ahead-of-time compiled models (from torch 2.2 or so on): no
+import of torch and no matching Python, so an answer in seconds where an emulated import takes minutes."""
 
 import ctypes
 import itertools
+import operator
 
 from rekindle_checks import reference as ref
 from rekindle_checks.framework import Absent, Failed, check, load_library
@@ -15,7 +13,7 @@ FLOAT32, CPU = 6, 0
 I64, I32, HANDLE = ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
 
 
-class Shim(object):
+class _Shim(object):
     """The few C functions, with tensors over memory of ours."""
 
     def __init__(self, t):
@@ -36,14 +34,10 @@ class Shim(object):
 
     def tensor(self, values, shape):
         data = (ctypes.c_float * len(values))(*values)
-        strides, step = [], 1
-        for size in reversed(shape):
-            strides.insert(0, step)
-            step *= size
         self.kept.append(data)
-        layout = (I64(len(shape)), longs(shape), longs(strides), I64(0))
-        kind = (I32(FLOAT32), I32(CPU), I32(0))
-        return self.result("aoti_torch_create_tensor_from_blob", data, *(layout + kind))
+        strides = list(itertools.accumulate((1,) + shape[:0:-1], operator.mul))[::-1]
+        layout = (I64(len(shape)), _longs(shape), _longs(strides), I64(0))
+        return self.result("aoti_torch_create_tensor_from_blob", data, *(layout + (I32(FLOAT32), I32(CPU), I32(0))))
 
     def result(self, name, *arguments):
         """The tensor that a function gives as the last of its arguments."""
@@ -57,20 +51,19 @@ class Shim(object):
         return list((ctypes.c_float * count).from_address(place.value))
 
 
-def longs(values):
+def _longs(values):
     return (I64 * len(values))(*values)
 
 
 @check("core.load", scope="preload", level="smoke", remedy="rekindle inspect WHEEL names the libraries that are missing")
-def load(t):
-    shim = Shim(t)
-    shim.function("aoti_torch_create_tensor_from_blob")
+def _load(t):
+    _Shim(t).function("aoti_torch_create_tensor_from_blob")
     return "libtorch_cpu.so loads by itself"
 
 
 @check("core.matmul", scope="bare", level="smoke", remedy=ILLEGAL)
-def matmul(t):
-    shim = Shim(t)
+def _matmul(t):
+    shim = _Shim(t)
     n, k, m = 17, 33, 19
     x, y = ref.grid(n * k), ref.grid(k * m, 2)
     want = ref.matmul(x, y, n, k, m)
@@ -88,22 +81,21 @@ def matmul(t):
 
 
 @check("core.cumsum", scope="bare", level="smoke", remedy=ILLEGAL)
-def cumsum(t):
+def _cumsum(t):
     """The function whose AVX2 copy crashes first when ATEN_CPU_CAPABILITY=avx2 is forced on an older CPU."""
-    shim = Shim(t)
+    shim = _Shim(t)
     x = ref.grid(96)
-    a = shim.tensor(x, (96,))
-    result = shim.result("aoti_torch_cpu_cumsum", a, I64(0), None)
+    result = shim.result("aoti_torch_cpu_cumsum", shim.tensor(x, (96,)), I64(0), None)
     t.close(shim.values(result, 96), list(itertools.accumulate(x)), 1e-6, 1e-6, "cumsum")
     return "96 sums"
 
 
 @check("core.conv", scope="bare", level="smoke", remedy=ILLEGAL)
-def conv(t):
-    shim = Shim(t)
+def _conv(t):
+    shim = _Shim(t)
     x, w = ref.grid(3 * 9 * 9), ref.grid(4 * 3 * 9, 5)
     a, b = shim.tensor(x, (1, 3, 9, 9)), shim.tensor(w, (4, 3, 3, 3))
-    ones, zeros, two = longs((1, 1)), longs((0, 0)), I64(2)
+    ones, zeros, two = _longs((1, 1)), _longs((0, 0)), I64(2)
     around = (ones, two, zeros, two, ones, two, I32(0), zeros, two, I64(1))
     result = shim.result("aoti_torch_cpu_convolution", a, b, None, *around)
     t.close(shim.values(result, 4 * 49), ref.conv2d(x, w, 3, 9, 9, 4, 3), 1e-6, 1e-6, "convolution")
@@ -111,18 +103,17 @@ def conv(t):
 
 
 @check("core.fft", scope="bare", level="smoke", remedy=ILLEGAL)
-def fft(t):
-    shim = Shim(t)
+def _fft(t):
+    shim = _Shim(t)
     x = ref.grid(32)
-    a = shim.tensor(x, (32,))
-    result = shim.result("aoti_torch_cpu__fft_r2c", a, longs((0,)), I64(1), I64(0), I32(0))
+    result = shim.result("aoti_torch_cpu__fft_r2c", shim.tensor(x, (32,)), _longs((0,)), I64(1), I64(0), I32(0))
     t.close(shim.values(result, 64), ref.dft(x), 1e-5, 1e-5, "fft")
     return "length 32 against the definition"
 
 
 @check("core.topk", scope="bare", level="smoke", remedy=ILLEGAL)
-def topk(t):
-    shim = Shim(t)
+def _topk(t):
+    shim = _Shim(t)
     x = ref.rough(64)
     a = shim.tensor(x, (64,))
     best, where = HANDLE(), HANDLE()

@@ -3,48 +3,25 @@
 from functools import partial
 
 from rekindle_checks import families, families_more
-from rekindle_checks.framework import Absent, Untried, check
+from rekindle_checks.framework import check, read_table
 
 WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=default, and with another compiler"
 
-
-# Each family of kernels: its id and level, what to do about wrong numbers, and the seconds it may take.
-FAMILIES = (
-    ("ops.elementwise", "smoke", families.elementwise, WRONG, 60),
-    ("ops.functions", "smoke", families_more.functions, WRONG, 60),
-    ("ops.special", "smoke", families_more.special, "compiled with fast-math, or numbers near zero are flushed: build without -ffast-math and -Ofast", 60),
-    ("ops.reductions", "smoke", families.reductions, WRONG, 60),
-    ("ops.matmul", "smoke", families.products, WRONG + "; check which BLAS was linked", 60),
-    ("ops.conv", "smoke", families.convolutions, WRONG + "; try with torch.backends.mkldnn off", 60),
-    ("ops.pooling", "smoke", families.pooling, WRONG, 60),
-    ("ops.activations", "smoke", families.activations, WRONG, 60),
-    ("ops.indexing", "smoke", families.indexing, WRONG, 60),
-    ("ops.sort", "smoke", families.sorting, WRONG, 60),
-    ("ops.fft", "smoke", families.fourier, "build with MKL, or with USE_POCKETFFT left on", 60),
-    ("ops.linalg", "smoke", families_more.linear_algebra, WRONG + "; check the LAPACK that was linked", 60),
-    ("ops.random", "smoke", families_more.random_numbers, WRONG, 60),
-    ("ops.sparse", "full", families_more.sparse_matrices, WRONG, 60),
-    ("autograd", "smoke", families_more.gradients, WRONG, 60),
-    ("training", "smoke", families_more.training, WRONG, 120),
-)
-
-
-for _id, _level, _family, _remedy, _seconds in FAMILIES:
-    check(_id, level=_level, timeout=_seconds, remedy=_remedy)(partial(_family, device="cpu"))
+for _id, _level, _family, _remedy, _seconds in read_table("families")["cpu"]:
+    _run = getattr(families, _family, None) or getattr(families_more, _family)
+    check(_id, level=_level, timeout=_seconds, remedy=_remedy or WRONG)(partial(_run, device="cpu"))
 
 
 @check("ops.conv-native", level="full", remedy=WRONG)
-def convolutions_native(t, torch):
-    if not torch.backends.mkldnn.is_available():
-        raise Absent("built without oneDNN: ops.conv already took the native path")
-    if not hasattr(torch.backends.mkldnn, "flags"):
-        raise Absent("this torch cannot switch oneDNN off")
+def _convolutions_native(t, torch):
+    t.absent_where(not torch.backends.mkldnn.is_available(), "built without oneDNN: ops.conv already took the native path")
+    t.absent_where(not hasattr(torch.backends.mkldnn, "flags"), "this torch cannot switch oneDNN off")
     with torch.backends.mkldnn.flags(enabled=False):
         return families.convolutions(t, torch, "cpu") + ", without oneDNN"
 
 
 @check("ops.recurrent", level="full", remedy=WRONG)
-def recurrent(t, torch):
+def _recurrent(t, torch):
     torch.manual_seed(1)
     for kind in (torch.nn.LSTM, torch.nn.GRU):
         t.step(kind.__name__)
@@ -60,11 +37,10 @@ def recurrent(t, torch):
 
 
 @check("ops.quantized", level="full", timeout=90, remedy="this engine needs instructions the CPU lacks: set torch.backends.quantized.engine to another")
-def quantized(t, torch):
+def _quantized(t, torch):
     """Dynamic quantised linear in each engine: the one path known to crash official wheels on CPUs without AVX."""
     engines = [name for name in torch.backends.quantized.supported_engines if name != "none"]
-    if not engines:
-        raise Absent("built without quantised engines")
+    t.absent_where(not engines, "built without quantised engines")
     x = torch.tensor([[1.0, -1.0, 0.5, 0.25, -0.75, 1.5, 2.0, -2.0]] * 3)
     weight = torch.tensor([[0.5] * 8, [-0.25] * 8, [1.0] * 8, [0.125] * 8])
     want = (x.double() @ weight.double().t()).float()
@@ -83,6 +59,5 @@ def quantized(t, torch):
         # Eight products, each of values rounded to 8 bits of a range of 4 and to 7 of a range of 2.
         t.close(got, want, 0.02, 0.1, "linear_dynamic in " + engine)
         done.append(engine)
-    if not done:
-        raise Untried("no engine runs on this CPU: " + "; ".join(absent))
+    t.untried_where(not done, "no engine runs on this CPU: " + "; ".join(absent))
     return "engines " + " ".join(done) + ("; refused: " + "; ".join(absent) if absent else "")

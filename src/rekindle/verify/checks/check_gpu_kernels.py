@@ -1,12 +1,14 @@
-"""Every kernel family on each GPU, against the references the CPU checks use."""
+"""Every kernel family on each GPU (families.json: id, level, family, what to do about wrong numbers where it is not the
+usual, seconds it may take, and whether TF32 has to be off), against the references the CPU checks use."""
 
 import inspect
+import re
 from functools import partial
 
 from rekindle_checks import families, families_more
 from rekindle_checks import reference as ref
 from rekindle_checks.framework import Absent, Failed, accelerator, at_least, capability, check, computable, exact
-from rekindle_checks.framework import halves, has_doubles, is_rocm, is_xpu
+from rekindle_checks.framework import halves, has_doubles, is_rocm, is_xpu, read_table
 
 WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
 FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")
@@ -15,7 +17,7 @@ SLACK = {"float32": 1e-3, "float16": 5e-3, "bfloat16": 2e-2}
 
 
 @check("gpu.start", level="smoke", scope="gpu", timeout=300, remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
-def start(t, torch, device):
+def _start(t, torch, device):
     """The first kernel. Where only PTX fits, the driver compiles it now, which may take minutes once."""
     properties = accelerator(torch)[1].get_device_properties(t.device)
     t.step("copy")
@@ -30,11 +32,9 @@ def start(t, torch, device):
 
 
 @check("gpu.arch", level="smoke", scope="gpu", remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
-def arch(t, torch, device):
-    if is_xpu(torch):
-        raise Absent("SPIR-V in the wheel is compiled for every GPU of Intel's that has no code of its own")
-    if not hasattr(torch.cuda, "get_arch_list"):
-        raise Absent("this torch does not tell what it was compiled for")
+def _arch(t, torch, device):
+    t.absent_where(is_xpu(torch), "SPIR-V in the wheel is compiled for every GPU of Intel's that has no code of its own")
+    t.absent_where(not hasattr(torch.cuda, "get_arch_list"), "this torch does not tell what it was compiled for")
     listed = torch.cuda.get_arch_list()
     if is_rocm(torch):
         name = torch.cuda.get_device_properties(t.device).gcnArchName.split(":")[0]
@@ -42,37 +42,15 @@ def arch(t, torch, device):
         return name + " is among " + " ".join(listed)
     major, minor = capability(t)
     for target in listed:
-        kind, _, digits = target.partition("_")
-        digits = digits.rstrip("af")
-        if not digits.isdigit():
-            continue
-        at = (int(digits[:-1]), int(digits[-1]))
+        match = re.match("(sm|compute)_([0-9]+)([0-9])[af]*$", target)
+        kind, at = (match.group(1), (int(match.group(2)), int(match.group(3)))) if match else ("", (0, 0))
         # Machine code runs on the same major version from its minor on; PTX on everything newer.
         if (kind == "sm" and at[0] == major and at[1] <= minor) or (kind == "compute" and at <= (major, minor)):
             return "%s runs on sm_%d%d" % (target, major, minor)
     raise Failed("built for %s, nothing of which runs on sm_%d%d" % (" ".join(listed), major, minor))
 
 
-# Each family of kernels: its id and level, what to do about wrong numbers, the seconds it may take, and whether TF32 has
-# to be off for it.
-FAMILIES = (
-    ("gpu.elementwise", "smoke", families.elementwise, WRONG, 180, False),
-    ("gpu.functions", "smoke", families_more.functions, WRONG, 180, False),
-    ("gpu.reductions", "smoke", families.reductions, WRONG, 180, False),
-    ("gpu.pooling", "full", families.pooling, WRONG, 180, False),
-    ("gpu.activations", "full", families.activations, WRONG, 180, True),
-    ("gpu.indexing", "full", families.indexing, WRONG, 180, False),
-    ("gpu.sort", "smoke", families.sorting, WRONG, 180, False),
-    ("gpu.fft", "smoke", families.fourier, "cuFFT, rocFFT or oneMKL has no code for this GPU, or is another version than torch was built with", 180, False),
-    ("gpu.linalg", "smoke", families_more.linear_algebra, "cuSOLVER, MAGMA or rocSOLVER has no code for this GPU", 240, True),
-    ("gpu.sparse", "full", families_more.sparse_matrices, "cuSPARSE or rocSPARSE has no code for this GPU", 180, False),
-    ("gpu.random", "smoke", families_more.random_numbers, WRONG, 180, False),
-    ("gpu.autograd", "smoke", families_more.gradients, WRONG, 180, False),
-    ("gpu.training", "smoke", families_more.training, WRONG, 240, False),
-)
-
-
-def on_gpu(family, plain, t, torch, device):
+def _on_gpu(family, plain, t, torch, device):
     try:
         if not plain:
             return family(t, torch, device)
@@ -85,18 +63,19 @@ def on_gpu(family, plain, t, torch, device):
         raise Absent("torch %s has none for Intel's GPUs: %s" % (torch.__version__, str(error).splitlines()[0][:120]))
 
 
-for _id, _level, _family, _remedy, _seconds, _plain in FAMILIES:
-    check(_id, level=_level, scope="gpu", timeout=_seconds, remedy=_remedy)(partial(on_gpu, _family, _plain))
+for _id, _level, _family, _remedy, _seconds, _plain in read_table("families")["gpu"]:
+    _run = getattr(families, _family, None) or getattr(families_more, _family)
+    check(_id, level=_level, scope="gpu", timeout=_seconds, remedy=_remedy or WRONG)(partial(_on_gpu, _run, _plain))
 
 
 @check("gpu.matmul", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def products(t, torch, device):
+def _products(t, torch, device):
     with exact(t):
         return families.products(t, torch, device, computable(t, FLOATS))
 
 
 @check("gpu.matmul-int8", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def products_int8(t, torch, device):
+def _products_int8(t, torch, device):
     at_least(t, 7, 5, "int8 matmul")
     t.require(torch, "_int_mm", "2.1")
     x, y = [int(8 * v) for v in ref.grid(32 * 64)], [int(8 * v) for v in ref.grid(64 * 32, 3)]
@@ -107,7 +86,7 @@ def products_int8(t, torch, device):
 
 
 @check("gpu.matmul-fp8", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def products_fp8(t, torch, device):
+def _products_fp8(t, torch, device):
     at_least(t, 8, 9, "fp8 matmul")
     t.require(torch, "float8_e4m3fn _scaled_mm", "2.2", "fp8 matmul")
     # Multiples of 1/8 up to 1.375 need four bits: e4m3 holds them exactly.
@@ -125,7 +104,7 @@ def products_fp8(t, torch, device):
 
 
 @check("gpu.tf32", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def tf32(t, torch, device):
+def _tf32(t, torch, device):
     at_least(t, 8, 0, "TF32")
     torch.backends.cuda.matmul.allow_tf32 = True
     x = torch.tensor(ref.rough(256 * 256), dtype=torch.float64).reshape(256, 256)
@@ -136,13 +115,11 @@ def tf32(t, torch, device):
 
 
 @check("gpu.conv", level="smoke", scope="gpu", timeout=300, remedy="the cuDNN or MIOpen found is not the one torch was built with, or has no code for this GPU")
-def convolutions(t, torch, device, enabled=True):
+def _convolutions(t, torch, device, enabled=True):
     if is_xpu(torch):
-        if not enabled:
-            raise Absent("oneDNN is the only way on Intel's GPUs")
+        t.absent_where(not enabled, "oneDNN is the only way on Intel's GPUs")
         return families.convolutions(t, torch, device) + ", oneDNN"
-    if enabled and not torch.backends.cudnn.is_available():
-        raise Absent("built without cuDNN or MIOpen")
+    t.absent_where(enabled and not torch.backends.cudnn.is_available(), "built without cuDNN or MIOpen")
     # An environment whose cuDNN has no code for the card switches it off: then that is what is proved.
     enabled = enabled and torch.backends.cudnn.enabled
     accepts_tf32 = "allow_tf32" in inspect.signature(torch.backends.cudnn.flags).parameters
@@ -153,10 +130,10 @@ def convolutions(t, torch, device, enabled=True):
     return detail + (", library %s" % version if version else ", native kernels")
 
 
-check("gpu.conv-native", level="full", scope="gpu", timeout=180, remedy=WRONG)(partial(convolutions, enabled=False))
+check("gpu.conv-native", level="full", scope="gpu", timeout=180, remedy=WRONG)(partial(_convolutions, enabled=False))
 
 
-def attention_case(torch, shape, seeds):
+def _attention_case(torch, shape, seeds):
     """Queries, keys and values in float64 on the CPU, and what attention makes of them by its formula."""
     count = torch.Size(shape).numel()
     q, k, v = (torch.tensor(ref.rough(count, seed), dtype=torch.float64).reshape(shape) for seed in seeds)
@@ -164,11 +141,11 @@ def attention_case(torch, shape, seeds):
 
 
 @check("gpu.attention", level="full", scope="gpu", timeout=240, remedy=WRONG)
-def attention(t, torch, device):
+def _attention(t, torch, device):
     """The fused attention kernels in half precision against the plain formula in float64 on the CPU."""
     F = torch.nn.functional
     t.require(F, "scaled_dot_product_attention", "2.0", "fused attention")
-    parts, want = attention_case(torch, (2, 4, 64, 32), (1, 2, 3))
+    parts, want = _attention_case(torch, (2, 4, 64, 32), (1, 2, 3))
     names = halves(t) + ("float32",)
     for name in names:
         t.step(name)
@@ -178,12 +155,12 @@ def attention(t, torch, device):
 
 
 @check("gpu.layers", level="smoke", scope="gpu", timeout=240, remedy="this release computes wrong on this GPU: rekindle plan names one that does not")
-def layers(t, torch, device):
+def _layers(t, torch, device):
     """What releases got silently wrong where small products were right: layers of usual sizes in half precision, wide
     heads, sums after memory was given back (torch 2.14 on Intel's GPUs, pytorch issue 197520)."""
     F = torch.nn.functional
     x, w = (torch.tensor(ref.rough(rows * 256, seed), dtype=torch.float64).reshape(rows, 256) for rows, seed in ((64, 1), (192, 2)))
-    parts, want = attention_case(torch, (1, 2, 48, 160), (3, 4, 5))
+    parts, want = _attention_case(torch, (1, 2, 48, 160), (3, 4, 5))
     names = halves(t)
     for name in names:
         dtype, slack = getattr(torch, name), SLACK[name]
@@ -204,7 +181,7 @@ def layers(t, torch, device):
 
 
 @check("gpu.agrees", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
-def agrees(t, torch, device):
+def _agrees(t, torch, device):
     """The same larger work on CPU and GPU, in float32 and float64."""
     F = torch.nn.functional
     torch.manual_seed(5)

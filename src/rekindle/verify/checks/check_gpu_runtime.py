@@ -1,16 +1,17 @@
 """What surrounds the kernels on each GPU: streams, events, graphs, copies, memory, errors, run-time compilers."""
 
+import itertools
 import os
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Absent, Failed, Untried, accelerator, at_least, capability, check, computable
+from rekindle_checks.framework import Failed, Untried, accelerator, at_least, capability, check, computable
 from rekindle_checks.framework import find_compiler, halves, has_doubles, is_xpu, scratch
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 
 
 @check("gpu.streams", level="full", scope="gpu", timeout=120, remedy=DRIVER)
-def streams(t, torch, device):
+def _streams(t, torch, device):
     driver = accelerator(torch)[1]
     x = torch.ones(1 << 20, device=device)
     side, other = driver.Stream(), driver.Stream()
@@ -38,9 +39,8 @@ def streams(t, torch, device):
 
 
 @check("gpu.graphs", level="full", scope="gpu", timeout=120, remedy=DRIVER)
-def graphs(t, torch, device):
-    if is_xpu(torch):
-        raise Absent("graphs are asked of NVIDIA's and AMD's GPUs")
+def _graphs(t, torch, device):
+    t.absent_where(is_xpu(torch), "graphs are asked of NVIDIA's and AMD's GPUs")
     t.require(torch.cuda, "CUDAGraph", "1.10", "CUDA graphs")
     x = torch.zeros(1000, device=device)
     side = torch.cuda.Stream()
@@ -62,7 +62,7 @@ def graphs(t, torch, device):
 
 
 @check("gpu.copies", level="smoke", scope="gpu", timeout=120, remedy=DRIVER)
-def copies(t, torch, device):
+def _copies(t, torch, device):
     t.step("pinned")
     values = torch.arange(1 << 18, dtype=torch.float32)
     pinned = values.pin_memory()
@@ -85,7 +85,7 @@ def copies(t, torch, device):
 
 
 @check("gpu.memory", level="full", scope="gpu", timeout=240, remedy=DRIVER)
-def memory(t, torch, device):
+def _memory(t, torch, device):
     """Most of the free memory is filled block by block, checked, given back; then too much is asked for."""
     driver = accelerator(torch)[1]
     free = driver.mem_get_info(t.device)[0] if hasattr(driver, "mem_get_info") else 1 << 30
@@ -116,10 +116,9 @@ def memory(t, torch, device):
 
 
 @check("gpu.error", level="full", scope="gpu", timeout=120, remedy="errors on the GPU are lost or end the process: set CUDA_LAUNCH_BLOCKING=1 and look again")
-def error(t, torch, device):
+def _error(t, torch, device):
     """An index out of range must arrive as an exception, not as silence and not as a crash. Poisons its process."""
-    if capability(t) is None:
-        raise Absent("ROCm builds leave device assertions out unless asked for, and XPU builds may end the process")
+    t.absent_where(capability(t) is None, "ROCm builds leave device assertions out unless asked for, and XPU builds may end the process")
     index = torch.tensor([5000]).to(device)
     try:
         torch.zeros(10, device=device)[index] + 1
@@ -132,16 +131,15 @@ def error(t, torch, device):
 
 
 @check("gpu.nvrtc", level="full", scope="gpu", timeout=180, remedy="NVRTC of this CUDA cannot compile for this GPU, or libnvrtc-builtins is missing")
-def nvrtc(t, torch, device):
-    if capability(t) is None or not hasattr(torch.cuda, "jiterator"):
-        raise Absent("this torch compiles no elementwise kernels at run time")
+def _nvrtc(t, torch, device):
+    t.absent_where(capability(t) is None or not hasattr(torch.cuda, "jiterator"), "this torch compiles no elementwise kernels at run time")
     twice = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * 2 + 1; }")
     t.close(twice(torch.tensor(ref.grid(32)).to(device)), [2 * v + 1 for v in ref.grid(32)], 1e-6, 1e-6, "run-time kernel")
     return "a kernel compiled at run time"
 
 
 @check("gpu.compile", level="full", scope="gpu", timeout=600, remedy="the Triton found does not fit this torch: pip install triton of the version torch requires")
-def compiled(t, torch, device):
+def _compiled(t, torch, device):
     t.require(torch, "compile", "2.0")
     if capability(t) is not None:
         at_least(t, 7, 0, "Triton, and so torch.compile on the GPU,")
@@ -149,8 +147,7 @@ def compiled(t, torch, device):
         import triton
     except ImportError:
         raise Untried("Triton is not installed")
-    if os.name != "nt" and not find_compiler("CC", ("gcc", "cc", "clang")):
-        raise Untried("no C compiler on this machine, which Triton needs")
+    t.untried_where(os.name != "nt" and not find_compiler("CC", ("gcc", "cc", "clang")), "no C compiler on this machine, which Triton needs")
     x = torch.tensor(ref.grid(4096), dtype=torch.float32).to(device)
     with scratch("triton") as folder:
         os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
@@ -161,7 +158,7 @@ def compiled(t, torch, device):
 
 
 @check("gpu.autocast", level="full", scope="gpu", timeout=180, remedy=DRIVER)
-def autocast(t, torch, device):
+def _autocast(t, torch, device):
     word, driver = accelerator(torch)
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).to(device)
@@ -177,47 +174,39 @@ def autocast(t, torch, device):
     if not has_doubles(t):
         return " ".join(names) + "; scaling gradients needs float64"
     t.step("gradient scaling")
-    if hasattr(getattr(torch, "amp", None), "GradScaler"):
-        scaler = torch.amp.GradScaler(word, init_scale=1024.0)
-    else:
-        scaler = driver.amp.GradScaler(init_scale=1024.0)
-    loss = net(x).pow(2).mean()
-    scaler.scale(loss).backward()
+    new = hasattr(getattr(torch, "amp", None), "GradScaler")
+    scaler = torch.amp.GradScaler(word, init_scale=1024.0) if new else driver.amp.GradScaler(init_scale=1024.0)
+    scaler.scale(net(x).pow(2).mean()).backward()
     plain = torch.autograd.grad(net(x).pow(2).mean(), list(net.parameters()))
     first = next(net.parameters()).grad / 1024.0
     t.close(first, plain[0], 1e-3, 1e-6, "scaled gradients")
     return " ".join(names)
 
 
-def count_several(torch):
+def _count_several(t, torch):
     """How many GPUs there are, where they are several."""
     count = accelerator(torch)[1].device_count()
-    if count < 2:
-        raise Absent("one GPU" if count else "no GPU")
+    t.absent_where(count < 2, "one GPU" if count else "no GPU")
     return count
 
 
 @check("gpus.peer", level="full", scope="gpus", timeout=180, remedy="peer access fails (IOMMU, ACS or a missing NVLink): set NCCL_P2P_DISABLE=1")
-def peer(t, torch):
-    count, (word, driver) = count_several(torch), accelerator(torch)
+def _peer(t, torch):
+    count, (word, driver) = _count_several(t, torch), accelerator(torch)
     direct = 0
-    for a in range(count):
-        for b in range(count):
-            if a == b:
-                continue
-            t.step("%s:%d to %s:%d" % (word, a, word, b))
-            x = torch.arange(100000, dtype=torch.float32, device="%s:%d" % (word, a))
-            y = x.to("%s:%d" % (word, b))
-            t.close((y.cpu() != x.cpu()).sum(), 0, 0.0, 0.1, "numbers that differ after the copy")
-            direct += bool(getattr(driver, "can_device_access_peer", lambda *_: False)(a, b))
+    for a, b in itertools.permutations(range(count), 2):
+        t.step("%s:%d to %s:%d" % (word, a, word, b))
+        x = torch.arange(100000, dtype=torch.float32, device="%s:%d" % (word, a))
+        y = x.to("%s:%d" % (word, b))
+        t.close((y.cpu() != x.cpu()).sum(), 0, 0.0, 0.1, "numbers that differ after the copy")
+        direct += bool(getattr(driver, "can_device_access_peer", lambda *_: False)(a, b))
     return "%d GPUs, %d of %d pairs directly" % (count, direct, count * (count - 1))
 
 
 @check("gpus.parallel", level="full", scope="gpus", timeout=180, remedy="NCCL or RCCL does not work between these GPUs: NCCL_DEBUG=INFO says why")
-def parallel(t, torch):
-    count = count_several(torch)
-    if is_xpu(torch):
-        raise Absent("NCCL and RCCL are NVIDIA's and AMD's")
+def _parallel(t, torch):
+    count = _count_several(t, torch)
+    t.absent_where(is_xpu(torch), "NCCL and RCCL are NVIDIA's and AMD's")
     import torch.cuda.comm as comm
 
     parts = comm.broadcast(torch.arange(1000.0, device="cuda:0"), list(range(count)))

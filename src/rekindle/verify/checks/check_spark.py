@@ -1,10 +1,9 @@
-"""The miniature's checks: through its C functions by ctypes, which needs no matching Python, only the library; then
-through its Python face."""
+"""The miniature's checks: through its C functions, which needs no matching Python, then through its Python face."""
 
 import ctypes
 import struct
 
-from rekindle_checks.framework import CHECKS, Absent, Untried, check, load_library, planned_settings
+from rekindle_checks.framework import CHECKS, check, load_library, planned_settings
 
 ILLEGAL = "the library uses instructions this CPU lacks outside dispatched code; build with flags for this CPU"
 FLOATS = [((7 * i) % 23 - 11) / 8.0 for i in range(67)]
@@ -12,7 +11,7 @@ OTHERS = [((5 * i) % 19 - 9) / 4.0 for i in range(67)]
 CAPABILITIES = ("DEFAULT", "AVX2", "AVX512", "ASIMD", "SVE")
 
 
-class Core(object):
+class _Core(object):
     """The C functions under the names of the Python face."""
 
     def __init__(self, t):
@@ -24,32 +23,32 @@ class Core(object):
         return function(*arguments)
 
     def axpy(self, a, x, y):
-        out = array([0.0] * len(x))
-        self.call("spark_axpy", None, ctypes.c_float(a), array(x), array(y), out, ctypes.c_size_t(len(x)))
+        out = _array([0.0] * len(x))
+        self.call("spark_axpy", None, ctypes.c_float(a), _array(x), _array(y), out, ctypes.c_size_t(len(x)))
         return list(out)
 
     def dot(self, x, y):
-        return self.call("spark_dot", ctypes.c_double, array(x), array(y), ctypes.c_size_t(len(x)))
+        return self.call("spark_dot", ctypes.c_double, _array(x), _array(y), ctypes.c_size_t(len(x)))
 
     def checksum(self, x):
-        return self.call("spark_checksum", ctypes.c_uint64, array(x), ctypes.c_size_t(len(x)))
+        return self.call("spark_checksum", ctypes.c_uint64, _array(x), ctypes.c_size_t(len(x)))
 
     def cpu_capability(self):
         return self.call("spark_cpu_capability", ctypes.c_char_p).decode("ascii")
 
 
-def array(values):
+def _array(values):
     return (ctypes.c_float * len(values))(*values)
 
 
-def also_in_c(run):
+def _also_in_c(run):
     """The check that was registered last, of the C functions too and before the import."""
     asked = CHECKS[-1]
-    CHECKS.append(asked._replace(id="core." + asked.id, scope="bare", run=lambda t: run(t, Core(t))))
+    CHECKS.append(asked._replace(id="core." + asked.id, scope="bare", run=lambda t: run(t, _Core(t))))
 
 
 @check("version", package="spark", level="smoke", remedy="rebuild: the wheel is not the one the plan describes")
-def version(t, spark):
+def _version(t, spark):
     want = t.plan.get("version")
     if want:
         t.equal(spark.__version__, want, "version")
@@ -57,40 +56,40 @@ def version(t, spark):
 
 
 @check("settings", package="spark", level="smoke", remedy="rebuild with the plan's settings")
-def settings(t, spark):
+def _settings(t, spark):
     text = spark.config()
     _, agreed = planned_settings(t, text)
     t.ensure("BUILD_TYPE=" in text, "config() names no build type")
     return " ".join(text.split()) + ("; %d settings as planned" % agreed if agreed else "")
 
 
-@also_in_c
+@_also_in_c
 @check("capability", package="spark", level="smoke")
-def capability(t, spark):
+def _capability(t, spark):
     name = spark.cpu_capability()
     t.ensure(name in CAPABILITIES, "unknown capability %r" % name)
     return name
 
 
-@also_in_c
+@_also_in_c
 @check("axpy", package="spark", level="smoke", remedy=ILLEGAL)
-def axpy(t, spark):
+def _axpy(t, spark):
     # Every value is a small multiple of 1/16: float32 holds the exact answer.
     t.close(spark.axpy(1.5, FLOATS, OTHERS), [1.5 * x + y for x, y in zip(FLOATS, OTHERS)], rtol=0.0, atol=1e-12)
     return "%d elements, exact" % len(FLOATS)
 
 
-@also_in_c
+@_also_in_c
 @check("dot", package="spark", level="smoke", remedy=ILLEGAL)
-def dot(t, spark):
+def _dot(t, spark):
     got = spark.dot(FLOATS, OTHERS)
     t.close(got, sum(x * y for x, y in zip(FLOATS, OTHERS)), rtol=1e-12, atol=1e-12)
     return "%.6g" % got
 
 
-@also_in_c
+@_also_in_c
 @check("checksum", package="spark", level="smoke", remedy=ILLEGAL)
-def checksum(t, spark):
+def _checksum(t, spark):
     """The sum of the values' float32 bit patterns."""
     count = len(FLOATS)
     want = sum(struct.unpack("<%dI" % count, struct.pack("<%df" % count, *FLOATS)))
@@ -99,7 +98,7 @@ def checksum(t, spark):
 
 
 @check("operators", package="spark", level="full")
-def operators(t, spark):
+def _operators(t, spark):
     count = spark.op_count()
     t.ensure(count > 0, "no generated operators")
     for which in range(count):
@@ -110,7 +109,7 @@ def operators(t, spark):
 
 
 @check("errors", package="spark", level="full")
-def errors(t, spark):
+def _errors(t, spark):
     try:
         spark.dot([1.0], [1.0, 2.0])
     except ValueError:
@@ -119,11 +118,9 @@ def errors(t, spark):
 
 
 @check("cuda", package="spark", level="smoke", remedy="rekindle plan names the architectures this GPU needs")
-def cuda(t, spark):
-    if not spark.cuda_arch_list():
-        raise Absent("built without CUDA")
-    if not spark.cuda_available():
-        raise Untried("built for %s; no GPU here" % " ".join(spark.cuda_arch_list()))
+def _cuda(t, spark):
+    t.absent_where(not spark.cuda_arch_list(), "built without CUDA")
+    t.untried_where(not spark.cuda_available(), "built for %s; no GPU here" % " ".join(spark.cuda_arch_list()))
     want = [0.25 * x + y for x, y in zip(FLOATS, OTHERS)]
     t.close(spark.cuda_axpy(0.25, FLOATS, OTHERS), want, rtol=0.0, atol=1e-12)
     return "axpy on the GPU, exact"

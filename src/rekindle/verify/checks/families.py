@@ -3,17 +3,17 @@
 import itertools
 import math
 
-from rekindle_checks import reference as ref, tolerance
+from rekindle_checks import reference as ref
 from rekindle_checks.framework import Absent, Failed, capability, computable, numbered, widest
-from rekindle_checks.tolerance import rounding
+from rekindle_checks.reference import rounding
 
 ABSENT = ("not implemented for", "not supported", "not currently supported", "unsupported", "no implementation")
 
 
 def tensor(t, values, shape, device, dtype="float64"):
+    """The values as float64 first: then every type rounds them the same way on every device."""
     torch = t.torch()
-    wide = torch.tensor(values, dtype=torch.float64).reshape(shape)
-    return wide.to(dtype=getattr(torch, dtype)).to(device)
+    return torch.tensor(values, dtype=torch.float64).reshape(shape).to(dtype=getattr(torch, dtype)).to(device)
 
 
 def each_dtype(t, names, work):
@@ -45,6 +45,7 @@ def each_dtype(t, names, work):
 
 
 def elementwise(t, torch, device):
+    """Arithmetic, functions of one number, choosing, and whole numbers' division."""
     x, y = ref.grid(257), ref.grid(257, 3)
 
     def work(name):
@@ -86,7 +87,7 @@ def reductions(t, torch, device):
         t.close(a.amin(1) if hasattr(a, "amin") else a.min(1)[0], [min(line) for line in lines], 0.0, 1e-12, "min")
         if name in ("float32", "float64"):
             spread = math.fsum((v - ref.mean(x)) ** 2 for v in x) / (len(x) - 1)
-            t.close(a.var(), spread, tolerance.variance(t, name, device, len(x)), 0.0, "variance")
+            t.close(a.var(), spread, ref.variance(t, name, device, len(x)), 0.0, "variance")
             t.close(torch.logsumexp(a, 1), [math.log(math.fsum(map(math.exp, line))) for line in lines], slack * 4, slack)
             t.close(a.norm(), math.sqrt(math.fsum(v * v for v in x)), slack * 4, slack, "norm")
 
@@ -114,7 +115,7 @@ def products(t, torch, device, dtypes=("float64", "float32", "bfloat16", "float1
         a, b, c = (tensor(t, v, s, device, name) for v, s in ((x, (n, k)), (y, (k, m)), (bias, (n, m))))
         slack = rounding(name)
         # No partial sum of these inputs is larger than 10.9.
-        loose = tolerance.summing(t, name, device, k, 10.9)
+        loose = ref.summing(t, name, device, k, 10.9)
         if name.startswith("complex"):
             pair = (a + 1j * a) @ b
             t.close(torch.view_as_real(pair)[..., 1], want, slack, slack * 10, "complex matmul")
@@ -134,6 +135,7 @@ def transposed(values, height, width):
 
 
 def convolutions(t, torch, device):
+    """One and two dimensions, strides, padding, channels last, depthwise, and the transpose as the adjoint."""
     F = torch.nn.functional
     channels, size, outputs, kernel = 3, 11, 4, 3
     x = ref.grid(channels * size * size)
@@ -145,7 +147,7 @@ def convolutions(t, torch, device):
         a = tensor(t, x, (1, channels, size, size), device, name)
         b = tensor(t, w, (outputs, channels, kernel, kernel), device, name)
         slack = rounding(name)
-        loose = tolerance.summing(t, name, device, channels * kernel * kernel, 9.9)  # the largest partial sum
+        loose = ref.summing(t, name, device, channels * kernel * kernel, 9.9)  # the largest partial sum
         t.close(F.conv2d(a, b), plain, slack, loose, "conv2d")
         t.close(F.conv2d(a, b, stride=2, padding=1), strided, slack, loose, "conv2d with stride and padding")
         last = a.contiguous(memory_format=torch.channels_last)
@@ -154,12 +156,16 @@ def convolutions(t, torch, device):
             line = F.conv1d(a[0, :, 0].unsqueeze(0), b[:, :, 0].contiguous())
             rows = [v for c in range(channels) for v in x[c * size * size : c * size * size + size]]
             taps = [w[(o * channels + c) * 9 + v] for o in range(outputs) for c in range(channels) for v in range(3)]
-            t.close(line, conv1d(rows, taps, channels, size, outputs), slack, slack, "conv1d")
+            want = [
+                math.fsum(rows[c * size + i + v] * taps[(o * channels + c) * 3 + v] for c in range(channels) for v in range(3))
+                for o in range(outputs)
+                for i in range(size - 2)
+            ]
+            t.close(line, want, slack, slack, "conv1d")
             deep = F.conv2d(a, b[:channels, :1].contiguous(), groups=channels)
-            want = []
-            for c in range(channels):
-                image = x[c * size * size : (c + 1) * size * size]
-                want += ref.conv2d(image, w[c * channels * 9 : c * channels * 9 + 9], 1, size, size, 1, kernel)
+            images = [x[c * size * size : (c + 1) * size * size] for c in range(channels)]
+            kernels = [w[c * channels * 9 : c * channels * 9 + 9] for c in range(channels)]
+            want = [v for pair in zip(images, kernels) for v in ref.conv2d(*pair, 1, size, size, 1, kernel)]
             t.close(deep, want, slack, slack, "depthwise conv2d")
             back = F.conv_transpose2d(F.conv2d(a, b), b)
             t.equal(tuple(back.shape), (1, channels, size, size), "shape of conv_transpose2d")
@@ -168,14 +174,6 @@ def convolutions(t, torch, device):
             t.close((a * back).sum(), float(left), slack * 100, slack, "conv_transpose2d as adjoint")
 
     return each_dtype(t, ("float32", "float64", "bfloat16", "float16"), work)
-
-
-def conv1d(x, w, channels, size, outputs):
-    return [
-        math.fsum(x[c * size + i + v] * w[(o * channels + c) * 3 + v] for c in range(channels) for v in range(3))
-        for o in range(outputs)
-        for i in range(size - 2)
-    ]
 
 
 def pooling(t, torch, device):
@@ -195,6 +193,7 @@ def pooling(t, torch, device):
 
 
 def activations(t, torch, device):
+    """What networks put between their products, layer norm and attention included."""
     F = torch.nn.functional
     width, height = 19, 7
     x = ref.grid(width * height)
@@ -227,6 +226,7 @@ def activations(t, torch, device):
 
 
 def indexing(t, torch, device):
+    """Picking, scattering, masks, slices, embeddings."""
     x = tensor(t, ref.grid(60), (6, 10), device, "float32")
     values = ref.rows(ref.grid(60), 10)
     pick = torch.tensor([5, 0, 5, 2]).to(device)
@@ -256,6 +256,7 @@ def indexing(t, torch, device):
 
 
 def sorting(t, torch, device):
+    """Order, the largest, running sums, searching, counting."""
     x = ref.rough(1000)
 
     def work(name):
@@ -285,10 +286,13 @@ def sorting(t, torch, device):
 
 
 def fourier(t, torch, device):
+    """Lengths with small, large and mixed factors, and two dimensions."""
     t.require(getattr(torch, "fft", None), "fft", "1.8", "torch.fft")
-    if device == "cpu" and not (torch.backends.mkl.is_available() or has_fft(torch)):
-        raise Absent("built without an FFT library")
-
+    if device == "cpu" and not torch.backends.mkl.is_available():
+        try:
+            torch.fft.fft(torch.zeros(4))
+        except RuntimeError:
+            raise Absent("built without an FFT library")
     for size in (16, 15, 17, 64):
         t.step("length %d" % size)
         x = ref.grid(size)
@@ -305,11 +309,3 @@ def fourier(t, torch, device):
     slack = 1e-11 if widest(t) == "float64" else 1e-5
     t.close(torch.view_as_real(torch.fft.fft2(plane)), torch.view_as_real(turned), slack, slack * 10, "fft2")
     return "lengths 16, 15, 17, 64 against the definition"
-
-
-def has_fft(torch):
-    try:
-        torch.fft.fft(torch.zeros(4))
-    except RuntimeError:
-        return False
-    return True

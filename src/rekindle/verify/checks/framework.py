@@ -1,12 +1,13 @@
 """What a check is made of. Runs under the target's Python: 3.6 syntax, standard library only.
 
-A check is a function with a stable id. It is called with its bench, then the package (unless it runs before or without
-the import), then the device (for each GPU). It returns one line of detail, raises ``Failed`` with what was found against
-what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
+A check is a function with a stable id, called with its bench, the package (unless it runs before or without the import)
+and the device (for each GPU). It returns one line of detail, raises ``Failed`` with what was found against what was
+wanted, or ``Skip`` with the reason why it says nothing about this torch.
 """
 
 import collections
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,16 @@ import sys
 import tempfile
 
 CHECKS = []
+
+
+def read_table(name):
+    """A table (JSON) that lies beside the checks."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+# What to do about errors that mean the same wherever they appear, by patterns of their words.
+REMEDIES = read_table("remedies")
 
 
 class Skip(Exception):
@@ -40,9 +51,8 @@ class Failed(Exception):
         self.remedy = remedy
 
 
-# Scopes. "gate": first, on an emulated CPU; a failure ends the run. "preload" and "bare": before the package is imported.
-# "import": the import itself. "cpu". "gpu": once for each GPU. "gpus": once, with all of them.
-# "asked": what this run asks for besides, last.
+# Scopes: "gate" first, on an emulated CPU (a failure ends the run); "preload" and "bare" before the import; "import"; "cpu";
+# "gpu" once for each GPU; "gpus" once, with all of them; "asked" last, what this run asks for besides.
 Check = collections.namedtuple("Check", "id run package level scope timeout remedy")
 
 
@@ -114,7 +124,18 @@ class Bench(object):
         """The step that was said last, as the beginning of a message."""
         return self._named + ": " if self._named else ""
 
+    def absent_where(self, condition, why):
+        """Says nothing where the part is not in this build or this machine."""
+        if condition:
+            raise Absent(why)
+
+    def untried_where(self, condition, why):
+        """Says nothing where something stands in the way of trying it."""
+        if condition:
+            raise Untried(why)
+
     def ensure(self, condition, message):
+        """Fails where it is not so; the message begins with the step that was said last."""
         if not condition:
             raise Failed(self.where() + message)
 
@@ -143,6 +164,7 @@ class Bench(object):
         self.worst = worst if self.worst is None else max(self.worst, worst)
 
     def equal(self, got, want, what=None):
+        """The very same, type and all that ``==`` looks at."""
         if got != want:
             raise Failed("%s: %s instead of %s" % (what or self._named or "result", brief(got), brief(want)))
 
@@ -152,16 +174,6 @@ def numbered(version):
     return tuple(int(digits) for digits in re.findall(r"\d+", version.split("+")[0])[:2])
 
 
-# What to do about errors that mean the same wherever they appear.
-REMEDIES = (
-    ("no kernel image|invalid device function|hiperrornobinaryforgpu", "this torch has no code for this GPU: rekindle plan --gpu NAME names one that has"),
-    ("driver version is insufficient|nvidia driver on your system is too old", "the driver is older than this CUDA needs: update it, or take a torch for an older CUDA (rekindle plan)"),
-    ("cuda_error_unsupported_ptx_version|unsupported toolchain", "the driver cannot read this PTX: update the driver"),
-    ("no space left", "the disk or /dev/shm is full"),
-    ("cannot open shared object file", "a library is missing here: install what brings it, or put it inside the wheel with rekindle bundle"),
-)
-
-
 def truth(value):
     """ON, 1, true … as a bool; None for what is no switch."""
     words = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
@@ -169,28 +181,21 @@ def truth(value):
 
 
 def planned_settings(t, text):
-    """The NAME=value pairs of a build summary; those the plan names too must agree. Returns all, and how many did.
-
-    Not every option is written down: what the summary leaves out cannot be compared here.
-    """
+    """The NAME=value pairs of a build summary, and how many of them the plan names too: those must agree."""
     built = dict(re.findall(r"(?<![\w-])([A-Z][A-Z0-9_]+)=([^,\s]+)", text))
-    agreed = 0
-    for name, value in sorted((t.plan.get("settings") or {}).items()):
-        if name in built:
-            same = built[name] == value if truth(value) is None else truth(built[name]) == truth(value)
-            t.ensure(same, "%s is %s, %s was planned" % (name, built[name], value))
-            agreed += 1
-    return built, agreed
+    planned = [(name, value) for name, value in sorted((t.plan.get("settings") or {}).items()) if name in built]
+    for name, value in planned:
+        same = built[name] == value if truth(value) is None else truth(built[name]) == truth(value)
+        t.ensure(same, "%s is %s, %s was planned" % (name, built[name], value))
+    return built, len(planned)
 
 
 def numbers(value):
     """A flat list of Python floats from a tensor, an array, a number or a list."""
     if hasattr(value, "detach"):
         value = value.detach().to("cpu")
-        if value.is_complex() if hasattr(value, "is_complex") else False:
-            value = value.resolve_conj() if hasattr(value, "resolve_conj") else value
-            torch = sys.modules["torch"]
-            value = torch.view_as_real(value)
+        if hasattr(value, "is_complex") and value.is_complex():
+            value = sys.modules["torch"].view_as_real(value.resolve_conj() if hasattr(value, "resolve_conj") else value)
         if value.dtype.is_floating_point:
             value = value.double()
         value = value.reshape(-1).tolist()
@@ -204,6 +209,7 @@ def numbers(value):
 
 
 def brief(value, limit=160):
+    """At most so many letters of it."""
     text = repr(value) if not isinstance(value, str) else value
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -223,15 +229,13 @@ def load_library(t, relative, mode=None):
     import ctypes
     import importlib.util
 
-    if not sys.platform.startswith("linux"):
-        raise Untried("the C functions are called on Linux only")
+    t.untried_where(not sys.platform.startswith("linux"), "the C functions are called on Linux only")
     package = t.request["package"]
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise Failed("no package %r in this environment" % package)
     path = os.path.join(list(spec.submodule_search_locations)[0], *relative.split("/"))
-    if not os.path.exists(path):
-        raise Absent("this build has no %s" % relative)
+    t.absent_where(not os.path.exists(path), "this build has no %s" % relative)
     try:
         return ctypes.CDLL(path, ctypes.DEFAULT_MODE if mode is None else mode)
     except OSError as error:
@@ -245,12 +249,9 @@ def find_compiler(variable, names):
     if plain:
         return plain
     pattern = re.compile("(?:%s)-([0-9]+)$" % "|".join(re.escape(name) for name in names))
-    numbered = []
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            match = pattern.match(name)
-            if match and shutil.which(name):
-                numbered.append((int(match.group(1)), name))
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isdir(folder)]
+    found = [pattern.match(name) for folder in folders for name in os.listdir(folder)]
+    numbered = [(int(match.group(1)), match.group()) for match in found if match and shutil.which(match.group())]
     if numbered:
         os.environ[variable] = max(numbered)[1]
     return os.environ.get(variable)
@@ -258,6 +259,7 @@ def find_compiler(variable, names):
 
 # What a GPU can compute in, exact arithmetic, and whether code for it can exist at all.
 def is_rocm(torch):
+    """Was it built for AMD's GPUs?"""
     return bool(getattr(torch.version, "hip", None))
 
 
@@ -268,6 +270,7 @@ def capability(t):
 
 
 def is_xpu(torch):
+    """Was it built for Intel's GPUs?"""
     return accelerator(torch)[0] == "xpu"
 
 
@@ -297,10 +300,8 @@ def halves(t):
 @contextlib.contextmanager
 def exact(t):
     """Without TF32, which rounds inputs to ten bits and is on by default for convolutions."""
-    torch = t.torch()
-    places = [torch.backends.cudnn]
-    if hasattr(torch.backends.cuda, "matmul"):
-        places.append(torch.backends.cuda.matmul)
+    backends = t.torch().backends
+    places = (backends.cudnn, getattr(backends.cuda, "matmul", None))
     before = [(place, place.allow_tf32) for place in places if hasattr(place, "allow_tf32")]
     for place, _ in before:
         place.allow_tf32 = False
@@ -312,8 +313,7 @@ def exact(t):
 
 
 def at_least(t, major, minor, what):
+    """Goes on only where an NVIDIA GPU has that compute capability."""
     has = capability(t)
-    if has is None:
-        raise Absent("%s is checked on NVIDIA GPUs only" % what)
-    if has < (major, minor):
-        raise Absent("%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, has[0], has[1]))
+    t.absent_where(has is None, "%s is checked on NVIDIA GPUs only" % what)
+    t.absent_where(has < (major, minor), "%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, has[0], has[1]))
